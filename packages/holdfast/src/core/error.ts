@@ -1,0 +1,66 @@
+/** Every failure a caller can meet, as one documented union. docs/errors.md is checked against this list. */
+export const ERROR_CODES = [
+  "USAGE", // the call itself is wrong: unknown flag, bad argument, bad id
+  "CONFIG_INVALID", // holdfast.config.yaml does not parse or does not fit
+  "NOT_JSON", // a value that JSON cannot carry, with its path
+  "RUN_NOT_FOUND",
+  "RUN_EXISTS",
+  "CHECKPOINT_NOT_FOUND",
+  "CHECKPOINT_DROPPED", // retention removed it; the tombstone says when and why
+  "NOTHING_TO_RESUME",
+  "TAG_EXISTS",
+  "LEASE_HELD", // another live process may write this run
+  "LEASE_LOST", // our epoch is stale: somebody took over
+  "CONFLICT", // a compare-and-set failed: the head moved
+  "STORE_ABSENT", // no store was ever made here
+  "STORE_MISSING", // the database is gone although it was there before
+  "STORE_CUT", // the database is older or shorter than the witness says
+  "STORE_CORRUPT", // bytes do not match their digest, or the chain is broken
+  "STORE_UNSAFE", // this SQLite or this file system cannot keep our promise
+  "STORE_TOO_NEW", // written by a newer Holdfast
+  "STORE_BUSY", // locked by another process for longer than we wait
+  "STORE_READ_ONLY",
+  "DISK_FULL",
+  "IO_FAILED",
+  "NOT_A_REPOSITORY",
+  "GIT_FAILED",
+  "GIT_MISSING",
+  "WORKSPACE_MISSING",
+  "WORKSPACE_BUSY", // git operation in progress, or index locked
+  "RESTORE_REFUSED", // applying the plan would lose something, or the world moved since the plan
+  "TREE_MISSING", // a checkpoint's git objects are not in the repository
+  "NEEDS_DECISION",
+  "INTERRUPTED",
+  "UNSUPPORTED",
+  "INTERNAL",
+] as const;
+
+export type ErrorCode = (typeof ERROR_CODES)[number];
+export type Retry = "never" | "later" | "ask";
+
+export interface ErrorParams {
+  readonly code: ErrorCode;
+  /** What failed, on what, why. One sentence, no trailing advice. */
+  readonly message: string;
+  /** What to do about it. */
+  readonly hint?: string;
+  readonly retry?: Retry;
+  readonly data?: Readonly<Record<string, unknown>>;
+  readonly cause?: unknown;
+}
+
+export class HoldfastError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly retry: Retry;
+  readonly data: Readonly<Record<string, unknown>>;
+
+  constructor(params: ErrorParams) {
+    super(params.message, params.cause === undefined ? undefined : { cause: params.cause });
+    this.name = "HoldfastError";
+    this.code = params.code;
+    this.hint = params.hint;
+    this.retry = params.retry ?? "never";
+    this.data = params.data ?? {};
+  }
+}

@@ -1,0 +1,60 @@
+import type { Digest } from "../json.ts";
+import type { ChunkSink } from "./chunk.ts";
+
+/**
+ * What encode and decode learned about captured values: weak, so it never keeps a value alive. It holds chunk ids,
+ * so it belongs to one store and must be dropped when ids put through it may be gone: after a rolled-back
+ * transaction and after a sweep that removed chunks. Dropping it costs time, never correctness.
+ */
+export interface Memo {
+  readonly encodings: WeakMap<object, Encoding>;
+}
+
+export function createMemo(): Memo {
+  return { encodings: new WeakMap() };
+}
+
+export interface Encoding {
+  readonly chunk: Stored;
+  /** Bytes as canonical JSON. */
+  readonly logical: number;
+  /** The pages of a container, from its entries upwards; the last level has one page, which is `chunk`. */
+  readonly levels: readonly Level[];
+}
+
+export type Level = readonly Page[];
+
+export interface Page {
+  readonly chunk: Stored;
+  /** Entries right below: elements, keys, pages of the level below, pieces of a text. */
+  readonly count: number;
+  /** Elements or keys of the container. */
+  readonly items: number;
+  /** Bytes of those as canonical JSON, without the commas between them. */
+  readonly logical: number;
+  /** Strings have no identity to remember them by, so the page that holds a long one does. */
+  readonly texts: ReadonlyMap<string, Encoding> | undefined;
+}
+
+/** A chunk that is in the store already, or that goes there when something comes to refer to it. A root never does. */
+export class Stored {
+  readonly digest: Digest;
+  /** For `isCut`. */
+  readonly mark: number;
+  #place: number | Uint8Array;
+
+  constructor(digest: Digest, place: number | Uint8Array) {
+    this.digest = digest;
+    this.mark = Number.parseInt(digest.slice(0, 8), 16);
+    this.#place = place;
+  }
+
+  idIn(sink: ChunkSink): number {
+    if (typeof this.#place !== "number") this.#place = sink.put(this.digest, this.#place);
+    return this.#place;
+  }
+
+  get place(): number | Uint8Array {
+    return this.#place;
+  }
+}
