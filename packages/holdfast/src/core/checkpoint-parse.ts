@@ -1,0 +1,189 @@
+import type {
+  ConversationPlane,
+  EffectsMark,
+  ExecutionConfig,
+  FilesPlane,
+  InputsPlane,
+  IssueSnapshot,
+  Planes,
+} from "./checkpoint.ts";
+import type { Context } from "./context.ts";
+import type { Graph, GraphEdge, GraphNode, NodeState } from "./graph.ts";
+import type { Amounts, Budget, Position } from "./position.ts";
+import {
+  count,
+  dictionary,
+  finite,
+  flag,
+  json,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  parseShape,
+  tagged,
+  text,
+} from "./shape.ts";
+import type { Shape } from "./shape.ts";
+
+/** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
+export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
+  return parseShape({ shape: planes, value, what });
+}
+
+export function parsePosition(value: unknown, what = "Position"): Position {
+  return parseShape({ shape: position, value, what });
+}
+
+export function parseContext(value: unknown, what = "Context"): Context {
+  return parseShape({ shape: context, value, what });
+}
+
+export function parseGraph(value: unknown, what = "Graph"): Graph {
+  return parseShape({ shape: graph, value, what });
+}
+
+const amounts: Shape<Amounts> = object<Amounts>({ tokens: count, microUsd: count, milliseconds: count });
+
+const budget: Shape<Budget> = object<Budget>({
+  spent: amounts,
+  reserved: amounts,
+  limit: object<Budget["limit"]>({
+    tokens: nullable(count),
+    microUsd: nullable(count),
+    milliseconds: nullable(count),
+  }),
+});
+
+const node: Shape<GraphNode> = object<GraphNode>({
+  id: text,
+  agent: text,
+  action: text,
+  dependencies: list(text),
+  priority: oneOf({ critical: true, high: true, normal: true, low: true }),
+  timeoutMs: nullable(count),
+  retries: count,
+  idempotent: flag,
+  outputs: list(text),
+});
+
+const edge: Shape<GraphEdge> = tagged<GraphEdge, "type">("type", {
+  data: object({ from: text, to: text, type: oneOf({ data: true }), key: text }),
+  sequence: object({ from: text, to: text, type: oneOf({ sequence: true }) }),
+  approval: object({ from: text, to: text, type: oneOf({ approval: true }), by: text, approvedAt: nullable(text) }),
+});
+
+const nodeState: Shape<NodeState> = object<NodeState>({
+  status: oneOf({
+    pending: true,
+    queued: true,
+    running: true,
+    complete: true,
+    failed: true,
+    skipped: true,
+    unknown: true,
+  }),
+  attempt: count,
+  startedAt: nullable(text),
+  endedAt: nullable(text),
+  result: json,
+});
+
+const graph: Shape<Graph> = object<Graph>({
+  id: text,
+  nodes: list(node),
+  edges: list(edge),
+  states: dictionary(nodeState),
+  meta: jsonObject,
+});
+
+const position: Shape<Position> = object<Position>({
+  workflow: text,
+  definition: nullable(text),
+  stage: text,
+  iteration: count,
+  attempts: dictionary(count),
+  streaks: dictionary(count),
+  score: nullable(finite),
+  best: nullable(object<NonNullable<Position["best"]>>({ sequence: count, score: finite })),
+  graph: nullable(graph),
+  budget,
+  feedback: nullable(text),
+});
+
+const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });
+
+const files: Shape<FilesPlane> = object<FilesPlane>({
+  tree: text,
+  commit: text,
+  ref: text,
+  worktree: text,
+  head: nullable(text),
+  branch: nullable(text),
+  base: nullable(text),
+  artifacts: list(
+    object<FilesPlane["artifacts"][number]>({
+      path: text,
+      digest: nullable(text),
+      status: oneOf({ created: true, modified: true, deleted: true, unchanged: true }),
+    }),
+  ),
+  artifactCount: count,
+  skipped: list(
+    object<FilesPlane["skipped"][number]>({
+      path: text,
+      reason: oneOf({ too_large: true, special_file: true, unreadable: true, nested_repository: true }),
+      bytes: nullable(count),
+    }),
+  ),
+  nested: list(object<FilesPlane["nested"][number]>({ path: text, head: nullable(text) })),
+  index: nullable(text),
+  operation: nullable(text),
+});
+
+const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
+  agent: text,
+  session: nullable(text),
+  transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count })),
+  lastMessage: nullable(text),
+});
+
+const effects: Shape<EffectsMark> = object<EffectsMark>({ entry: count, pending: list(text) });
+
+const issue: Shape<IssueSnapshot> = object<IssueSnapshot>({
+  number: count,
+  title: text,
+  body: text,
+  labels: list(text),
+  state: oneOf({ open: true, closed: true }),
+  updatedAt: text,
+});
+
+const inputs: Shape<InputsPlane> = object<InputsPlane>({
+  issue: nullable(issue),
+  task: nullable(text),
+  base: nullable(text),
+  plan: nullable(object<NonNullable<InputsPlane["plan"]>>({ path: text, digest: text })),
+});
+
+const config: Shape<ExecutionConfig> = object<ExecutionConfig>({
+  agent: nullable(text),
+  model: nullable(text),
+  temperature: nullable(finite),
+  seed: nullable(finite),
+  mode: oneOf({ strict: true, seeded: true, logged: true, default: true }),
+  tools: list(text),
+  inputs: jsonObject,
+});
+
+const planes: Shape<Planes> = object<Planes>({
+  position,
+  context,
+  files: nullable(files),
+  conversation: nullable(conversation),
+  effects,
+  inputs,
+  config,
+  extensions: jsonObject,
+});

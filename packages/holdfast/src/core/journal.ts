@@ -1,0 +1,60 @@
+import type { Digest, JsonObject } from "./json.ts";
+import type { ParkedOn } from "./run.ts";
+
+/**
+ * One line of a run's history. Entries are numbered 1, 2, 3 … without gaps, and each hash covers the one before it:
+ * hash = H("holdfast-entry-1\n" + previous + "\n" + canonical JSON of {run, entry, kind, at, epoch, body}).
+ * The body of a checkpoint's entry holds the digest of its planes, not the planes, so that dropping the checkpoint
+ * later leaves a chain that can still be re-computed.
+ * `previous` of the first entry is H(canonical JSON of the run's birth record).
+ */
+export interface JournalEntry {
+  readonly run: string;
+  readonly entry: number;
+  readonly kind: EntryKind;
+  readonly at: string;
+  /** Lease epoch under which it was written; 0 for entries that need no lease (tags, drops, run creation). */
+  readonly epoch: number;
+  readonly body: JsonObject;
+  /** H(canonical JSON of body); of a checkpoint its own digest, which is the entry's hash. */
+  readonly digest: Digest;
+  readonly hash: Digest;
+}
+
+/** Kinds that Holdfast itself folds. Other kinds (a workflow's own) are `x.` prefixed and kept as they are. */
+export const ENTRY_KINDS = [
+  "run.created",
+  "run.parked",
+  "run.unparked",
+  "run.ended",
+  "run.reopened", // a finished or fatal run taken up again, by force, from a chosen checkpoint
+  "lease.taken",
+  "lease.released",
+  "checkpoint",
+  "checkpoint.dropped",
+  "checkpoint.quarantined",
+  "tag.added",
+  "tag.removed",
+  "restore.started",
+  "restore.finished",
+  "stage.entered",
+  "stage.ended",
+  "step.started",
+  "step.finished",
+  "step.failed",
+  "effect.intended",
+  "effect.settled",
+  "effect.unknown",
+  "note",
+] as const;
+
+export type EntryKind = (typeof ENTRY_KINDS)[number] | `x.${string}`;
+
+export interface NewEntry {
+  readonly kind: Exclude<EntryKind, "checkpoint">;
+  readonly body: JsonObject;
+}
+
+export type RunEnded = { readonly outcome: "done" } | { readonly outcome: "fatal"; readonly reason: string };
+export type RunReopened = { readonly reason: string };
+export type RunParked = { readonly on: ParkedOn; readonly reason: string; readonly until: string | null };

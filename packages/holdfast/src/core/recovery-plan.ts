@@ -1,0 +1,180 @@
+import { worst } from "./finding.ts";
+import type { Finding, FindingPolicy } from "./finding.ts";
+import type { Candidate, PassedOver, RecoveryPlan, Strategy } from "./recovery.ts";
+import type { RunState } from "./run.ts";
+
+/**
+ * Chooses the checkpoint to go back to, and says why, and why not the others. Damaged ones are passed over aloud: each is
+ * named in the plan and becomes a finding. A chosen one is never silently exchanged for another.
+ */
+export function planRecovery(params: {
+  readonly run: string;
+  readonly strategy: Strategy;
+  /** Every checkpoint of the run that is not dropped, in any order. */
+  readonly candidates: readonly Candidate[];
+  readonly state: RunState;
+  readonly findings: readonly Finding[];
+  readonly policy: FindingPolicy;
+  /** Take up a run that has ended. Needs a chosen checkpoint. */
+  readonly force: boolean;
+}): RecoveryPlan {
+  const { strategy, state } = params;
+  const reopens = params.force && strategy.kind === "chosen";
+  if (!reopens) {
+    const ended = planEnded(params.run, state);
+    if (ended !== null) return ended;
+  }
+  const newestFirst = params.candidates.toSorted((a, b) => b.checkpoint.sequence - a.checkpoint.sequence);
+  const choice = choose(strategy, newestFirst);
+  switch (choice.kind) {
+    case "unusable":
+      return { kind: "refused", why: choice.why, hint: `Run \`holdfast list ${params.run}\` and choose another one.` };
+    case "none":
+      return { kind: "nothing", why: noneLeft(params.run, choice.passedOver), passedOver: choice.passedOver };
+    case "found": {
+      const findings = [...params.findings, ...choice.damage, ...effectFinding(choice.candidate)];
+      return {
+        kind: "restore",
+        checkpoint: choice.candidate.checkpoint.id,
+        why: choice.why,
+        passedOver: choice.passedOver,
+        findings,
+        verdict: worst(findings, params.policy),
+        reopens: reopens && (state.kind === "done" || state.kind === "fatal"),
+      };
+    }
+  }
+}
+
+type Choice =
+  | {
+      readonly kind: "found";
+      readonly candidate: Candidate;
+      readonly why: string;
+      readonly passedOver: readonly PassedOver[];
+      readonly damage: readonly Finding[];
+    }
+  | { readonly kind: "none"; readonly passedOver: readonly PassedOver[] }
+  | { readonly kind: "unusable"; readonly why: string };
+
+function choose(strategy: Strategy, newestFirst: readonly Candidate[]): Choice {
+  switch (strategy.kind) {
+    case "chosen":
+      return chooseChosen(strategy.sequence, newestFirst);
+    case "last":
+      return chooseNewest(newestFirst, damageOf);
+    case "smart":
+      return preferBest(
+        newestFirst,
+        chooseNewest(newestFirst, (one) => unsafeBecause(one, strategy.failedAt)),
+        strategy.failedAt,
+      );
+  }
+}
+
+function chooseChosen(sequence: number, candidates: readonly Candidate[]): Choice {
+  const candidate = candidates.find((one) => one.checkpoint.sequence === sequence);
+  if (candidate === undefined) return { kind: "unusable", why: `There is no checkpoint ${sequence} in this run` };
+  const damage = damageOf(candidate);
+  if (damage !== null)
+    return { kind: "unusable", why: `Checkpoint ${candidate.checkpoint.id} cannot be used: ${damage}` };
+  return { kind: "found", candidate, why: "it was chosen", passedOver: [], damage: [] };
+}
+
+/** The newest against which nothing speaks; those before it are named with what does. */
+function chooseNewest(newestFirst: readonly Candidate[], against: (one: Candidate) => string | null): Choice {
+  const passedOver: PassedOver[] = [];
+  const damage: Finding[] = [];
+  for (const candidate of newestFirst) {
+    const why = against(candidate);
+    if (why === null) return { kind: "found", candidate, why: whyNewest(passedOver), passedOver, damage };
+    passedOver.push({ checkpoint: candidate.checkpoint.id, why });
+    if (!candidate.intact) damage.push(damageFinding(candidate));
+  }
+  return { kind: "none", passedOver };
+}
+
+function whyNewest(passedOver: readonly PassedOver[]): string {
+  return passedOver.length === 0 ? "it is the newest" : "it is the newest that is safe";
+}
+
+/** When the score has fallen since the best one, the best is the better start. Of equals the newest: it holds more work. */
+function preferBest(newestFirst: readonly Candidate[], choice: Choice, failedAt: number | null): Choice {
+  if (choice.kind !== "found") return choice;
+  const newest = choice.candidate;
+  const score = newest.checkpoint.score;
+  if (score === null) return choice;
+  let best = newest;
+  for (const one of newestFirst) {
+    if (one.checkpoint.sequence >= newest.checkpoint.sequence || unsafeBecause(one, failedAt) !== null) continue;
+    if ((one.checkpoint.score ?? score) > (best.checkpoint.score ?? score)) best = one;
+  }
+  if (best === newest) return choice;
+  const between = newestFirst.filter(
+    ({ checkpoint }) =>
+      checkpoint.sequence > best.checkpoint.sequence && checkpoint.sequence <= newest.checkpoint.sequence,
+  );
+  return {
+    kind: "found",
+    candidate: best,
+    why: `it has the best score (${best.checkpoint.score}); the newest safe one fell to ${score}`,
+    passedOver: [
+      ...choice.passedOver,
+      ...between.map((one) => ({
+        checkpoint: one.checkpoint.id,
+        why: unsafeBecause(one, failedAt) ?? `its score (${one.checkpoint.score ?? "none"}) is not the best`,
+      })),
+    ],
+    damage: [...choice.damage, ...between.filter((one) => !one.intact).map(damageFinding)],
+  };
+}
+
+function unsafeBecause(candidate: Candidate, failedAt: number | null): string | null {
+  const damage = damageOf(candidate);
+  if (damage !== null) return damage;
+  if (failedAt !== null && candidate.checkpoint.sequence >= failedAt)
+    return "it already holds the cause of the failure";
+  if (!candidate.effectsReconcilable) return "an effect after it cannot be looked up, so going back could do it twice";
+  return null;
+}
+
+function damageOf(candidate: Candidate): string | null {
+  return candidate.intact ? null : (candidate.problem ?? "it is damaged");
+}
+
+function damageFinding(candidate: Candidate): Finding {
+  return {
+    kind: "store_damaged",
+    summary: `Checkpoint ${candidate.checkpoint.id} is damaged and was passed over: ${damageOf(candidate)}`,
+    expected: candidate.checkpoint.digest,
+    actual: candidate.problem,
+  };
+}
+
+function effectFinding(candidate: Candidate): readonly Finding[] {
+  if (candidate.effectsReconcilable) return [];
+  const summary = `An effect after ${candidate.checkpoint.id} cannot be looked up, so going on could do it twice`;
+  return [{ kind: "effect_unknown", summary, expected: true, actual: false }];
+}
+
+function planEnded(run: string, state: RunState): RecoveryPlan | null {
+  switch (state.kind) {
+    case "open":
+    case "parked":
+      return null;
+    case "done":
+      return { kind: "done", why: `Run ${run} is done since ${state.at}` };
+    case "fatal":
+      return {
+        kind: "refused",
+        why: `Run ${run} ended at ${state.at}: ${state.reason}`,
+        hint: `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`,
+      };
+  }
+}
+
+function noneLeft(run: string, passedOver: readonly PassedOver[]): string {
+  return passedOver.length === 0
+    ? `Run ${run} has no checkpoint yet`
+    : `None of the ${passedOver.length} checkpoints of run ${run} is safe to go back to`;
+}

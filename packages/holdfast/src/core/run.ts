@@ -1,0 +1,45 @@
+import type { CheckpointParent } from "./checkpoint.ts";
+import type { JsonObject } from "./json.ts";
+
+/** Lower-case, safe in a ref, a path and a URL. The one allow-list at the border; everything else trusts it. */
+export const RUN_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+export type Work =
+  | { readonly kind: "issue"; readonly number: number }
+  | { readonly kind: "task"; readonly text: string }
+  | { readonly kind: "none" };
+
+/** Fixed at creation. */
+export interface Run {
+  readonly id: string;
+  readonly createdAt: string;
+  readonly workflow: string;
+  readonly work: Work;
+  /** The checkpoint this run was forked from. */
+  readonly forkedFrom: CheckpointParent | null;
+  readonly labels: JsonObject;
+}
+
+/** Folded from the journal (run-fold.ts); never stored as a fact of its own. */
+export type RunState =
+  | { readonly kind: "open" }
+  | { readonly kind: "parked"; readonly on: ParkedOn; readonly reason: string; readonly until: string | null }
+  | { readonly kind: "done"; readonly at: string }
+  | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
+
+export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk";
+
+export interface RunSummary extends Run {
+  readonly state: RunState;
+  /** Id of the checkpoint whose restore began and never said it finished: the files may be half of each. */
+  readonly unfinishedRestore: string | null;
+  readonly checkpoints: number;
+  readonly latest: {
+    readonly sequence: number;
+    readonly createdAt: string;
+    readonly stage: string;
+    readonly iteration: number;
+  } | null;
+  /** Number of journal entries. */
+  readonly entries: number;
+}
