@@ -1,0 +1,224 @@
+import type { Checkpoint, CheckpointParent, CheckpointSummary, Planes } from "../core/checkpoint.ts";
+import type { Effect } from "../core/effect.ts";
+import type { Digest, JsonObject } from "../core/json.ts";
+import type { JournalEntry, NewEntry } from "../core/journal.ts";
+import type { Lease } from "../core/lease.ts";
+import type { Run, RunSummary, Work } from "../core/run.ts";
+import type { Trigger } from "../core/trigger.ts";
+
+/**
+ * Where runs, journals and checkpoints live.
+ *
+ * Durable: when a promise of a writing method resolves, its change survives kill -9 and power loss. When it rejects,
+ * either nothing was changed, or (only after a lost answer) the change is there whole; never a part of it.
+ * Concurrent: any number of handles in any number of processes. Readers never block writers and never see a part
+ * of a commit. Calls on one handle may overlap; they commit in call order and may share one sync.
+ * What goes in is captured before the call returns its promise: changing the object afterwards changes nothing.
+ * What comes out is deeply frozen.
+ * Every method rejects with HoldfastError only.
+ */
+export interface Store {
+  /** Random, made with the store; tells a store from another at the same place. */
+  readonly id: string;
+  readonly location: string;
+
+  /** RUN_EXISTS when the id is taken by a run with another birth record; the same call again returns the run. */
+  createRun(run: NewRun): Promise<Run>;
+  getRun(id: string): Promise<RunSummary | undefined>;
+  /** Newest first. */
+  listRuns(query?: RunQuery): Promise<readonly RunSummary[]>;
+
+  /**
+   * LEASE_HELD (data: the owner) while the owner lives or its life cannot be told (another host: until the heartbeat
+   * is older than `staleAfterMs`, by default a minute). A dead owner's lease is taken with epoch + 1. Taking it again
+   * with the same handle returns the lease held. A lease serves only the handle that took it.
+   */
+  takeLease(params: { readonly run: string; readonly label: string; readonly staleAfterMs?: number }): Promise<Lease>;
+  /** LEASE_LOST when the epoch is stale. */
+  renewLease(lease: Lease): Promise<Lease>;
+  /** Releasing a lease that is not held any more is no error. */
+  releaseLease(lease: Lease): Promise<void>;
+  getLease(run: string): Promise<Lease | undefined>;
+
+  /**
+   * One transaction: the entries, then the checkpoint, and the fold of effect entries into the ledger. The epoch is
+   * checked inside it: LEASE_LOST, and nothing is written, when another owner took over. CONFLICT, and nothing is written,
+   * for an effect entry that does not fit the ledger. Kinds that record the store's own methods are refused (USAGE).
+   */
+  commit(commit: Commit): Promise<Committed>;
+
+  getCheckpoint(ref: CheckpointRef): Promise<Checkpoint>;
+  /** Newest checkpoint of the run; undefined when it has none. */
+  latest(run: string): Promise<Checkpoint | undefined>;
+  /** Newest first. Its cost follows `limit`, not the history's length. */
+  listCheckpoints(query: CheckpointQuery): Promise<readonly CheckpointSummary[]>;
+
+  /** In order, from `after` (exclusive) on. Reads in pages: memory does not follow the history's length. */
+  readJournal(query: {
+    readonly run: string;
+    readonly after?: number;
+    readonly limit?: number;
+  }): AsyncIterable<JournalEntry>;
+  /**
+   * Entries of one run, or of all in the order of commit, from now on (or of each run from `after` on), by any process,
+   * until the signal aborts or the store is closed. "Now" is the call: nothing before the first look is missed.
+   */
+  watch(query: {
+    readonly run?: string;
+    readonly after?: number;
+    readonly signal: AbortSignal;
+  }): AsyncIterable<JournalEntry>;
+
+  listEffects(run: string): Promise<readonly Effect[]>;
+
+  /** A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. */
+  tag(params: {
+    readonly run: string;
+    readonly sequence: number;
+    readonly name: string;
+    readonly move?: boolean;
+  }): Promise<void>;
+  /** Removing a tag that is not there is no error. */
+  untag(params: { readonly run: string; readonly name: string }): Promise<void>;
+
+  /**
+   * Removes checkpoints and leaves a tombstone for each; returns those of all that were named, by sequence. All or
+   * nothing. Dropping one that is gone is no error; CONFLICT for one that carries a tag, or the newest of its run;
+   * CHECKPOINT_NOT_FOUND for one that never was. Bytes come back with `sweep`.
+   */
+  drop(params: { readonly run: string; readonly drops: readonly Drop[] }): Promise<readonly Tombstone[]>;
+  listTombstones(run: string): Promise<readonly Tombstone[]>;
+
+  /** Frees what no checkpoint refers to, re-packs and compresses what is old; removes stale temporary files. Safe beside writers. */
+  sweep(params?: { readonly compressBefore?: string; readonly dryRun?: boolean }): Promise<SweepReport>;
+
+  /** Recomputes everything; yields what is wrong as it goes, then one "summary". Changes nothing. INTERRUPTED on abort. */
+  verify(params?: { readonly run?: string; readonly signal?: AbortSignal }): AsyncIterable<VerifyEvent>;
+  /** Marks checkpoints as damaged so that latest and resume pass over them, aloud (a journal entry). They are kept. */
+  quarantine(params: {
+    readonly run: string;
+    readonly sequences: readonly number[];
+    readonly reason: string;
+  }): Promise<void>;
+
+  stats(): Promise<StoreStats>;
+  /** Small facts of the store itself (when gc last ran). Durable, last write wins. */
+  getMeta(key: string): Promise<string | undefined>;
+  setMeta(key: string, value: string): Promise<void>;
+  /** Settles what is under way, releases the leases held, then lets go. A second call is no error; every other call after it rejects. */
+  close(): Promise<void>;
+}
+
+export interface NewRun {
+  readonly id: string;
+  readonly workflow: string;
+  readonly work: Work;
+  readonly forkedFrom?: CheckpointParent;
+  readonly labels?: JsonObject;
+}
+
+export interface RunQuery {
+  readonly limit?: number;
+  readonly workflow?: string;
+}
+
+export interface CheckpointRef {
+  readonly run: string;
+  readonly sequence: number;
+}
+
+export interface CheckpointQuery {
+  readonly run: string;
+  /** Sequences below this one. */
+  readonly before?: number;
+  readonly limit?: number;
+  readonly trigger?: Trigger;
+  readonly stage?: string;
+}
+
+export interface Commit {
+  readonly lease: Lease;
+  readonly entries?: readonly NewEntry[];
+  readonly checkpoint?: NewCheckpoint;
+}
+
+export interface NewCheckpoint {
+  /**
+   * The sequence the caller reckons with (its git ref carries it): CONFLICT when it is not the next one.
+   * Absent: the next one, whatever it is.
+   */
+  readonly sequence?: number;
+  readonly trigger: Trigger;
+  readonly name?: string;
+  readonly planes: Planes;
+  /** Of a fork's first checkpoint; elsewhere the run's newest checkpoint is the parent and this is not looked at. */
+  readonly parent?: CheckpointParent;
+}
+
+export interface Committed {
+  /** Number of the run's last journal entry. */
+  readonly entry: number;
+  readonly head: Digest;
+  readonly checkpoint: CheckpointSummary | null;
+}
+
+export interface Drop {
+  readonly sequence: number;
+  readonly why: string;
+}
+
+export interface Tombstone {
+  readonly run: string;
+  readonly sequence: number;
+  readonly entry: number;
+  readonly digest: Digest;
+  readonly trigger: Trigger;
+  readonly createdAt: string;
+  readonly droppedAt: string;
+  readonly why: string;
+}
+
+export interface SweepReport {
+  readonly chunks: number;
+  readonly packs: number;
+  readonly blobs: number;
+  readonly temporaryFiles: number;
+  readonly freedBytes: number;
+  readonly recompressed: number;
+}
+
+export type VerifyEvent =
+  | { readonly kind: "problem"; readonly problem: Problem }
+  | { readonly kind: "progress"; readonly run: string; readonly checked: number }
+  | {
+      readonly kind: "summary";
+      readonly ok: boolean;
+      readonly runs: number;
+      readonly entries: number;
+      readonly checkpoints: number;
+      readonly chunks: number;
+      readonly problems: number;
+    };
+
+export interface Problem {
+  /** PIN_MISSING: the objects are there, but nothing keeps git from collecting them. */
+  readonly code: "STORE_CUT" | "STORE_CORRUPT" | "STORE_MISSING" | "TREE_MISSING" | "PIN_MISSING";
+  readonly run: string | null;
+  readonly entry: number | null;
+  readonly sequence: number | null;
+  readonly what: string;
+  /** Last journal entry of the run that can still be trusted; null when it is not about a run. */
+  readonly trustedTo: number | null;
+  /** Newest checkpoint of the run that is whole; null when there is none. */
+  readonly newestIntact: number | null;
+}
+
+export interface StoreStats {
+  readonly runs: number;
+  readonly entries: number;
+  readonly checkpoints: number;
+  readonly bytes: number;
+  readonly schema: number;
+  readonly engine: string;
+  readonly durability: string;
+}

@@ -1,0 +1,156 @@
+import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint.ts";
+
+/**
+ * Git worktrees and what is in them. Never touches the user's index, HEAD, stash, hooks, config, or a ref outside
+ * refs/holdfast/. Runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or external diff.
+ */
+export interface Workspaces {
+  /** The git common directory: where a store of this repository lives. */
+  readonly commonDir: string;
+  readonly bare: boolean;
+  /** The worktree at this path (or above it). WORKSPACE_MISSING when there is none. */
+  open(path: string): Promise<Workspace>;
+  /** A new worktree and branch for a run. The same call again returns the one that is there. */
+  create(params: CreateWorkspace): Promise<Workspace>;
+  /** The worktree made for this run; undefined when there is none, or its folder is gone. */
+  find(run: string): Promise<Workspace | undefined>;
+  list(): Promise<readonly WorktreeInfo[]>;
+  /**
+   * RESTORE_REFUSED (data: what would be lost) when it holds changes or ignored files, or commits that no other branch or remote has,
+   * unless `force`. Its branch is kept.
+   */
+  remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
+
+  /** Are the objects that the plane names here, whole? */
+  has(files: Pick<FilesPlane, "tree" | "commit">): Promise<boolean>;
+  /** Pins an existing snapshot under another run's name (a fork). Durable when it returns. */
+  pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
+  /** Every ref under refs/holdfast/, as run and sequence. */
+  refs(): Promise<readonly SnapshotRef[]>;
+  /** Removes these refs (only under refs/holdfast/). Gone already is no error. */
+  unpin(refs: readonly string[]): Promise<void>;
+  /** Those of the commits that no branch, tag or remote-tracking ref reaches: our refs may be their only copy. */
+  unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
+  diff(params: DiffParams): Promise<Diff>;
+  close(): Promise<void>;
+}
+
+export interface CreateWorkspace {
+  readonly run: string;
+  /** Where; default `<parent of the main worktree>/<repo name>-worktrees/<run>`, or inside a bare repository `<repo>/trees/<run>`. */
+  readonly path?: string;
+  /** Default `holdfast/<run>`. */
+  readonly branch?: string;
+  /** Commit-ish to start from; default the current HEAD. */
+  readonly base?: string;
+}
+
+export interface WorktreeInfo {
+  readonly path: string;
+  readonly run: string | null;
+  readonly branch: string | null;
+  readonly head: string | null;
+  readonly exists: boolean;
+}
+
+export interface SnapshotRef {
+  readonly ref: string;
+  readonly run: string;
+  readonly sequence: number;
+  readonly commit: string;
+  /** HEAD when it was taken; null in a repository without commits. */
+  readonly head: string | null;
+  readonly createdAt: string;
+}
+
+export interface Workspace {
+  readonly root: string;
+  /** Durable when it returns: objects, ref and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`. */
+  snapshot(params: SnapshotParams): Promise<FilesPlane>;
+  /** A snapshot that nothing holds on to: no ref, not synced. To plan with, not to keep; git's own gc takes it after a while. */
+  look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<Look>;
+  /** What `snapshot` would name as its tree, without pinning: for asking "did anything change?". */
+  currentTree(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<string>;
+  /**
+   * Pure look: what a restore would do. `from` is a snapshot of the worktree as it is now. TREE_MISSING (data: the commit) when
+   * something that the restore would read is not there, or not whole; the rest of the target is not looked at.
+   */
+  planRestore(params: {
+    readonly from: Look;
+    readonly to: FilesPlane;
+    readonly paths?: readonly string[];
+  }): Promise<RestorePlan>;
+  /**
+   * Makes the files equal the plan's target. Idempotent: killed half-way, the same call on a new plan finishes the job.
+   * RESTORE_REFUSED, and nothing changed, when the worktree is not any more what the plan was made from, when an
+   * ignored or skipped file stands in the way, or when another git operation is under way.
+   */
+  applyRestore(plan: RestorePlan): Promise<RestoreResult>;
+}
+
+export type Look = Omit<FilesPlane, "ref">;
+
+export interface SnapshotParams {
+  readonly run: string;
+  readonly sequence: number;
+  readonly message: string;
+  /** Commit date of the snapshot, ISO 8601: given, so that the same snapshot has the same id. */
+  readonly at: string;
+  /** Untracked files above this are skipped and named. Default 20 MiB. */
+  readonly maxUntrackedBytes?: number;
+  readonly includeIgnored?: boolean;
+  readonly base?: string;
+}
+
+export type FileChange =
+  | { readonly kind: "write"; readonly path: GitPath; readonly mode: string }
+  | { readonly kind: "create"; readonly path: GitPath; readonly mode: string }
+  | { readonly kind: "remove"; readonly path: GitPath }
+  | { readonly kind: "mode"; readonly path: GitPath; readonly mode: string };
+
+export interface RestorePlan {
+  readonly root: string;
+  readonly fromTree: string;
+  /** Tree the worktree will have afterwards (for a per-path restore, `from` with those paths replaced). */
+  readonly toTree: string;
+  readonly paths: readonly string[] | null;
+  readonly changes: readonly FileChange[];
+  /**
+   * Left alone although the target lacks or has them: skipped files, nested repositories, files that a sparse checkout keeps off
+   * the disk, and files that the target's own ignore rules cover (they may have been there, ignored, when it was taken).
+   */
+  readonly untouched: readonly Untouched[];
+  /** Ignored or skipped files that a write would land on; not empty: applyRestore refuses. */
+  readonly blocked: readonly GitPath[];
+  /** How `from` was captured; the world is compared with it in the same way. Absent: the defaults. */
+  readonly capture?: { readonly maxUntrackedBytes: number; readonly includeIgnored: boolean };
+}
+
+export interface Untouched {
+  readonly path: GitPath;
+  readonly reason: Skipped["reason"] | "ignored" | "sparse";
+  readonly bytes: number | null;
+}
+
+export interface RestoreResult {
+  readonly tree: string;
+  readonly written: number;
+  readonly removed: number;
+}
+
+export interface DiffParams {
+  readonly from: string;
+  readonly to: string;
+  readonly paths?: readonly string[];
+  readonly format: "patch" | "stat" | "names";
+  readonly color?: boolean;
+}
+
+export interface Diff {
+  readonly text: string;
+  readonly files: readonly {
+    readonly path: GitPath;
+    readonly status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+    readonly from: GitPath | null;
+  }[];
+}
