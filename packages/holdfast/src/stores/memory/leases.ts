@@ -1,0 +1,80 @@
+import { append } from "./append.ts";
+import type { MemoryRun, MemoryWorld } from "./world.ts";
+import { deepFreeze } from "../../core/deep-freeze.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Lease, LeaseOwner } from "../../core/lease.ts";
+import { planLease } from "../../core/plan-lease.ts";
+import { leaseHeld, leaseLost } from "../../core/refusals.ts";
+import { livenessOf } from "../../system/process-identity.ts";
+
+export function takeLease(
+  world: MemoryWorld,
+  run: MemoryRun,
+  params: { readonly owner: LeaseOwner; readonly now: number; readonly staleAfterMs: number },
+): Lease {
+  const { owner, now } = params;
+  const held = run.lease;
+  const liveness = held === null ? "dead" : livenessOf(held.owner, owner);
+  const plan = planLease({
+    epoch: run.epoch,
+    held,
+    token: owner.token,
+    liveness,
+    now,
+    staleAfterMs: params.staleAfterMs,
+  });
+  switch (plan.kind) {
+    case "held_by_us":
+      return plan.lease;
+    case "refuse":
+      throw leaseHeld(plan.lease);
+    case "take": {
+      const at = new Date(now).toISOString();
+      const lease: Lease = deepFreeze({
+        run: run.run.id,
+        epoch: plan.epoch,
+        owner: { ...owner },
+        takenAt: at,
+        heartbeatAt: at,
+      });
+      run.lease = lease;
+      run.epoch = plan.epoch;
+      const body: JsonObject = { owner: ownerRecord(lease), from: plan.from === null ? null : ownerRecord(plan.from) };
+      append(world, run, { kind: "lease.taken", body, epoch: plan.epoch, at });
+      return lease;
+    }
+  }
+}
+
+interface Claim {
+  readonly lease: Lease;
+  readonly token: string;
+  readonly at: string;
+}
+
+export function renewLease(run: MemoryRun, claim: Claim): Lease {
+  if (!holds(run, claim)) throw leaseLost({ run: run.run.id, epoch: claim.lease.epoch, current: run.lease });
+  const lease: Lease = deepFreeze({ ...claim.lease, heartbeatAt: claim.at });
+  run.lease = lease;
+  return lease;
+}
+
+export function releaseLease(world: MemoryWorld, run: MemoryRun, claim: Claim): void {
+  if (!holds(run, claim)) return;
+  run.lease = null;
+  append(world, run, {
+    kind: "lease.released",
+    body: { owner: ownerRecord(claim.lease) },
+    epoch: run.epoch,
+    at: claim.at,
+  });
+}
+
+function holds(run: MemoryRun, { lease, token }: Claim): boolean {
+  return lease.owner.token === token && run.lease?.owner.token === token && run.epoch === lease.epoch;
+}
+
+function ownerRecord(lease: Lease): JsonObject {
+  const { host, pid, started, boot, label } = lease.owner;
+  return { host, pid, started, boot, label, epoch: lease.epoch };
+}

@@ -1,0 +1,263 @@
+import { append } from "./append.ts";
+import { commit } from "./commit.ts";
+import { drop } from "./drop.ts";
+import { releaseLease, renewLease, takeLease } from "./leases.ts";
+import { verifyWorld } from "./verify.ts";
+import { checkpointOf, sequencesDown, summaryOfRun, wholeOf, withMarks } from "./views.ts";
+import { watchWorld } from "./watch.ts";
+import { createMemoryWorld } from "./world.ts";
+import type { MemoryRun, MemoryWorld } from "./world.ts";
+import { captureCommit, createRunMemory } from "../capture-commit.ts";
+import type { RunMemory } from "../capture-commit.ts";
+import { checkTagName } from "../../core/address.ts";
+import { birthRecord } from "../../core/chain.ts";
+import { deepFreeze } from "../../core/deep-freeze.ts";
+import { HoldfastError } from "../../core/error.ts";
+import { DEFAULT_STALE_AFTER_MS } from "../../core/plan-lease.ts";
+import { runExists, runNotFound, storeClosed, tagExists } from "../../core/refusals.ts";
+import type { Run } from "../../core/run.ts";
+import { NEW_RUN } from "../../core/run-fold.ts";
+import { sameBirth } from "../../core/same-birth.ts";
+import { captureNewRun, checkRunId, checkSequence, checkTime } from "../../core/store-arguments.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Store } from "../../ports/store.ts";
+import { systemClock } from "../../system/clock.ts";
+import { randomId } from "../../system/ids.ts";
+import { processIdentity } from "../../system/process-identity.ts";
+import type { ProcessIdentity } from "../../system/process-identity.ts";
+
+export interface OpenMemoryParams {
+  /** Shared by the handles of one store; a new one when absent. */
+  readonly world?: MemoryWorld;
+  readonly clock?: Clock;
+  readonly identity?: ProcessIdentity;
+}
+
+/** The reference: the port in plain JavaScript, every call one step. It keeps every promise but the one to survive. */
+export function openMemoryStore(params: OpenMemoryParams = {}): Store {
+  const world = params.world ?? createMemoryWorld();
+  const clock = params.clock ?? systemClock;
+  const owner = { token: randomId(), ...(params.identity ?? processIdentity()) };
+  const memories = new Map<string, RunMemory>();
+  let closed = false;
+
+  const at = (): string => new Date(Math.trunc(clock.now())).toISOString();
+
+  function open(): void {
+    if (closed) throw storeClosed("memory");
+  }
+
+  /** A step runs whole before anything else can look; its errors become rejections. */
+  function step<T>(work: () => T): Promise<T> {
+    try {
+      open();
+      return Promise.resolve(work());
+    } catch (error) {
+      return Promise.reject(error instanceof HoldfastError ? error : unexpected(error));
+    }
+  }
+
+  function change<T>(work: () => T): Promise<T> {
+    return step(() => {
+      const result = work();
+      for (const listener of world.listeners) listener();
+      return result;
+    });
+  }
+
+  function runOf(id: string): MemoryRun {
+    const run = world.runs.get(checkRunId(id));
+    if (run === undefined) throw runNotFound(id);
+    return run;
+  }
+
+  return {
+    id: world.id,
+    location: "memory",
+
+    createRun: (wish) =>
+      change(() => {
+        const born = captureNewRun(wish);
+        const found = world.runs.get(born.id);
+        if (found !== undefined) {
+          if (!sameBirth(found.run, born)) throw runExists(born.id);
+          return found.run;
+        }
+        const run: Run = deepFreeze({ ...born, createdAt: at() });
+        const fresh = emptyRun(run);
+        world.runs.set(run.id, fresh);
+        append(world, fresh, { kind: "run.created", body: birthRecord(run), epoch: 0, at: run.createdAt });
+        return run;
+      }),
+    getRun: (id) =>
+      step(() => {
+        const run = world.runs.get(checkRunId(id));
+        return run === undefined ? undefined : summaryOfRun(run);
+      }),
+    listRuns: (query = {}) =>
+      step(() => {
+        const wanted = [...world.runs.values()]
+          .toReversed()
+          .filter(({ run }) => query.workflow === undefined || run.workflow === query.workflow);
+        return Object.freeze(wanted.slice(0, query.limit ?? wanted.length).map(summaryOfRun));
+      }),
+
+    takeLease: ({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS }) =>
+      change(() =>
+        takeLease(world, runOf(run), { owner: { ...owner, label }, now: Math.trunc(clock.now()), staleAfterMs }),
+      ),
+    renewLease: (lease) => change(() => renewLease(runOf(lease.run), { lease, token: owner.token, at: at() })),
+    releaseLease: (lease) =>
+      change(() => releaseLease(world, runOf(lease.run), { lease, token: owner.token, at: at() })),
+    getLease: (run) => step(() => runOf(run).lease ?? undefined),
+
+    commit: (wish) =>
+      change(() => {
+        const run = checkRunId(wish.lease.run);
+        const memory = memories.get(run) ?? createRunMemory({ small: false });
+        memories.set(run, memory);
+        const taken = captureCommit(wish, memory);
+        return commit(world, runOf(taken.lease.run), { captured: taken, token: owner.token, at: at() });
+      }),
+
+    getCheckpoint: ({ run, sequence }) => step(() => wholeOf(runOf(run), checkSequence(sequence))),
+    latest: (id) =>
+      step(() => {
+        const run = runOf(id);
+        const newest = sequencesDown(run).find((sequence) => !run.quarantined.has(sequence));
+        return newest === undefined ? undefined : wholeOf(run, newest);
+      }),
+    listCheckpoints: (query) =>
+      step(() => {
+        const run = runOf(query.run);
+        const wanted = sequencesDown(run)
+          .filter((sequence) => sequence < (query.before ?? Number.POSITIVE_INFINITY))
+          .map((sequence) => withMarks(run, checkpointOf(run, sequence).summary))
+          .filter(({ trigger, stage }) => (query.trigger ?? trigger) === trigger && (query.stage ?? stage) === stage);
+        return Object.freeze(wanted.slice(0, Math.max(query.limit ?? wanted.length, 0)));
+      }),
+
+    async *readJournal(query) {
+      open();
+      const { entries } = runOf(query.run);
+      const after = query.after ?? 0;
+      const until = after + (query.limit ?? Number.POSITIVE_INFINITY);
+      for (let i = after; i < until; i++) {
+        const entry = entries[i];
+        if (entry === undefined) return;
+        yield entry;
+      }
+    },
+    watch: ({ run, after, signal }) => {
+      open();
+      return watchWorld(world, {
+        run: run === undefined ? null : runOf(run),
+        after: after ?? null,
+        signal,
+        closed: () => closed,
+      });
+    },
+
+    listEffects: (run) =>
+      step(() => Object.freeze([...runOf(run).effects.values()].sort((a, b) => (a.key < b.key ? -1 : 1)))),
+
+    tag: ({ run: id, sequence, name, move = false }) =>
+      change(() => {
+        checkTagName(name);
+        const run = runOf(id);
+        const current = run.tags.get(name);
+        if (current === checkSequence(sequence)) return;
+        checkpointOf(run, sequence);
+        if (current !== undefined && !move) throw tagExists({ run: id, name, sequence: current });
+        run.tags.set(name, sequence);
+        append(world, run, { kind: "tag.added", body: { name, sequence }, epoch: 0, at: at() });
+      }),
+    untag: ({ run: id, name }) =>
+      change(() => {
+        const run = runOf(id);
+        if (!run.tags.delete(name)) return;
+        append(world, run, { kind: "tag.removed", body: { name }, epoch: 0, at: at() });
+      }),
+
+    drop: ({ run, drops }) => change(() => drop(world, runOf(run), { drops, at: at() })),
+    listTombstones: (run) =>
+      step(() => Object.freeze([...runOf(run).tombstones.values()].sort((a, b) => a.sequence - b.sequence))),
+
+    sweep: (options = {}) =>
+      step(() => {
+        if (options.compressBefore !== undefined) checkTime(options.compressBefore);
+        return Object.freeze({ chunks: 0, packs: 0, blobs: 0, temporaryFiles: 0, freedBytes: 0, recompressed: 0 });
+      }),
+    async *verify(options = {}) {
+      open();
+      for (const event of verifyWorld(world, options.run === undefined ? null : runOf(options.run))) {
+        if (options.signal?.aborted === true)
+          throw new HoldfastError({ code: "INTERRUPTED", message: "Verification was stopped", hint: "Run it again." });
+        yield event;
+      }
+    },
+    quarantine: ({ run: id, sequences, reason }) =>
+      change(() => {
+        const run = runOf(id);
+        for (const sequence of sequences) checkpointOf(run, checkSequence(sequence));
+        const fresh = [...new Set(sequences)].filter((sequence) => !run.quarantined.has(sequence));
+        if (fresh.length === 0) return;
+        for (const sequence of fresh) run.quarantined.add(sequence);
+        append(world, run, { kind: "checkpoint.quarantined", body: { sequences: fresh, reason }, epoch: 0, at: at() });
+      }),
+
+    stats: () =>
+      step(() => {
+        const runs = [...world.runs.values()];
+        const checkpoints = runs.flatMap((run) => [...run.checkpoints.values()]);
+        return Object.freeze({
+          runs: runs.length,
+          entries: world.log.length,
+          checkpoints: checkpoints.length,
+          bytes: checkpoints.reduce((sum, { summary }) => sum + summary.size.added, 0),
+          schema: 1,
+          engine: "memory",
+          durability: "none: gone with the process",
+        });
+      }),
+    getMeta: (key) => step(() => world.facts.get(key)),
+    setMeta: (key, value) => change(() => void world.facts.set(key, value)),
+
+    close() {
+      if (closed) return Promise.resolve();
+      for (const run of world.runs.values()) {
+        if (run.lease?.owner.token === owner.token)
+          releaseLease(world, run, { lease: run.lease, token: owner.token, at: at() });
+      }
+      closed = true;
+      for (const listener of world.listeners) listener();
+      return Promise.resolve();
+    },
+  };
+}
+
+function emptyRun(run: Run): MemoryRun {
+  return {
+    run,
+    epoch: 0,
+    lease: null,
+    entries: [],
+    fold: NEW_RUN,
+    checkpoints: new Map(),
+    sequence: 0,
+    digest: null,
+    tags: new Map(),
+    effects: new Map(),
+    tombstones: new Map(),
+    quarantined: new Set(),
+  };
+}
+
+function unexpected(cause: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "INTERNAL",
+    message: `Unexpected failure in the memory store: ${cause instanceof Error ? cause.message : String(cause)}`,
+    hint: "This is a defect; please report it with the message above.",
+    cause,
+  });
+}

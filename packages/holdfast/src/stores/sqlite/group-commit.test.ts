@@ -1,0 +1,105 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import { layoutOf } from "./layout.ts";
+import { openSqliteStore } from "./open.ts";
+import type { OpenSqliteParams } from "./open.ts";
+import type { Store } from "../../ports/store.ts";
+import { refuses } from "../../testing/store-contract/harness.ts";
+import { leasedRun, save } from "../../testing/store-contract/sample.ts";
+import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+
+async function fresh(
+  params: Partial<OpenSqliteParams> = {},
+): Promise<{ readonly store: Store; readonly db: DatabaseSync }> {
+  const directory = join(scratchDirectory(onTestFinished), "store");
+  const store = await openSqliteStore({ directory, ...params });
+  const db = new DatabaseSync(layoutOf(directory).database, { timeout: 1000 });
+  onTestFinished(async () => {
+    if (db.isTransaction) db.exec("ROLLBACK");
+    db.close();
+    await store.close();
+  });
+  return { store, db };
+}
+
+/** Transactions in the write-ahead log: frames that end one, of the log's present generation. */
+function commits(store: Store): number {
+  const wal = readFileSync(layoutOf(store.location).wal);
+  const salts = wal.subarray(16, 24);
+  let count = 0;
+  for (let at = 32; at + 24 + 4096 <= wal.length; at += 24 + 4096) {
+    if (!wal.subarray(at + 8, at + 16).equals(salts)) break;
+    if (wal.readUInt32BE(at + 4) !== 0) count += 1;
+  }
+  return count;
+}
+
+test("overlapping calls share one transaction, whatever runs they write to", async () => {
+  const { store } = await fresh();
+  const leases = await Promise.all(Array.from({ length: 20 }, (_, i) => leasedRun(store, `r${i}`)));
+  const before = commits(store);
+  await Promise.all(leases.map((lease, n) => save(store, lease, { values: { n } })));
+  expect(commits(store)).toBe(before + 1);
+  // Savers that go on as soon as they are answered stay together.
+  const again = commits(store);
+  await Promise.all(
+    leases.map(async (lease) => {
+      for (let n = 0; n < 3; n++) await save(store, lease, { values: { n, long: "x".repeat(5000) } });
+    }),
+  );
+  expect(commits(store)).toBe(again + 3);
+  expect((await store.getRun("r7"))?.checkpoints).toBe(4);
+});
+
+test("commits one after the other let timers run", async () => {
+  const { store } = await fresh();
+  const lease = await leasedRun(store);
+  let fired = 0;
+  const timer = setInterval(() => (fired += 1), 1);
+  const until = performance.now() + 200;
+  for (let n = 0; performance.now() < until; n++) await save(store, lease, { values: { n } });
+  clearInterval(timer);
+  expect(fired).toBeGreaterThan(3);
+});
+
+test("a database locked by another process is waited for, with the event loop running", async () => {
+  const { store, db } = await fresh();
+  const lease = await leasedRun(store);
+  db.exec("BEGIN IMMEDIATE");
+  const saved = save(store, lease, { values: { n: 1 } });
+  const more = store.setMeta("k", "v");
+  setTimeout(() => db.exec("COMMIT"), 600);
+  expect((await saved).checkpoint?.sequence).toBe(1);
+  await more;
+});
+
+test("a database locked for too long is STORE_BUSY, and nothing was written", async () => {
+  const { store, db } = await fresh({ busyMs: 300 });
+  const lease = await leasedRun(store);
+  db.exec("BEGIN IMMEDIATE");
+  const error = await refuses("STORE_BUSY", () => save(store, lease, { values: { n: 1 } }));
+  expect(error.retry).toBe("later");
+  db.exec("COMMIT");
+  expect((await save(store, lease, { values: { n: 2 } })).checkpoint?.sequence).toBe(1);
+});
+
+test("what another connection wrote in between is noticed by saves that trust their memory", async () => {
+  const { store, db } = await fresh();
+  const lease = await leasedRun(store);
+  await save(store, lease, { values: { n: 1 } });
+  const other = await openSqliteStore({ directory: store.location });
+  onTestFinished(() => other.close());
+  await other.tag({ run: "sample", sequence: 1, name: "t" });
+  const { entry } = await save(store, lease, { values: { n: 2 } });
+  expect(entry).toBe(5);
+  await other.createRun({ id: "more", workflow: "w", work: { kind: "none" } });
+  const [a, b] = await Promise.all([
+    save(store, lease, { values: { n: 3 } }),
+    save(store, lease, { values: { n: 4 } }),
+  ]);
+  expect([a.entry, b.entry]).toEqual([6, 7]);
+  const rows = db.prepare("SELECT run, entry, count(*) AS n FROM log GROUP BY run, entry HAVING n > 1").all();
+  expect(rows).toEqual([]);
+});

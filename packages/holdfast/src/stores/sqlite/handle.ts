@@ -1,0 +1,40 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { Append, Moment } from "./append.ts";
+import type { BlobFiles } from "./blob-files.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import type { Heads } from "./heads.ts";
+import type { Layout } from "./layout.ts";
+import type { Log } from "./log.ts";
+import type { PackTable } from "./pack-table.ts";
+import type { Packs } from "./packs.ts";
+import type { Places } from "./places.ts";
+import type { Runs } from "./runs.ts";
+import type { Transactions } from "./transactions.ts";
+import type { Witness } from "./witness.ts";
+import type { Hasher } from "../../core/json.ts";
+import type { ProcessIdentity } from "../../system/process-identity.ts";
+
+/** One open connection and everything it remembers. */
+export interface Handle {
+  readonly db: DatabaseSync;
+  readonly layout: Layout;
+  readonly storeId: string;
+  /** Random; makes this handle an owner of its own. */
+  readonly token: string;
+  readonly identity: ProcessIdentity;
+  readonly hasher: Hasher;
+  readonly now: () => Moment;
+  readonly log: Log;
+  readonly places: Places;
+  readonly runs: Runs;
+  readonly heads: Heads;
+  readonly append: Append;
+  readonly packs: Packs;
+  readonly packTable: PackTable;
+  readonly blobs: BlobFiles;
+  readonly transactions: Transactions;
+  readonly group: GroupCommit;
+  readonly witness: Witness;
+  /** Called after each commit of this handle. */
+  readonly listeners: Set<() => void>;
+}

@@ -1,0 +1,27 @@
+import { join } from "node:path";
+
+/** Where everything of one store lies. */
+export interface Layout {
+  readonly directory: string;
+  /** Says that a store was made here, so that a missing database is seen as missing. */
+  readonly marker: string;
+  readonly database: string;
+  readonly wal: string;
+  readonly sharedMemory: string;
+  /** How far each run had come, kept apart from the database so that a cut database is seen as cut. */
+  readonly witness: string;
+  readonly blobs: string;
+}
+
+export function layoutOf(directory: string): Layout {
+  const database = join(directory, "store.db");
+  return {
+    directory,
+    marker: join(directory, "store.json"),
+    database,
+    wal: `${database}-wal`,
+    sharedMemory: `${database}-shm`,
+    witness: join(directory, "heads"),
+    blobs: join(directory, "blobs"),
+  };
+}

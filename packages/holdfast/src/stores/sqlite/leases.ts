@@ -1,0 +1,106 @@
+import type { Job } from "./group-commit.ts";
+import type { Handle } from "./handle.ts";
+import { ownerLiveness } from "./handle-tokens.ts";
+import type { Head } from "./heads.ts";
+import { deepFreeze } from "../../core/deep-freeze.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Lease } from "../../core/lease.ts";
+import { claimOf } from "../../core/lease-claim.ts";
+import type { LeaseClaim } from "../../core/lease-claim.ts";
+import { planLease } from "../../core/plan-lease.ts";
+import type { LeasePlan } from "../../core/plan-lease.ts";
+import { leaseHeld, leaseLost, runNotFound } from "../../core/refusals.ts";
+
+export function takeLease(
+  handle: Handle,
+  params: { readonly run: string; readonly label: string; readonly staleAfterMs: number },
+): Job<Exclude<LeasePlan, { readonly kind: "refuse" }>, Lease> {
+  return {
+    plan() {
+      // Straight from the row: a heartbeat does not change the stamp, so a remembered head may have an old one.
+      const row = handle.runs.byId(params.run);
+      if (row === undefined) throw runNotFound(params.run);
+      const plan = planLease({
+        epoch: row.epoch,
+        held: row.lease,
+        token: handle.token,
+        liveness: row.lease === null ? "dead" : ownerLiveness(row.lease.owner, handle.identity),
+        now: handle.now().ms,
+        staleAfterMs: params.staleAfterMs,
+      });
+      if (plan.kind === "refuse") throw leaseHeld(plan.lease);
+      return plan;
+    },
+    apply(plan) {
+      if (plan.kind === "held_by_us") return plan.lease;
+      const moment = handle.now();
+      const lease: Lease = deepFreeze({
+        run: params.run,
+        epoch: plan.epoch,
+        owner: { token: handle.token, ...handle.identity, label: params.label },
+        takenAt: moment.iso,
+        heartbeatAt: moment.iso,
+      });
+      const head = handle.heads.of(params.run);
+      handle.runs.setLease(head.no, lease);
+      const body: JsonObject = { owner: ownerRecord(lease), from: plan.from === null ? null : ownerRecord(plan.from) };
+      handle.append.outside(
+        { ...head, lease, epoch: lease.epoch },
+        { kind: "lease.taken", body, epoch: lease.epoch },
+        moment,
+      );
+      return lease;
+    },
+  };
+}
+
+export function renewLease(handle: Handle, lease: Lease): Job<Head, Lease> {
+  const claim = claimOf(lease);
+  return {
+    plan: () => headUnder(handle, claim),
+    apply(head) {
+      const moment = handle.now();
+      const renewed: Lease = deepFreeze({ ...lease, heartbeatAt: moment.iso });
+      handle.runs.setHeartbeat(head.no, moment.ms);
+      return renewed;
+    },
+  };
+}
+
+export function releaseLease(handle: Handle, lease: Lease): Job<Head | null, void> {
+  const claim = claimOf(lease);
+  return {
+    plan() {
+      const head = handle.heads.of(lease.run);
+      return holds(handle, head, claim) ? head : null;
+    },
+    apply(head) {
+      if (head === null) return;
+      handle.runs.setLease(head.no, null);
+      const body: JsonObject = { owner: ownerRecord(lease) };
+      handle.append.outside(
+        { ...head, lease: null },
+        { kind: "lease.released", body, epoch: lease.epoch },
+        handle.now(),
+      );
+    },
+  };
+}
+
+/** The run's head, when this handle may write it under that lease; else LEASE_LOST. */
+export function headUnder(handle: Handle, claim: LeaseClaim): Head {
+  const head = handle.heads.of(claim.run);
+  if (!holds(handle, head, claim)) throw leaseLost({ run: claim.run, epoch: claim.epoch, current: head.lease });
+  return head;
+}
+
+/** A lease belongs to the handle that took it: heads are remembered per handle, so nobody else may write under it. */
+function holds(handle: Handle, head: Head, claim: LeaseClaim): boolean {
+  return claim.token === handle.token && head.epoch === claim.epoch && head.lease?.owner.token === claim.token;
+}
+
+/** Without the token: it is nobody's business. */
+function ownerRecord(lease: Lease): JsonObject {
+  const { host, pid, started, boot, label } = lease.owner;
+  return { host, pid, started, boot, label, epoch: lease.epoch };
+}

@@ -1,0 +1,115 @@
+import type { DatabaseSync } from "node:sqlite";
+import { createAppend } from "./append.ts";
+import type { Moment } from "./append.ts";
+import { createBlobFiles } from "./blob-files.ts";
+import { integer } from "./columns.ts";
+import { checkDurability } from "./driver.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import type { Handle } from "./handle.ts";
+import { endToken } from "./handle-tokens.ts";
+import { createHeads } from "./heads.ts";
+import type { Layout } from "./layout.ts";
+import { createLog } from "./log.ts";
+import { createPackTable } from "./pack-table.ts";
+import { createPacks } from "./packs.ts";
+import { createPlaces } from "./places.ts";
+import { createRuns } from "./runs.ts";
+import { createTransactions } from "./transactions.ts";
+import { createWitness } from "./witness.ts";
+import type { Hasher } from "../../core/json.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { ProcessIdentity } from "../../system/process-identity.ts";
+
+/** Ties the parts of one connection together: who must forget what when others wrote or a transaction failed. */
+export function openHandle(params: {
+  readonly db: DatabaseSync;
+  readonly layout: Layout;
+  readonly storeId: string;
+  readonly token: string;
+  readonly identity: ProcessIdentity;
+  readonly hasher: Hasher;
+  readonly clock: Clock;
+  readonly busyMs: number;
+}): Handle {
+  const { db, layout, hasher } = params;
+  const log = createLog(db);
+  const places = createPlaces(db);
+  const runs = createRuns(db);
+  const blobs = createBlobFiles({ directory: layout.blobs, hasher });
+  const packTable = createPackTable(db, blobs);
+  const packs = createPacks({ db, table: packTable });
+  const heads = createHeads({ runs, log, places, hasher, token: params.token });
+  const append = createAppend({ log, places, heads, runs, hasher });
+  const witness = createWitness({ path: layout.witness, storeId: params.storeId });
+  const listeners = new Set<() => void>();
+  const generationNow = db.prepare("SELECT value FROM meta WHERE key = 'generation'");
+  let generation: number | undefined;
+  let durabilityChecked = false;
+
+  const transactions = createTransactions({
+    db,
+    refresh() {
+      if (!places.refresh()) return;
+      heads.doubt();
+      const current = integer(generationNow.get() ?? {}, "value");
+      // A sweep took chunks away: what we remember of them may be gone.
+      if (generation !== undefined && current !== generation) packs.forget();
+      generation = current;
+    },
+    onRollback() {
+      places.forget();
+      heads.forget();
+      packs.forget();
+    },
+  });
+  const group = createGroupCommit({
+    transactions,
+    isDue: () => !durabilityChecked || places.isDue() || packs.isDue(),
+    beforeCommit() {
+      if (!durabilityChecked) checkDurability(db, layout.directory);
+      durabilityChecked = true;
+      places.index("due");
+      packs.index("due");
+    },
+    afterCommit() {
+      const moved = heads.takeMoved();
+      // Behind the callers' first continuations, so that nobody waits for it, and before anything else.
+      queueMicrotask(() => witness.note(moved));
+      for (const listener of listeners) listener();
+    },
+    onDistrust: () => endToken(params.token),
+    location: layout.directory,
+    busyMs: params.busyMs,
+  });
+  return {
+    db,
+    layout,
+    storeId: params.storeId,
+    token: params.token,
+    identity: params.identity,
+    hasher,
+    now: momentsOf(params.clock),
+    log,
+    places,
+    runs,
+    heads,
+    append,
+    packs,
+    packTable,
+    blobs,
+    transactions,
+    group,
+    witness,
+    listeners,
+  };
+}
+
+/** Many commits fall into one millisecond; its text is made once. */
+function momentsOf(clock: Clock): () => Moment {
+  let last: Moment = { ms: 0, iso: new Date(0).toISOString() };
+  return () => {
+    const ms = Math.trunc(clock.now());
+    if (ms !== last.ms) last = { ms, iso: new Date(ms).toISOString() };
+    return last;
+  };
+}

@@ -1,0 +1,203 @@
+import { accessSync, closeSync, constants, openSync, statSync } from "node:fs";
+import type { DatabaseSync } from "node:sqlite";
+import { resolve } from "node:path";
+import { checkCut } from "./check-cut.ts";
+import { text } from "./columns.ts";
+import { checkDurability, openDatabase } from "./driver.ts";
+import { openToken } from "./handle-tokens.ts";
+import { layoutOf } from "./layout.ts";
+import type { Layout } from "./layout.ts";
+import { readMarker, writeMarker } from "./marker.ts";
+import type { Marker } from "./marker.ts";
+import { openHandle } from "./open-handle.ts";
+import { openReadOnly } from "./open-read-only.ts";
+import { climb, schemaOf } from "./schema.ts";
+import { asHoldfastError, isBusy } from "./sqlite-errors.ts";
+import { beginWitness } from "./witness.ts";
+import { createSqliteStore } from "./sqlite-store.ts";
+import { HoldfastError } from "../../core/error.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Store } from "../../ports/store.ts";
+import { systemClock } from "../../system/clock.ts";
+import { makeDurableDirectory } from "../../system/durable-file.ts";
+import { sha256 } from "../../system/hash.ts";
+import { randomId } from "../../system/ids.ts";
+import { processIdentity } from "../../system/process-identity.ts";
+import type { ProcessIdentity } from "../../system/process-identity.ts";
+import { fileKind } from "../../system/regular-file.ts";
+
+export interface OpenSqliteParams {
+  readonly directory: string;
+  /** Make a store where none ever was (default), or STORE_ABSENT. */
+  readonly create?: boolean;
+  /** Open for reading even where writing would be possible. */
+  readonly readOnly?: boolean;
+  readonly clock?: Clock;
+  /** As whom this handle takes leases; another process's only in tests. */
+  readonly identity?: ProcessIdentity;
+  /** How long to wait for other processes before STORE_BUSY. */
+  readonly busyMs?: number;
+}
+
+/**
+ * Opens the embedded store in a directory of its own. What was there before and is not any more is told
+ * (STORE_MISSING, STORE_CUT, STORE_CORRUPT) and never taken for a fresh store.
+ */
+export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> {
+  const layout = layoutOf(resolve(params.directory));
+  const busyMs = params.busyMs ?? 10_000;
+  try {
+    const opened = await openPatiently(() => openFiles(layout, params), busyMs);
+    const handle = openHandle({
+      db: opened.db,
+      layout,
+      storeId: opened.id,
+      token: openToken(),
+      identity: params.identity ?? processIdentity(),
+      hasher: sha256,
+      clock: params.clock ?? systemClock,
+      busyMs,
+    });
+    try {
+      checkCut(handle);
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+    return createSqliteStore({ id: opened.id, handle, onClose: opened.close });
+  } catch (error) {
+    throw asHoldfastError(error, layout.directory);
+  }
+}
+
+interface Opened {
+  readonly db: DatabaseSync;
+  readonly id: string;
+  readonly close: () => void;
+}
+
+/** The first moments of a store, and the last ones of another process's handle, are exclusive. */
+async function openPatiently(open: () => Opened, busyMs: number): Promise<Opened> {
+  const until = performance.now() + busyMs;
+  for (;;) {
+    try {
+      return open();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > until) throw error;
+    }
+    await new Promise((done) => setTimeout(done, 10 + Math.random() * 20));
+  }
+}
+
+function openFiles(layout: Layout, params: OpenSqliteParams): Opened {
+  const create = params.create ?? true;
+  checkKinds(layout);
+  const marker = readMarker(layout.marker);
+  const size = statSync(layout.database, { throwIfNoEntry: false })?.size;
+  if (marker !== null && (size === undefined || size === 0))
+    throw missing(layout, size === undefined ? "gone" : "empty");
+  if (marker === null && size === undefined && !create) throw noStore(layout);
+  if (params.readOnly === true || (size !== undefined && !mayWrite(layout))) {
+    const opened = openReadOnly(layout);
+    return { ...opened, id: storeIdOf(opened.db) };
+  }
+  return openForWriting(layout, marker, create);
+}
+
+/**
+ * Making a store: directory, database with its schema, then the marker, each durable before the next. A crash in between
+ * leaves a database without marker and without runs, which the next opening completes.
+ */
+function openForWriting(layout: Layout, marker: Marker | null, create: boolean): Opened {
+  makeDurableDirectory(layout.directory);
+  // SQLite gives its other files the mode of this one.
+  closeSync(
+    openSync(
+      layout.database,
+      constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+      0o600,
+    ),
+  );
+  const db = openDatabase({ path: layout.database, access: "write" });
+  try {
+    if (schemaOf(db) === 0) {
+      if (marker !== null) throw missing(layout, "empty");
+      if (!create) throw noStore(layout);
+    }
+    climb(db, { location: layout.directory, newId: randomId() });
+    checkDurability(db, layout.directory);
+    const id = storeIdOf(db);
+    if (marker !== null && marker.id !== id) throw mixedUp(layout);
+    // With runs in it the marker was there once, and its loss is for verify to tell.
+    if (marker === null && db.prepare("SELECT 1 FROM runs LIMIT 1").get() === undefined) {
+      beginWitness(layout.witness, id);
+      writeMarker(layout.marker, id);
+    }
+    return { db, id, close: () => db.close() };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function storeIdOf(db: DatabaseSync): string {
+  return text(db.prepare("SELECT id FROM identity").get() ?? {}, "id");
+}
+
+/** A FIFO, directory, link or device in a file's place is refused before anything opens it. */
+function checkKinds(layout: Layout): void {
+  const expected = [
+    [layout.marker, "file"],
+    [layout.database, "file"],
+    [layout.wal, "file"],
+    [layout.sharedMemory, "file"],
+    [layout.blobs, "directory"],
+  ] as const;
+  for (const [path, wanted] of expected) {
+    const kind = fileKind(path);
+    if (kind === "absent" || kind === wanted) continue;
+    throw new HoldfastError({
+      code: "STORE_CORRUPT",
+      message: `${path} is not a ${wanted === "file" ? "regular file" : "directory"}`,
+      hint: "Somebody put something else in its place. Move it away and restore the store's directory from a backup.",
+      data: { path, kind },
+    });
+  }
+}
+
+function mayWrite(layout: Layout): boolean {
+  try {
+    accessSync(layout.directory, constants.W_OK);
+    accessSync(layout.database, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function missing(layout: Layout, how: "gone" | "empty"): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_MISSING",
+    message: `The database ${layout.database} is ${how}, although a store was made here`,
+    hint: `Restore the directory ${layout.directory} from a backup. To begin anew and give up what was in it, move the directory away.`,
+    data: { location: layout.directory },
+  });
+}
+
+function noStore(layout: Layout): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_ABSENT",
+    message: `There is no store in ${layout.directory}`,
+    hint: "Check the path; a store is made by the first command that saves something.",
+    data: { location: layout.directory },
+  });
+}
+
+function mixedUp(layout: Layout): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `The database and the marker in ${layout.directory} belong to different stores`,
+    hint: "Restore the whole directory from one backup.",
+    data: { location: layout.directory },
+  });
+}
