@@ -1,0 +1,35 @@
+import type { Workspace } from "../ports/workspace.ts";
+import { performRestore } from "./apply-restore.ts";
+import { captureTree, DEFAULT_CAPTURE, type CaptureOptions, type CapturePlace } from "./capture.ts";
+import { guardMethods } from "./failure-border.ts";
+import { healing } from "./heal-objects.ts";
+import { prepareRestore } from "./prepare-restore.ts";
+import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
+import { sweepOperations } from "./private-index.ts";
+import type { Checkout, Repository } from "./repository.ts";
+import { lookAt, takeSnapshot } from "./snapshot.ts";
+
+export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
+  const home = await ensureHome(checkout.gitDir);
+  await sweepOperations(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
+  const place: CapturePlace = { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
+  const workspace: Workspace = {
+    root: checkout.root,
+    snapshot: (params) => healing(place, () => takeSnapshot(place, params, optionsOf(params))),
+    look: (params) => healing(place, () => lookAt(place, { ...params, message: "look\n\n" }, optionsOf(params))),
+    currentTree: async (params) => (await healing(place, () => captureTree(place, optionsOf(params)))).tree,
+    planRestore: (params) => healing(place, () => prepareRestore(place, params)),
+    applyRestore: (plan) => performRestore(place, plan),
+  };
+  return guardMethods(workspace, checkout.root);
+}
+
+function optionsOf(
+  params: { readonly maxUntrackedBytes?: number; readonly includeIgnored?: boolean } = {},
+): CaptureOptions {
+  return {
+    maxUntrackedBytes: params.maxUntrackedBytes ?? DEFAULT_CAPTURE.maxUntrackedBytes,
+    includeIgnored: params.includeIgnored ?? DEFAULT_CAPTURE.includeIgnored,
+  };
+}

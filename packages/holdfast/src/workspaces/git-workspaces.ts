@@ -1,0 +1,81 @@
+import { realpath } from "node:fs/promises";
+import { homedir } from "node:os";
+import { HoldfastError } from "../core/error.ts";
+import type { Workspaces } from "../ports/workspace.ts";
+import { openGitWorkspace } from "./git-workspace.ts";
+import { syncFileSystem } from "./durable.ts";
+import { createWorktree } from "./create-worktree.ts";
+import { diffSnapshots } from "./diff-snapshots.ts";
+import { findUnpublished, hasSnapshot } from "./objects.ts";
+import { guardMethods, tellFailures } from "./failure-border.ts";
+import { listPins, pinCommit, removePins } from "./pin.ts";
+import { removeWorktree } from "./remove-worktree.ts";
+import { sweepOperations } from "./private-index.ts";
+import { findCheckout, findRepository, type Repository } from "./repository.ts";
+import { findWorktree, listWorktrees } from "./worktree-list.ts";
+
+/** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
+export function openGitWorkspaces(path: string): Promise<Workspaces> {
+  return tellFailures(path, async () => {
+    const repository = await findRepository(path);
+    await sweepOperations(repository.home);
+    return guardMethods(workspacesOf(repository), repository.commonDir);
+  });
+}
+
+function workspacesOf(repository: Repository): Workspaces {
+  return {
+    commonDir: repository.commonDir,
+    bare: repository.bare,
+    async open(place) {
+      const checkout = await findCheckout(place).catch((error: unknown) => {
+        if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
+        throw error;
+      });
+      if (checkout !== undefined && checkout.commonDir === repository.commonDir) {
+        await refuseHome(checkout.root);
+        return openGitWorkspace(repository, checkout);
+      }
+      throw new HoldfastError({
+        code: "WORKSPACE_MISSING",
+        message: `${place} is not in a worktree of ${repository.commonDir}`,
+        hint: "Name a folder inside one of the worktrees that `git worktree list` shows.",
+      });
+    },
+    async create(params) {
+      return openGitWorkspace(repository, await createWorktree(repository, params));
+    },
+    async find(run) {
+      const record = await findWorktree(repository, run);
+      const usable = record !== undefined && record.exists && !record.unfinished;
+      return usable ? openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir }) : undefined;
+    },
+    async list() {
+      const records = await listWorktrees(repository);
+      return records.map(({ path, run, branch, head, exists }) => ({ path, run, branch, head, exists }));
+    },
+    remove: (params) => removeWorktree(repository, params),
+    has: (files) => hasSnapshot(repository, files),
+    async pin(params) {
+      const ref = await pinCommit(repository, params);
+      await syncFileSystem(repository.commonDir);
+      return ref;
+    },
+    refs: () => listPins(repository),
+    unpin: (refs) => removePins(repository, refs),
+    unpublished: (commits) => findUnpublished(repository, commits),
+    diff: (params) => diffSnapshots(repository, params),
+    async close() {},
+  };
+}
+
+/** A repository over somebody's whole home: each snapshot would take along all that lies there. */
+async function refuseHome(root: string): Promise<void> {
+  const home = await realpath(homedir()).catch(homedir);
+  if (root !== home && root !== "/") return;
+  throw new HoldfastError({
+    code: "UNSUPPORTED",
+    message: `${root} is a home directory or the root of the file system, which is not captured as a workspace`,
+    hint: "Work in a repository of its own.",
+  });
+}
