@@ -1,0 +1,286 @@
+import { randomBytes } from "node:crypto";
+import { join, resolve as resolvePath } from "node:path";
+import type { CheckpointSummary } from "./core/checkpoint.ts";
+import { HoldfastError } from "./core/error.ts";
+import type { Json, JsonObject } from "./core/json.ts";
+import { checkOneOf, checkOptions } from "./core/options.ts";
+import { defaultRetention } from "./core/retention.ts";
+import type { RetentionPolicy } from "./core/retention.ts";
+import { RUN_ID } from "./core/run.ts";
+import type { RunSummary, Work } from "./core/run.ts";
+import { makeRunId } from "./core/run-id.ts";
+import { diffJson } from "./core/values/index.ts";
+import type { JsonChange } from "./core/values/index.ts";
+import { resolveCheckpoint, resolveRun, runsHere } from "./engine/addresses.ts";
+import { applyGc, gcIsDue, planGc } from "./engine/collector.ts";
+import type { GcPlan, GcReport } from "./engine/collector.ts";
+import { examine, repair } from "./engine/examiner.ts";
+import type { Repaired } from "./engine/examiner.ts";
+import { lookParams } from "./engine/parts.ts";
+import type { Parts } from "./engine/parts.ts";
+import { RunHandle } from "./engine/run-handle.ts";
+import { WORKTREE, labelOf } from "./engine/worktree-label.ts";
+import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
+import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
+import { openSqliteStore } from "./stores/sqlite/open.ts";
+import { systemClock } from "./system/clock.ts";
+import { livenessOf, processIdentity } from "./system/process-identity.ts";
+import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
+
+export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
+export type { SaveParams } from "./engine/planes.ts";
+export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
+export type { SavePlan } from "./engine/saver.ts";
+export type { GcPlan, GcReport, Repaired, RunHandle };
+
+export interface OpenParams {
+  /** Default: the current directory. */
+  readonly cwd?: string;
+  /** A directory for the store; default HOLDFAST_STORE, else `<git common dir>/holdfast`. */
+  readonly store?: string;
+  /** When there is no store yet: make it (default), or STORE_ABSENT. */
+  readonly create?: boolean;
+  readonly retention?: RetentionPolicy;
+  readonly maxUntrackedBytes?: number;
+  readonly includeIgnored?: boolean;
+  /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
+  readonly leaseWaitMs?: number;
+  /** Directory under which forks get their worktrees. */
+  readonly worktrees?: string;
+}
+
+export interface CreateRunParams {
+  /** Made from the work ("issue-42-k3f9") when absent. */
+  readonly id?: string;
+  readonly workflow?: string;
+  readonly work?: Work;
+  readonly labels?: JsonObject;
+  /** "here": checkpoints capture the worktree we are in; "new": a worktree of its own; "none" (default): values only. */
+  readonly workspace?: "here" | "new" | "none";
+}
+
+export interface HoldfastDiff {
+  /** null when one side holds no files. */
+  readonly files: Diff | null;
+  /** Changed paths of position and context, as JSON pointers; empty when compared with the worktree. */
+  readonly values: readonly JsonChange[];
+}
+
+const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
+  "cwd",
+  "store",
+  "create",
+  "retention",
+  "maxUntrackedBytes",
+  "includeIgnored",
+  "leaseWaitMs",
+  "worktrees",
+];
+
+/** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
+export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
+  checkOptions("open", params, OPEN_OPTIONS);
+  const cwd = resolvePath(params.cwd ?? ".");
+  const workspaces = await repositoryAt(cwd);
+  try {
+    const directory = storeDirectory(params, cwd, workspaces);
+    const store = await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
+    const root = params.worktrees;
+    return new Holdfast(cwd, {
+      store,
+      workspaces,
+      clock: systemClock,
+      random: randomName,
+      retention: params.retention ?? defaultRetention,
+      maxUntrackedBytes: params.maxUntrackedBytes,
+      includeIgnored: params.includeIgnored ?? false,
+      ownsRefs: workspaces !== null && directory === join(workspaces.commonDir, "holdfast"),
+      liveness: (owner) => livenessOf(owner, processIdentity()),
+      leaseWaitMs: params.leaseWaitMs ?? 0,
+      worktreePath: root === undefined ? undefined : (run) => join(root, run),
+    });
+  } catch (error) {
+    await workspaces?.close();
+    throw error;
+  }
+}
+
+/** What front ends and library users talk to. */
+export class Holdfast implements AsyncDisposable {
+  readonly store: Store;
+  /** null outside a git repository. */
+  readonly workspaces: Workspaces | null;
+  readonly #cwd: string;
+  readonly #parts: Parts;
+
+  constructor(cwd: string, parts: Parts) {
+    this.store = parts.store;
+    this.workspaces = parts.workspaces;
+    this.#cwd = cwd;
+    this.#parts = parts;
+  }
+
+  async createRun(params: CreateRunParams = {}): Promise<RunHandle> {
+    checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
+    checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
+    const work = params.work ?? { kind: "none" };
+    const id = params.id ?? makeRunId({ work, random: randomName() });
+    if (!RUN_ID.test(id)) {
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `"${id}" cannot be a run id`,
+        hint: "Use up to 63 lower-case letters, digits and hyphens, such as issue-42.",
+      });
+    }
+    const here = params.workspace === "here" ? await this.#labelHere() : undefined;
+    const run = await this.store.createRun({
+      id,
+      workflow: params.workflow ?? "manual",
+      work,
+      labels: { ...params.labels, ...(here === undefined ? {} : { [WORKTREE]: here }) },
+    });
+    if (params.workspace === "new" && this.workspaces !== null) {
+      const path = this.#parts.worktreePath?.(id);
+      await this.workspaces.create({ run: id, ...(path === undefined ? {} : { path }) });
+    }
+    return new RunHandle(this.#parts, run);
+  }
+
+  async run(id: string): Promise<RunHandle> {
+    return new RunHandle(this.#parts, await resolveRun(this.#parts, id, undefined));
+  }
+
+  /** Newest first. */
+  async listRuns(query: RunQuery = {}): Promise<readonly RunSummary[]> {
+    return await this.store.listRuns(query);
+  }
+
+  /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */
+  async resolve(address: string): Promise<CheckpointSummary> {
+    return await resolveCheckpoint(this.#parts, address, await this.#runHere());
+  }
+
+  async resolveRun(address?: string): Promise<RunSummary> {
+    return await resolveRun(this.#parts, address, await this.#runHere());
+  }
+
+  /** The run that captures the worktree we are in; undefined when there is none yet. */
+  async runHere(): Promise<RunHandle | undefined> {
+    const here = await this.#runHere();
+    const run = here === undefined ? undefined : runsHere(await this.store.listRuns(), here)[0];
+    return run === undefined ? undefined : new RunHandle(this.#parts, run);
+  }
+
+  /** Between two checkpoints, or (`to` absent) between one and its run's worktree as it is now. */
+  async diff(
+    params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
+  ): Promise<HoldfastDiff> {
+    const from = await this.resolve(params.from);
+    const before = await this.store.getCheckpoint(from);
+    const after = params.to === undefined ? undefined : await this.store.getCheckpoint(await this.resolve(params.to));
+    const tree = after === undefined ? await this.#currentTree(from.run) : after.tree;
+    const { paths, format, color } = params;
+    const files =
+      this.workspaces === null || before.tree === null || tree === null
+        ? null
+        : await this.workspaces.diff({
+            from: before.tree,
+            to: tree,
+            format,
+            ...(paths === undefined ? {} : { paths }),
+            ...(color === undefined ? {} : { color }),
+          });
+    return {
+      files,
+      values:
+        after === undefined ? [] : diffJson({ from: valuesOf(before.planes), to: valuesOf(after.planes) }).changes,
+    };
+  }
+
+  async planGc(params: { readonly policy?: RetentionPolicy; readonly run?: string } = {}): Promise<GcPlan> {
+    return await planGc(this.#parts, params);
+  }
+
+  async applyGc(plan: GcPlan): Promise<GcReport> {
+    return await applyGc(this.#parts, plan);
+  }
+
+  /** At most once a day by the store's own record; null when it was not due. */
+  async autoGc(): Promise<GcReport | null> {
+    return (await gcIsDue(this.#parts)) ? await this.applyGc(await this.planGc()) : null;
+  }
+
+  /** The store and every tree that a checkpoint names. Changes nothing. */
+  verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
+    return examine(this.#parts, params);
+  }
+
+  /** Marks damaged checkpoints so that nothing resumes from them, and pins those whose git ref is gone. */
+  async repair(events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+    return await repair(this.#parts, events);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+    await this.workspaces?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #currentTree(run: string): Promise<string | null> {
+    const workspace = await (await this.run(run)).workspace();
+    return workspace === undefined ? null : await workspace.currentTree(lookParams(this.#parts));
+  }
+
+  /** The run that the worktree we are in was made for, or the label of the worktree. */
+  async #runHere(): Promise<string | undefined> {
+    const here = await this.#worktreeHere();
+    const trees = here === undefined ? [] : ((await this.workspaces?.list()) ?? []);
+    return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? labelOf(here, trees));
+  }
+
+  async #labelHere(): Promise<string | undefined> {
+    const here = await this.#worktreeHere();
+    return here === undefined ? undefined : labelOf(here, (await this.workspaces?.list()) ?? []);
+  }
+
+  async #worktreeHere(): Promise<string | undefined> {
+    try {
+      return (await this.workspaces?.open(this.#cwd))?.root;
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return undefined;
+      throw error;
+    }
+  }
+}
+
+function storeDirectory(params: OpenParams, cwd: string, workspaces: Workspaces | null): string {
+  const named = params.store ?? process.env["HOLDFAST_STORE"];
+  if (named !== undefined && named !== "") return resolvePath(cwd, named);
+  if (workspaces !== null) return join(workspaces.commonDir, "holdfast");
+  throw new HoldfastError({
+    code: "NOT_A_REPOSITORY",
+    message: `${cwd} is not inside a git repository, so there is no place for a store`,
+    hint: "Run this inside a repository, or name a directory with --store or HOLDFAST_STORE.",
+  });
+}
+
+async function repositoryAt(cwd: string): Promise<Workspaces | null> {
+  try {
+    return await openGitWorkspaces(cwd);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return null;
+    throw error;
+  }
+}
+
+function valuesOf(planes: { readonly position: unknown; readonly context: unknown }): Json {
+  return { position: planes.position as Json, context: planes.context as Json };
+}
+
+function randomName(): string {
+  const alphabet = "abcdefghijkmnpqrstuvwxyz23456789";
+  return [...randomBytes(5)].map((byte) => alphabet[byte % alphabet.length]).join("");
+}

@@ -1,0 +1,59 @@
+import { openHoldfast } from "./app.ts";
+import type { OpenParams } from "./app.ts";
+import { HoldfastError } from "./core/error.ts";
+import { diagnose } from "./engine/diagnosis.ts";
+import type { DoctorReport, Observations } from "./engine/diagnosis.ts";
+import { findProgram, freeBytes } from "./system/probe.ts";
+import { runProcess } from "./system/subprocess.ts";
+
+const AGENTS = ["claude", "codex", "gemini", "opencode", "copilot", "qwen", "pi"];
+const FORGES = ["gh", "glab"];
+
+/** Looks at everything Holdfast leans on. Works also where the store cannot be opened. */
+export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
+  const programs = (names: readonly string[]) => names.map((name) => ({ name, path: findProgram(name) ?? null }));
+  return diagnose({
+    node: process.version,
+    git: await gitVersion(),
+    freeBytes: await freeBytes(params.cwd ?? "."),
+    agents: programs(AGENTS),
+    forges: programs(FORGES),
+    ...(await observeStore(params)),
+  });
+}
+
+type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs">;
+
+async function observeStore(params: OpenParams): Promise<Opened> {
+  try {
+    await using holdfast = await openHoldfast({ ...params, create: false });
+    const stats = await holdfast.store.stats();
+    const { danglingRefs } = await holdfast.planGc();
+    return {
+      inRepository: holdfast.workspaces !== null,
+      store: {
+        kind: "healthy",
+        engine: stats.engine,
+        durability: stats.durability,
+        runs: stats.runs,
+        bytes: stats.bytes,
+      },
+      unfinishedRestores: (await holdfast.listRuns()).flatMap((summary) =>
+        summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],
+      ),
+      danglingRefs: danglingRefs.length,
+    };
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    const nothing = { inRepository: error.code !== "NOT_A_REPOSITORY", unfinishedRestores: [], danglingRefs: 0 };
+    if (error.code === "NOT_A_REPOSITORY" || error.code === "STORE_ABSENT")
+      return { ...nothing, store: { kind: "absent" } };
+    return { ...nothing, store: { kind: "broken", code: error.code, message: error.message, hint: error.hint } };
+  }
+}
+
+async function gitVersion(): Promise<string | null> {
+  if (findProgram("git") === undefined) return null;
+  const result = await runProcess({ command: "git", args: ["--version"] });
+  return result.code === 0 ? result.stdout.toString().trim() : null;
+}

@@ -1,0 +1,43 @@
+import { describe, expect, test } from "vitest";
+import { diagnose } from "./diagnosis.ts";
+import type { Observations } from "./diagnosis.ts";
+
+const fine: Observations = {
+  node: "v24.21.0",
+  git: "git version 2.39.5",
+  inRepository: true,
+  store: { kind: "healthy", engine: "SQLite 3.53.4", durability: "WAL, synchronous=FULL", runs: 1, bytes: 10 },
+  freeBytes: 50 * 1024 ** 3,
+  unfinishedRestores: [],
+  danglingRefs: 0,
+  agents: [{ name: "claude", path: null }],
+  forges: [{ name: "gh", path: "/usr/bin/gh" }],
+};
+const levelOf = (seen: Partial<Observations>, name: string) =>
+  diagnose({ ...fine, ...seen }).checks.find((check) => check.name === name);
+
+describe("doctor judges what was seen", () => {
+  test("all is well, also without agents", () => {
+    const report = diagnose(fine);
+    expect(report.ok).toBe(true);
+    expect(report.checks.every((check) => check.level === "ok" && check.fix === null)).toBe(true);
+  });
+
+  test.each([
+    [{ git: null }, "git", "fail"],
+    [{ git: "git version 2.30.1" }, "git", "fail"],
+    [{ git: "git version 3.0.0" }, "git", "ok"],
+    [{ inRepository: false }, "git", "warn"],
+    [{ inRepository: false, store: { kind: "absent" } }, "store", "warn"],
+    [{ store: { kind: "absent" } }, "store", "ok"],
+    [{ store: { kind: "broken", code: "STORE_CUT", message: "cut", hint: undefined } }, "store", "fail"],
+    [{ freeBytes: 500 * 1024 ** 2 }, "disk", "warn"],
+    [{ freeBytes: 1024 ** 2 }, "disk", "fail"],
+    [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
+    [{ danglingRefs: 3 }, "refs", "ok"],
+  ] as const)("%j: %s is %s", (seen, name, level) => {
+    const check = levelOf(seen as Partial<Observations>, name);
+    expect(check?.level).toBe(level);
+    if (level !== "ok") expect(check?.fix).toBeTruthy();
+  });
+});

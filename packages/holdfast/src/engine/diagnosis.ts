@@ -1,0 +1,131 @@
+/** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
+export interface Observations {
+  readonly node: string;
+  readonly git: string | null;
+  readonly inRepository: boolean;
+  readonly store:
+    | {
+        readonly kind: "healthy";
+        readonly engine: string;
+        readonly durability: string;
+        readonly runs: number;
+        readonly bytes: number;
+      }
+    | { readonly kind: "absent" }
+    | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
+  readonly freeBytes: number;
+  readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
+  readonly danglingRefs: number;
+  readonly agents: readonly { readonly name: string; readonly path: string | null }[];
+  readonly forges: readonly { readonly name: string; readonly path: string | null }[];
+}
+
+export type CheckLevel = "ok" | "warn" | "fail";
+
+export interface Check {
+  readonly name: string;
+  readonly level: CheckLevel;
+  readonly detail: string;
+  readonly fix: string | null;
+}
+
+export interface DoctorReport {
+  readonly ok: boolean;
+  readonly checks: readonly Check[];
+}
+
+const GIT_FLOOR = [2, 38] as const;
+const LOW_DISK = 1024 ** 3;
+const NO_DISK = 64 * 1024 ** 2;
+
+export function diagnose(seen: Observations): DoctorReport {
+  const checks: Check[] = [
+    { name: "node", level: "ok", detail: seen.node, fix: null },
+    checkGit(seen),
+    checkStore(seen),
+    checkDisk(seen.freeBytes),
+    ...seen.unfinishedRestores.map(({ run, target }) => ({
+      name: "restore",
+      level: "warn" as const,
+      detail: `run ${run}: a restore of ${target} did not finish`,
+      fix: `Finish it with \`holdfast restore ${target}\`; what was there before is a checkpoint, see \`holdfast list ${run}\`.`,
+    })),
+    listTools("agents", seen.agents),
+    listTools("forge", seen.forges),
+  ];
+  if (seen.danglingRefs > 0) {
+    checks.push({
+      name: "refs",
+      level: "ok",
+      detail: `${seen.danglingRefs} snapshot refs without a checkpoint`,
+      fix: "`holdfast gc` removes them.",
+    });
+  }
+  return { ok: checks.every((check) => check.level !== "fail"), checks };
+}
+
+function checkGit({ git, inRepository }: Observations): Check {
+  if (git === null) {
+    return { name: "git", level: "fail", detail: "not found on PATH", fix: "Install git 2.38 or newer." };
+  }
+  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(git)?.slice(1) ?? []).map(Number);
+  const old = major < GIT_FLOOR[0] || (major === GIT_FLOOR[0] && minor < GIT_FLOOR[1]);
+  if (old)
+    return { name: "git", level: "fail", detail: git, fix: "Install git 2.38 or newer: older ones cannot sync refs." };
+  return inRepository
+    ? { name: "git", level: "ok", detail: git, fix: null }
+    : {
+        name: "git",
+        level: "warn",
+        detail: `${git}; not inside a repository`,
+        fix: "Files are captured only inside a git repository.",
+      };
+}
+
+function checkStore({ store, inRepository }: Observations): Check {
+  switch (store.kind) {
+    case "healthy":
+      return {
+        name: "store",
+        level: "ok",
+        detail: `${store.runs} ${store.runs === 1 ? "run" : "runs"}, ${store.engine}, ${store.durability}`,
+        fix: null,
+      };
+    case "absent":
+      return inRepository
+        ? { name: "store", level: "ok", detail: "none yet; the first checkpoint makes it", fix: null }
+        : {
+            name: "store",
+            level: "warn",
+            detail: "none, and no repository to make it in",
+            fix: "Name a directory with --store.",
+          };
+    case "broken":
+      return {
+        name: "store",
+        level: "fail",
+        detail: `${store.code}: ${store.message}`,
+        fix: store.hint ?? "Run `holdfast verify`.",
+      };
+  }
+}
+
+function checkDisk(free: number): Check {
+  const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
+  if (free < NO_DISK) return { name: "disk", level: "fail", detail, fix: "Free some space, or run `holdfast gc`." };
+  if (free < LOW_DISK)
+    return {
+      name: "disk",
+      level: "warn",
+      detail,
+      fix: "Space is getting short; `holdfast gc --dry-run` shows what could go.",
+    };
+  return { name: "disk", level: "ok", detail, fix: null };
+}
+
+/** Only running a workflow needs them, so that none is there is no fault. */
+function listTools(name: string, tools: Observations["agents"]): Check {
+  const found = tools.filter((tool) => tool.path !== null).map((tool) => tool.name);
+  const detail = found.length > 0 ? found.join(", ") : `none found (${tools.map((tool) => tool.name).join(", ")})`;
+  return { name, level: "ok", detail, fix: null };
+}

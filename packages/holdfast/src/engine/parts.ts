@@ -1,0 +1,33 @@
+import type { LeaseOwner, OwnerLiveness } from "../core/lease.ts";
+import type { RetentionPolicy } from "../core/retention.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Store } from "../ports/store.ts";
+import type { SnapshotParams, Workspaces } from "../ports/workspace.ts";
+
+/** Everything the engine works with, handed in by the app. */
+export interface Parts {
+  readonly store: Store;
+  /** null outside a git repository. */
+  readonly workspaces: Workspaces | null;
+  readonly clock: Clock;
+  /** A few random characters from [a-z0-9], for names. */
+  readonly random: () => string;
+  readonly retention: RetentionPolicy;
+  readonly maxUntrackedBytes: number | undefined;
+  readonly includeIgnored: boolean;
+  /** Is this the repository's own store? Another one may hold runs of the same names: their refs are not ours to sweep. */
+  readonly ownsRefs: boolean;
+  /** Is the owner of this lease still there? */
+  readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
+  /** How long the first write waits for a run that another live process holds. */
+  readonly leaseWaitMs: number;
+  /** Where new worktrees go; undefined: the workspace's own default. */
+  readonly worktreePath: ((run: string) => string) | undefined;
+}
+
+/** What every snapshot and look is taken with. */
+export function lookParams(parts: Parts): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {
+  const { clock, maxUntrackedBytes, includeIgnored } = parts;
+  const at = new Date(clock.now()).toISOString();
+  return { at, includeIgnored, ...(maxUntrackedBytes === undefined ? {} : { maxUntrackedBytes }) };
+}

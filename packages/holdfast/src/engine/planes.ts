@@ -1,0 +1,108 @@
+import type { Planes } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import { checkOptions } from "../core/options.ts";
+import type { Trigger } from "../core/trigger.ts";
+import { capture } from "../core/values/index.ts";
+
+/** What a caller saves: `values` is the usual one; `planes` for those who fill more. */
+export interface SaveParams {
+  readonly values?: JsonObject;
+  readonly tokens?: Readonly<Record<string, number>>;
+  readonly stage?: string;
+  readonly iteration?: number;
+  readonly score?: number | null;
+  readonly trigger?: Trigger;
+  readonly name?: string;
+  /** Used as given; what is absent is carried over from the run's newest checkpoint. */
+  readonly planes?: Partial<Planes>;
+  /** Capture the worktree too. Default: yes when the run has a workspace. */
+  readonly files?: boolean;
+}
+
+const SAVE_OPTIONS: readonly (keyof SaveParams)[] = [
+  "values",
+  "tokens",
+  "stage",
+  "iteration",
+  "score",
+  "trigger",
+  "name",
+  "planes",
+  "files",
+];
+
+/** USAGE for what a caller without types may give: an option that nobody reads, values that are not an object. */
+export function checkSave(params: SaveParams): void {
+  checkOptions("save", params, SAVE_OPTIONS);
+  const { values } = params as { readonly values?: unknown };
+  if (values === undefined || (typeof values === "object" && values !== null && !Array.isArray(values))) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "The values of a save must be an object",
+    hint: "Give them a name: save({ values: { result: … } }).",
+  });
+}
+
+/**
+ * Copies what the caller gave, at once: it may go on changing its objects while we wait for a lease or a snapshot.
+ * What equals the newest checkpoint is shared with it, so that the store sees at a glance what changed.
+ */
+export function captureParams(params: SaveParams, newest: Planes | undefined): SaveParams {
+  const { values, tokens, planes } = params;
+  return {
+    ...params,
+    ...(values === undefined ? {} : { values: captureSame(values, newest?.context.values) }),
+    ...(tokens === undefined ? {} : { tokens: captureSame(tokens, newest?.context.tokens) }),
+    ...(planes === undefined ? {} : { planes: captureSame(planes, newest) }),
+  };
+}
+
+/** A capture has the shape of what it was taken from: it refuses all that it could not copy as it is. */
+function captureSame<T extends object>(live: T, previous: object | undefined): T {
+  const captured: unknown = capture(live, previous as Json | undefined);
+  return captured as T;
+}
+
+/** The next checkpoint's planes, from the newest one's and what the caller gives. Files are filled in by the snapshot. */
+export function nextPlanes(previous: Planes, params: SaveParams): Planes {
+  const given = params.planes;
+  const position = given?.position ?? previous.position;
+  const context = given?.context ?? previous.context;
+  return {
+    position: movesPosition(params)
+      ? {
+          ...position,
+          stage: params.stage ?? position.stage,
+          iteration: params.iteration ?? position.iteration,
+          score: params.score === undefined ? position.score : params.score,
+        }
+      : position,
+    context:
+      params.values === undefined && params.tokens === undefined
+        ? context
+        : { values: params.values ?? context.values, tokens: params.tokens ?? context.tokens },
+    files: given?.files ?? null,
+    conversation: given?.conversation === undefined ? previous.conversation : given.conversation,
+    effects: given?.effects ?? previous.effects,
+    inputs: given?.inputs ?? previous.inputs,
+    config: given?.config ?? previous.config,
+    extensions: given?.extensions ?? previous.extensions,
+  };
+}
+
+/**
+ * What a whole restore resumes from: the target's position and values, but money that is spent stays spent and
+ * effects that happened stay happened. Rewinding those would do things twice.
+ */
+export function restoredPlanes(target: Planes, newest: Planes): Planes {
+  return {
+    ...target,
+    position: { ...target.position, budget: newest.position.budget },
+    effects: newest.effects,
+  };
+}
+
+function movesPosition(params: SaveParams): boolean {
+  return params.stage !== undefined || params.iteration !== undefined || params.score !== undefined;
+}

@@ -1,0 +1,195 @@
+import type { Checkpoint, CheckpointSummary } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { JournalEntry } from "../core/journal.ts";
+import type { Lease, OwnerLiveness } from "../core/lease.ts";
+import type { Run, RunSummary } from "../core/run.ts";
+import type { CheckpointQuery, Tombstone } from "../ports/store.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { allCheckpoints } from "./all-checkpoints.ts";
+import { fork } from "./forker.ts";
+import { LeaseKeeper } from "./lease-keeper.ts";
+import type { Parts } from "./parts.ts";
+import { checkSave } from "./planes.ts";
+import type { SaveParams } from "./planes.ts";
+import { NO_WORKTREE, WORKTREE, findLabelled } from "./worktree-label.ts";
+import { applyRestore, planRestore } from "./restorer.ts";
+import type { RestoreReport, RunRestorePlan } from "./restorer.ts";
+import { Saver } from "./saver.ts";
+import type { SavePlan } from "./saver.ts";
+
+/** One run, to read and to write. Reading needs no lease; the first write takes it and `close` lets go of it. */
+export class RunHandle implements AsyncDisposable {
+  readonly id: string;
+  readonly #parts: Parts;
+  readonly #run: Run;
+  readonly #saver: Saver;
+  readonly #keeper: LeaseKeeper;
+  #workspace: Promise<Workspace | undefined> | undefined;
+
+  constructor(parts: Parts, run: Run) {
+    this.id = run.id;
+    this.#parts = parts;
+    this.#run = run;
+    this.#saver = new Saver(parts, run);
+    this.#keeper = new LeaseKeeper(parts, run.id);
+  }
+
+  async summary(): Promise<RunSummary> {
+    const summary = await this.#parts.store.getRun(this.id);
+    if (summary === undefined)
+      throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${this.id}` });
+    return summary;
+  }
+
+  /** Durable when it resolves. Takes the lease on first use and keeps it until `close`. */
+  async save(params: SaveParams = {}): Promise<CheckpointSummary> {
+    checkSave(params);
+    const captured = this.#saver.capture(params);
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    const workspace = params.files === false ? undefined : await this.#ownWorkspace();
+    return await this.#saver.save(captured, lease, workspace);
+  }
+
+  /** What `save` would capture, without saving. */
+  async planSave(params: SaveParams = {}): Promise<SavePlan> {
+    return await this.#saver.plan(params, await this.#ownWorkspace());
+  }
+
+  async get(sequence: number): Promise<Checkpoint> {
+    return await this.#parts.store.getCheckpoint({ run: this.id, sequence });
+  }
+
+  async latest(): Promise<Checkpoint | undefined> {
+    return await this.#parts.store.latest(this.id);
+  }
+
+  /** Newest first. */
+  async list(query: Omit<CheckpointQuery, "run"> = {}): Promise<readonly CheckpointSummary[]> {
+    return await this.#parts.store.listCheckpoints({ ...query, run: this.id });
+  }
+
+  /** All of them, newest first, read in pages. */
+  checkpoints(): AsyncGenerator<CheckpointSummary> {
+    return allCheckpoints(this.#parts.store, this.id);
+  }
+
+  log(query: { readonly after?: number; readonly limit?: number } = {}): AsyncIterable<JournalEntry> {
+    return this.#parts.store.readJournal({ ...query, run: this.id });
+  }
+
+  watch(signal: AbortSignal): AsyncIterable<JournalEntry> {
+    return this.#parts.store.watch({ run: this.id, signal });
+  }
+
+  async tag(sequence: number, name: string, options: { readonly move?: boolean } = {}): Promise<void> {
+    await this.#parts.store.tag({ run: this.id, sequence, name, move: options.move ?? false });
+  }
+
+  async untag(name: string): Promise<void> {
+    await this.#parts.store.untag({ run: this.id, name });
+  }
+
+  /** WORKSPACE_MISSING when the checkpoint has files and the run's worktree is gone. */
+  async planRestore(params: {
+    readonly sequence: number;
+    readonly paths?: readonly string[];
+  }): Promise<RunRestorePlan> {
+    const target = await this.get(params.sequence);
+    const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
+    return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+  }
+
+  async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    try {
+      return await applyRestore({
+        parts: this.#parts,
+        plan,
+        target: await this.get(plan.target.sequence),
+        saver: this.#saver,
+        lease,
+        workspace: plan.files === null ? undefined : await this.#ownWorkspace(),
+      });
+    } finally {
+      this.#saver.forget();
+    }
+  }
+
+  /** Plans and applies in one go. */
+  async restore(params: { readonly sequence: number; readonly paths?: readonly string[] }): Promise<RestoreReport> {
+    return await this.applyRestore(await this.planRestore(params));
+  }
+
+  /** A new run whose first checkpoint is this one. In a repository it gets its own worktree, unless told not to. */
+  async fork(params: {
+    readonly sequence: number;
+    readonly id?: string;
+    readonly worktree?: boolean;
+  }): Promise<RunHandle> {
+    const id = await fork({
+      parts: this.#parts,
+      source: await this.get(params.sequence),
+      sourceRun: this.#run,
+      id: params.id,
+      worktree: params.worktree ?? true,
+    });
+    const run = await this.#parts.store.getRun(id);
+    if (run === undefined)
+      throw new HoldfastError({ code: "INTERNAL", message: `The forked run ${id} is not in the store` });
+    return new RunHandle(this.#parts, run);
+  }
+
+  /** The worktree made for this run, or the one it was started in; undefined when neither is there. */
+  async workspace(): Promise<Workspace | undefined> {
+    this.#workspace ??= this.#findWorkspace();
+    return await this.#workspace;
+  }
+
+  /** Who may write the run, and whether it is still there; a dead holder is passed over by the next who writes. */
+  async holder(): Promise<{ readonly lease: Lease; readonly alive: OwnerLiveness } | undefined> {
+    const lease = await this.#parts.store.getLease(this.id);
+    return lease === undefined ? undefined : { lease, alive: this.#parts.liveness(lease.owner) };
+  }
+
+  async tombstones(): Promise<readonly Tombstone[]> {
+    return await this.#parts.store.listTombstones(this.id);
+  }
+
+  /** Lets go of the lease. */
+  async close(): Promise<void> {
+    await this.#keeper.release();
+    this.#saver.forget();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** As `workspace`, but a run that has files never goes on silently without them. */
+  async #ownWorkspace(): Promise<Workspace | undefined> {
+    const found = await this.workspace();
+    if (found !== undefined || this.#parts.workspaces === null) return found;
+    this.#workspace = undefined;
+    const label = this.#run.labels[WORKTREE];
+    const files = (await this.latest())?.planes.files ?? null;
+    if (label === NO_WORKTREE || (files === null && label === undefined)) return undefined;
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `The worktree of run ${this.id} is not there any more${files === null ? "" : `: ${files.worktree}`}`,
+      hint:
+        files === null
+          ? "Start another run in the worktree you are in with `holdfast checkpoint --run NAME`."
+          : `Its files are safe: \`holdfast fork ${this.id}@latest\` brings them back in a worktree of their own.`,
+      data: { run: this.id },
+    });
+  }
+
+  async #findWorkspace(): Promise<Workspace | undefined> {
+    const { workspaces } = this.#parts;
+    if (workspaces === null) return undefined;
+    const own = await workspaces.find(this.id);
+    if (own !== undefined) return own;
+    const tree = findLabelled(await workspaces.list(), this.#run.labels);
+    return tree?.exists === true ? await workspaces.open(tree.path) : undefined;
+  }
+}

@@ -1,0 +1,29 @@
+// Opening
+export { Holdfast, openHoldfast as open } from "./app.ts";
+export type { CreateRunParams, HoldfastDiff, OpenParams } from "./app.ts";
+export { doctor } from "./doctor.ts";
+
+// Runs and checkpoints
+export type { RunHandle } from "./engine/run-handle.ts";
+export type { SaveParams } from "./engine/planes.ts";
+export type { SavePlan } from "./engine/saver.ts";
+export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
+export type { GcPlan, GcReport } from "./engine/collector.ts";
+export type { DoctorReport } from "./engine/diagnosis.ts";
+export type { Checkpoint, CheckpointSummary, Planes } from "./core/checkpoint.ts";
+export type { JournalEntry } from "./core/journal.ts";
+export type { Json, JsonObject } from "./core/json.ts";
+export type { Run, RunState, RunSummary, Work } from "./core/run.ts";
+export type { RetentionPolicy } from "./core/retention.ts";
+export { TRIGGERS } from "./core/trigger.ts";
+export type { Trigger } from "./core/trigger.ts";
+
+// Errors
+export { ERROR_CODES, HoldfastError } from "./core/error.ts";
+export type { ErrorCode } from "./core/error.ts";
+
+// Contracts, for those who bring their own store or workspace
+export type { Store, VerifyEvent } from "./ports/store.ts";
+export type { Workspace, Workspaces } from "./ports/workspace.ts";
+export { openMemoryStore } from "./stores/memory/memory-store.ts";
+export { openSqliteStore } from "./stores/sqlite/open.ts";
