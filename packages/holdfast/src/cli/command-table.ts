@@ -1,0 +1,38 @@
+import { command } from "./command.ts";
+import type { Command } from "./command.ts";
+import { checkpointSpec } from "./commands/checkpoint/spec.ts";
+import { completeSpec } from "./commands/complete/spec.ts";
+import { completionSpec } from "./commands/completion/spec.ts";
+import { configSpec } from "./commands/config/spec.ts";
+import { diffSpec } from "./commands/diff/spec.ts";
+import { doctorSpec } from "./commands/doctor/spec.ts";
+import { forkSpec } from "./commands/fork/spec.ts";
+import { gcSpec } from "./commands/gc/spec.ts";
+import { helpSpec } from "./commands/help/spec.ts";
+import { initSpec } from "./commands/init/spec.ts";
+import { listSpec } from "./commands/list/spec.ts";
+import { logSpec } from "./commands/log/spec.ts";
+import { restoreSpec } from "./commands/restore/spec.ts";
+import { showSpec } from "./commands/show/spec.ts";
+import { tagSpec } from "./commands/tag/spec.ts";
+import { verifySpec } from "./commands/verify/spec.ts";
+
+/** In the order of the help: look, save, go back, keep in order, set up. Code is loaded when a command is started. */
+export const COMMANDS: readonly Command[] = [
+  command(listSpec, () => import("./commands/list/run.ts")),
+  command(showSpec, () => import("./commands/show/run.ts")),
+  command(logSpec, () => import("./commands/log/run.ts")),
+  command(diffSpec, () => import("./commands/diff/run.ts")),
+  command(checkpointSpec, () => import("./commands/checkpoint/run.ts")),
+  command(tagSpec, () => import("./commands/tag/run.ts")),
+  command(restoreSpec, () => import("./commands/restore/run.ts")),
+  command(forkSpec, () => import("./commands/fork/run.ts")),
+  command(verifySpec, () => import("./commands/verify/run.ts")),
+  command(gcSpec, () => import("./commands/gc/run.ts")),
+  command(doctorSpec, () => import("./commands/doctor/run.ts")),
+  command(initSpec, () => import("./commands/init/run.ts")),
+  command(configSpec, () => import("./commands/config/run.ts")),
+  command(completionSpec, () => import("./commands/completion/run.ts")),
+  command(helpSpec, () => import("./commands/help/run.ts")),
+  command(completeSpec, () => import("./commands/complete/run.ts")),
+];

@@ -1,0 +1,128 @@
+import type { Page } from "./output/page.ts";
+import type { DoctorReport, Holdfast } from "../app.ts";
+import type { EffectiveConfig } from "../config/effective-config.ts";
+import type { Exit } from "../core/exit.ts";
+import type { Progress } from "./output/progress.ts";
+
+/** One flag. The parser, the help text, the completion and docs/cli.md are all made from this. */
+export type Flag = BooleanFlag | TextFlag;
+export interface BooleanFlag {
+  readonly type: "boolean";
+  readonly short?: string;
+  readonly about: string;
+}
+export interface TextFlag {
+  readonly type: "text";
+  readonly short?: string;
+  /** What to call the value in the help: "N", "DIR". */
+  readonly value: string;
+  readonly about: string;
+  /** The only values there are; checked by the parser, offered by the completion. */
+  readonly choices?: readonly string[];
+  readonly completes?: Completes;
+}
+export type Flags = Readonly<Record<string, Flag>>;
+
+/** What the shell can offer in this place. */
+export type Completes = "run" | "address" | "command" | "directory" | "file" | "nothing";
+
+export interface Operand {
+  readonly name: string;
+  readonly about: string;
+  readonly required: boolean;
+  readonly completes: Completes;
+  readonly choices?: readonly string[];
+}
+
+export interface CommandSpec {
+  readonly name: string;
+  readonly summary: string;
+  /** Paragraphs under the usage line. */
+  readonly details: readonly string[];
+  readonly operands: readonly Operand[];
+  /** Does `-- PATH…` mean something here? */
+  readonly paths: boolean;
+  readonly flags: Flags;
+  readonly examples: readonly Example[];
+  /** The shape that --json prints, in words and keys. */
+  readonly json: string;
+  /** Only looks: a broken config file is a warning here, and the defaults are used. */
+  readonly reads?: true;
+  /** Left out of the list of commands: for shells, not for people. */
+  readonly hidden?: true;
+}
+
+export interface Example {
+  readonly line: string;
+  readonly about: string;
+}
+
+/** What was typed, checked against the spec. Names that the spec does not have do not compile. */
+export interface Input<F extends Flags = Flags> {
+  on(name: NamesOf<F, "boolean">): boolean;
+  text(name: NamesOf<F, "text">): string | undefined;
+  operand(at: number): string | undefined;
+  /** What followed `--`. */
+  readonly paths: readonly string[];
+}
+export type NamesOf<F extends Flags, T extends Flag["type"]> = {
+  [K in keyof F & string]: F[K] extends { readonly type: T } ? K : never;
+}[keyof F & string];
+
+/** What a command may use. Everything that touches the world comes through here. */
+export interface Shell {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly json: boolean;
+  readonly signal: AbortSignal;
+  /** The whole table, for help and completion. */
+  readonly commands: readonly Command[];
+  /** Opened once, closed by main. Readers pass `create: false`. */
+  open(params: { readonly create: boolean }): Promise<Holdfast>;
+  /** Undefined where nothing was ever saved. A store that was named and is not there is an error all the same. */
+  openIfThere(): Promise<Holdfast | undefined>;
+  /** Works also where the store cannot be opened. */
+  doctor(): Promise<DoctorReport>;
+  config(): Promise<EffectiveConfig>;
+  /** Work that Ctrl+C must not cut in half: main waits for it before it closes the store, and says how it ended. */
+  finish<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
+
+  /** Data, to stdout: the document under --json, the text otherwise. Silent once a signal came: main has the word. */
+  print(report: Report): void;
+  /** Raw data, to stdout; false once the reader has gone away (`| head -1`). */
+  write(text: string): boolean;
+  /** Talk, to stderr; silent under --quiet and --json. */
+  say(text: string): void;
+  /** Page of stderr, for talk with style. */
+  readonly talk: Page;
+  readonly page: Page;
+  progress(): Progress;
+  confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
+}
+
+/** How the work is told to somebody who pressed Ctrl+C meanwhile: a clause such as "fix-login@3 was saved". */
+export interface Outcome<T> {
+  /** null: nothing worth a word. */
+  readonly done: (value: T) => string | null;
+  /** What is true although it failed; null: nothing was changed. */
+  readonly failed?: () => Promise<string | null>;
+}
+
+export interface Report {
+  readonly json: () => unknown;
+  readonly text: (page: Page) => string;
+}
+
+export interface CommandModule<F extends Flags> {
+  readonly run: (shell: Shell, input: Input<F>) => Promise<Exit>;
+}
+
+/** A spec with its code, the code not loaded yet. */
+export interface Command {
+  readonly spec: CommandSpec;
+  readonly start: (shell: Shell, input: Input) => Promise<Exit>;
+}
+
+export function command<const S extends CommandSpec>(spec: S, load: () => Promise<CommandModule<S["flags"]>>): Command {
+  return { spec, start: async (shell, input) => (await load()).run(shell, input) };
+}

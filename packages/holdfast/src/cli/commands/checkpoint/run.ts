@@ -1,0 +1,126 @@
+import type { GcReport, Holdfast, RunHandle, SaveParams, SavePlan } from "../../../app.ts";
+import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Exit } from "../../../core/exit.ts";
+import type { Diff } from "../../../ports/workspace.ts";
+import { checkNewRunId } from "../../check-run-id.ts";
+import type { Input, Shell } from "../../command.ts";
+import { leftOutOf } from "../../output/left-out.ts";
+import { runHeld, waitForRun } from "../../wait-for-run.ts";
+import { gcOutcome, gcSummary } from "../gc/view.ts";
+import { readValues } from "./read-values.ts";
+import type { checkpointSpec } from "./spec.ts";
+import { planText, savedText } from "./view.ts";
+
+export async function run(shell: Shell, input: Input<(typeof checkpointSpec)["flags"]>): Promise<Exit> {
+  const params = await saveParams(input);
+  checkNewRunId(input.text("run"));
+  if (input.on("dry-run")) return dryRun(shell, input, params);
+  // Read before anything is made: a broken config must stop us with nothing done.
+  const { settings } = await shell.config();
+  const holdfast = await shell.open({ create: true });
+  const found = await findRun(holdfast, input.text("run"));
+  const handle = found ?? (await createRun(shell, holdfast, input.text("run")));
+  await waitForRun(shell, handle);
+  const { checkpoint, planes } = await save(shell, handle, params);
+  const { unfinishedRestore } = await handle.summary();
+  const gc = settings.gc.auto ? await sweep(shell, holdfast) : null;
+  const saved = {
+    checkpoint,
+    started: found === undefined,
+    skipped: planes.files?.skipped ?? [],
+    nested: planes.files?.nested ?? [],
+    unfinishedRestore,
+  };
+  const noWorktree = planes.files === null && !input.on("no-files") && holdfast.workspaces?.bare === true;
+  shell.print({
+    json: () => ({ ...saved, gc }),
+    text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: leftOutOf(planes.files) }, page),
+  });
+  shell.say(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
+  if (gc !== null && gc.dropped.length > 0) shell.say(gcSummary(gc, shell.talk));
+  return "done";
+}
+
+/** One piece, with letting go of the run: Ctrl+C finds all of it done or none. */
+async function save(
+  shell: Shell,
+  handle: RunHandle,
+  params: SaveParams,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly planes: Planes }> {
+  const work = async () => {
+    try {
+      const checkpoint = await handle.save(params);
+      return { checkpoint, planes: (await handle.get(checkpoint.sequence)).planes };
+    } catch (error) {
+      throw runHeld(error);
+    } finally {
+      await handle.close();
+    }
+  };
+  return await shell.finish(work(), { done: ({ checkpoint }) => `${checkpoint.id} was saved` });
+}
+
+async function dryRun(shell: Shell, input: Input<(typeof checkpointSpec)["flags"]>, params: SaveParams): Promise<Exit> {
+  await shell.config();
+  const holdfast = await shell.openIfThere();
+  const handle = holdfast === undefined ? undefined : await findRun(holdfast, input.text("run"));
+  const plan = handle === undefined ? null : await handle.planSave(params);
+  const changes = holdfast === undefined || plan === null ? [] : await changesOf(holdfast, plan);
+  const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null };
+  shell.print({ json: () => ({ ...shown, dryRun: true }), text: (page) => planText(shown, page) });
+  return "done";
+}
+
+/** Against the newest checkpoint; nothing when there is none, or it holds no files. */
+async function changesOf(holdfast: Holdfast, plan: SavePlan): Promise<Diff["files"]> {
+  if (plan.sequence === 1 || plan.files?.changedSinceLast !== true) return [];
+  return (await holdfast.diff({ from: `${plan.run}@latest`, format: "names" })).files?.files ?? [];
+}
+
+async function saveParams(input: Input<(typeof checkpointSpec)["flags"]>): Promise<SaveParams> {
+  const name = input.text("name");
+  const file = input.text("values");
+  if (name?.trim() === "") {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "--name is empty",
+      hint: 'Give it a name such as --name "before the refactor", or leave the flag out.',
+    });
+  }
+  return {
+    trigger: "manual",
+    ...(name === undefined ? {} : { name }),
+    ...(file === undefined ? {} : { values: await readValues(file) }),
+    ...(input.on("no-files") ? { files: false } : {}),
+  };
+}
+
+/** Undefined: there is no such run yet, and a checkpoint would start it. Without a name: the run of this worktree. */
+async function findRun(holdfast: Holdfast, id: string | undefined): Promise<RunHandle | undefined> {
+  if (id === undefined) return holdfast.runHere();
+  try {
+    return await holdfast.run(id);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "RUN_NOT_FOUND") return undefined;
+    throw error;
+  }
+}
+
+async function createRun(shell: Shell, holdfast: Holdfast, id: string | undefined): Promise<RunHandle> {
+  const creating = holdfast.createRun({ workspace: "here", ...(id === undefined ? {} : { id }) });
+  return await shell.finish(creating, { done: (handle) => `run ${handle.id} was started` });
+}
+
+/** The checkpoint is safe by now: a failing clean-up is a note, not a failure. After Ctrl+C it is not begun. */
+async function sweep(shell: Shell, holdfast: Holdfast): Promise<GcReport | null> {
+  if (shell.signal.aborted) return null;
+  try {
+    const cleaning = holdfast.autoGc();
+    return await shell.finish(cleaning, { done: (report) => (report === null ? null : gcOutcome(report)) });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    shell.say(`The daily clean-up failed (${why}); try: ${shell.talk.program} gc --dry-run`);
+    return null;
+  }
+}

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import type { FilesPlane, Planes } from "../../../core/checkpoint.ts";
+import { emptyPlanes } from "../../../core/checkpoint.ts";
+import { PAGE, sampleSummary } from "../sample-run.ts";
+import { savedText } from "./view.ts";
+
+const files: FilesPlane = {
+  tree: "a",
+  commit: "b",
+  ref: "refs/holdfast/fix-login/7",
+  worktree: "/w",
+  head: null,
+  branch: null,
+  base: null,
+  artifacts: [],
+  artifactCount: 0,
+  skipped: [],
+  nested: [],
+  index: null,
+  operation: null,
+};
+const saved = (planes: Planes) =>
+  savedText(
+    { checkpoint: sampleSummary(), planes, started: false, leftOut: [], unfinishedRestore: null, noWorktree: false },
+    PAGE,
+  );
+
+test("state is spoken of only where there is some", () => {
+  const empty = emptyPlanes({ workflow: "manual" });
+  expect(saved({ ...empty, files })).toBe("Saved fix-login@7 (files; 512 B added to the store)\n");
+  expect(saved({ ...empty, files, context: { values: { step: 3 }, tokens: {} } })).toContain("(files and state; ");
+  expect(saved(emptyPlanes({ stage: "review" }))).toContain("(state only; ");
+});

@@ -1,0 +1,34 @@
+import { findConfig, loadConfig } from "../../../config/load-config.ts";
+import type { Input, Shell } from "../../command.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { checkText, settingsText } from "./view.ts";
+import type { configSpec } from "./spec.ts";
+
+export async function run(shell: Shell, input: Input<(typeof configSpec)["flags"]>): Promise<Exit> {
+  if (input.on("path")) return showPath(shell);
+  if (input.operand(0) === "check") return check(shell);
+  const config = await shell.config();
+  shell.print({
+    json: () => ({ path: config.path, settings: config.entries }),
+    text: (page) => settingsText(config, page),
+  });
+  if (config.path === null) shell.say(`No config file: these are the defaults. ${shell.talk.program} init writes one.`);
+  return "done";
+}
+
+/** Only finds it: a file that does not parse has a path too. */
+async function showPath(shell: Shell): Promise<Exit> {
+  const path = findConfig(shell.cwd);
+  shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
+  if (path !== null) return "done";
+  shell.say(`There is no config file; ${shell.talk.program} init writes one.`);
+  return "nothing";
+}
+
+async function check(shell: Shell): Promise<Exit> {
+  const loaded = await loadConfig({ cwd: shell.cwd, env: shell.env, storeFlag: undefined });
+  const path = loaded.ok ? loaded.config.path : loaded.path;
+  const problems = loaded.ok ? [] : loaded.problems;
+  shell.print({ json: () => ({ path, ok: loaded.ok, problems }), text: (page) => checkText({ path, problems }, page) });
+  return loaded.ok ? "done" : "usage";
+}

@@ -1,0 +1,28 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const configSpec = {
+  name: "config",
+  summary: "show the settings in force and where each came from",
+  details: [
+    "A flag beats the environment, the environment beats the file, the file beats the default. `holdfast config check` only reads the file and says what is wrong with it.",
+  ],
+  operands: [
+    {
+      name: "ACTION",
+      about: "show (default) or check",
+      required: false,
+      completes: "nothing",
+      choices: ["show", "check"],
+    },
+  ],
+  paths: false,
+  flags: {
+    path: { type: "boolean", about: "print only the path of the config file" },
+  },
+  examples: [
+    { line: "holdfast config", about: "every setting and its origin" },
+    { line: "holdfast config check", about: "is the file right? exit status 2 when not" },
+    { line: 'cat "$(holdfast config --path)"', about: "the file itself" },
+  ],
+  json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}.',
+} as const satisfies CommandSpec;

@@ -1,0 +1,84 @@
+import type { Input, Shell } from "../../command.ts";
+import { TRIGGERS } from "../../../core/trigger.ts";
+import type { Trigger } from "../../../core/trigger.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { RunSummary } from "../../../core/run.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { unfinishedRestoreText } from "../../output/unfinished-restore.ts";
+import { parseLimit } from "../../parse-count.ts";
+import { refuseSequence } from "../../refuse-sequence.ts";
+import { checkpointsText, moreText, runsText } from "./view.ts";
+import type { listSpec } from "./spec.ts";
+
+export async function run(shell: Shell, input: Input<(typeof listSpec)["flags"]>): Promise<Exit> {
+  const limit = parseLimit(input.text("limit"), 30);
+  const address = input.operand(0);
+  return address === undefined ? listRuns(shell, input, limit) : listCheckpoints(shell, input, { address, limit });
+}
+
+async function listRuns(
+  shell: Shell,
+  input: Input<(typeof listSpec)["flags"]>,
+  limit: number | undefined,
+): Promise<Exit> {
+  for (const flag of ["trigger", "stage"] as const) {
+    if (input.text(flag) !== undefined) {
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `--${flag} chooses among checkpoints, and no run is named`,
+        hint: `Name one: holdfast list RUN --${flag} ...`,
+      });
+    }
+  }
+  const found = await readRuns(shell, limit);
+  const runs = limit === undefined ? found : found.slice(0, limit);
+  shell.print({ json: () => ({ runs }), text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) });
+  if (runs.length === 0)
+    shell.say(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
+  if (found.length > runs.length) shell.say(moreText("run", runs.length));
+  return "done";
+}
+
+/** A place where nothing was ever saved has no runs: that is an answer, not a failure. */
+async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly RunSummary[]> {
+  const holdfast = await shell.openIfThere();
+  return (await holdfast?.listRuns(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
+}
+
+async function listCheckpoints(
+  shell: Shell,
+  input: Input<(typeof listSpec)["flags"]>,
+  params: { readonly address: string; readonly limit: number | undefined },
+): Promise<Exit> {
+  refuseSequence(params.address, "list");
+  const holdfast = await shell.open({ create: false });
+  const run = await holdfast.resolveRun(params.address);
+  const trigger = triggerOf(input.text("trigger"));
+  const stage = input.text("stage");
+  const handle = await holdfast.run(run.id);
+  const found = await handle.list({
+    ...(params.limit === undefined ? {} : { limit: params.limit + 1 }),
+    ...(trigger === undefined ? {} : { trigger }),
+    ...(stage === undefined ? {} : { stage }),
+  });
+  const checkpoints = params.limit === undefined ? found : found.slice(0, params.limit);
+  shell.print({
+    json: () => ({ run, checkpoints }),
+    text: (page) =>
+      unfinishedRestoreText(run, page) + (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
+  });
+  if (checkpoints.length === 0)
+    shell.say(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
+  if (found.length > checkpoints.length) shell.say(moreText("checkpoint", checkpoints.length));
+  return "done";
+}
+
+function noCheckpoints(run: string, filtered: boolean, program: string): string {
+  return filtered
+    ? `No checkpoint of ${run} is like that. All of them:\n  ${program} list ${run}`
+    : `${run} has no checkpoints yet. Save one with:\n  ${program} checkpoint --run ${run}`;
+}
+
+function triggerOf(text: string | undefined): Trigger | undefined {
+  return TRIGGERS.find((trigger) => trigger === text);
+}

@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import { displayWidth } from "../../output/display-width.ts";
+import { PAGE, sampleRun, sampleSummary } from "../sample-run.ts";
+import { checkpointsText, runsText } from "./view.ts";
+
+test("runs at 80 columns", () => {
+  const runs = [
+    sampleRun(),
+    sampleRun({
+      id: "issue-42-k3f9",
+      state: { kind: "parked", on: "quota", reason: "5 h limit", until: null },
+      checkpoints: 120,
+    }),
+    sampleRun({ id: "new", work: { kind: "none" }, latest: null, checkpoints: 0, createdAt: "2026-11-15T11:59:58Z" }),
+    sampleRun({
+      id: "rewrite-everything-from-the-ground-up-k3f9",
+      state: { kind: "done", at: "2026-11-14T12:00:00Z" },
+      work: { kind: "task", text: "書き直す \x1b[31meverything\x1b[0m\nfrom the ground up, without breaking anything" },
+      latest: { sequence: 3, createdAt: "2026-11-14T12:00:00Z", stage: "done", iteration: 0 },
+    }),
+    sampleRun({
+      id: "bad",
+      state: { kind: "fatal", at: "2026-10-01T12:00:00Z", reason: "x" },
+      latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
+    }),
+  ];
+  expect(runsText(runs, PAGE)).toMatchInlineSnapshot(`
+    "RUN                        STATE          SAVED  STAGE     LATEST     WORK
+    fix-login                  open               7  impleme…  5 min ago  issue #42
+    issue-42-k3f9              parked: quota    120  impleme…  5 min ago  issue #42
+    new                        open               0            just now
+    rewrite-everything-from-…  done               7  done      1 d ago    書き直す …
+    bad                        fatal              7  review …  3 mo ago   issue #42
+    "
+  `);
+});
+
+test("checkpoints at 80 columns; columns that say nothing are left out", () => {
+  const summaries = [
+    sampleSummary({
+      name: "before the big refactor of the whole of the login",
+      tags: ["works"],
+      size: { logical: 1, added: 21_000_000 },
+    }),
+    sampleSummary({ sequence: 6, trigger: "conflict_resolved", score: 82.5 }),
+    sampleSummary({ sequence: 5, trigger: "automatic", name: "\u202Etxt.exe" }),
+  ];
+  const text = checkpointsText(summaries, PAGE);
+  expect(text).toMatchInlineSnapshot(`
+    "CHECKPOINT   WHEN       TRIGGER            STAGE      SCORE  ADDED  NAME
+    fix-login@7  5 min ago  manual             implemen…         21 MB  @works befo…
+    fix-login@6  5 min ago  conflict_resolved  implemen…   82.5  512 B
+    fix-login@5  5 min ago  automatic          implemen…         512 B  \\u202etxt.e…
+    "
+  `);
+  for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
+  expect(checkpointsText([sampleSummary()], PAGE)).not.toMatch(/SCORE|NAME/);
+});
+
+test("a checkpoint that was set aside is shown as damaged", () => {
+  const summaries = [sampleSummary({ quarantined: true, name: "n" }), sampleSummary({ sequence: 6 })];
+  const text = checkpointsText(summaries, PAGE);
+  expect(text).toMatchInlineSnapshot(`
+    "CHECKPOINT   STATE    WHEN       TRIGGER  STAGE         ADDED  NAME
+    fix-login@7  damaged  5 min ago  manual   implement #2  512 B  n
+    fix-login@6           5 min ago  manual   implement #2  512 B
+    "
+  `);
+  for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
+});
+
+test("into a file nothing is cut", () => {
+  const name = "x".repeat(200);
+  expect(checkpointsText([sampleSummary({ name })], { ...PAGE, width: Number.POSITIVE_INFINITY })).toContain(name);
+});

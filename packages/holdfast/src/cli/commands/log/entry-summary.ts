@@ -1,0 +1,83 @@
+import type { JournalEntry } from "../../../core/journal.ts";
+import type { Json, JsonObject } from "../../../core/json.ts";
+import { rangesText } from "../../output/ranges-text.ts";
+
+/** One line of what an entry says. Kinds that people read often are put in words; the rest is shown as it is. */
+export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string {
+  const { kind, body } = entry;
+  switch (kind) {
+    case "run.created":
+      return words([body["workflow"], workOf(body["work"]), forkOf(body["forkedFrom"])]);
+    case "checkpoint":
+      return words([`@${body["sequence"]}`, body["trigger"], quoted(body["name"]), stageOf(body["stage"])]);
+    case "checkpoint.dropped":
+      return Array.isArray(body["drops"]) ? dropsOf(body["drops"]) : factsOf(body);
+    case "lease.taken":
+    case "lease.released":
+      return ownerOf(body["owner"]);
+    case "tag.added":
+      return words([body["name"], `→ @${body["sequence"]}`]);
+    default:
+      return factsOf(body);
+  }
+}
+
+function words(parts: readonly (Json | undefined)[]): string {
+  return parts.filter((part) => typeof part === "string" && part !== "").join(" ");
+}
+
+function quoted(value: Json | undefined): string {
+  return typeof value === "string" ? JSON.stringify(value) : "";
+}
+
+function stageOf(value: Json | undefined): string {
+  return typeof value === "string" && value !== "none" ? `in ${value}` : "";
+}
+
+function workOf(value: Json | undefined): string {
+  if (!isObject(value)) return "";
+  if (value["kind"] === "issue") return `issue #${value["number"]}`;
+  return value["kind"] === "task" ? quoted(value["text"]) : "";
+}
+
+function forkOf(value: Json | undefined): string {
+  return isObject(value) && typeof value["id"] === "string" ? `forked from ${value["id"]}` : "";
+}
+
+/** "@1-40 beyond the newest 5 automatic; @44 older than 30 days": one clause for each reason. */
+function dropsOf(drops: readonly Json[]): string {
+  const reasons = new Map<string, number[]>();
+  for (const drop of drops) {
+    if (!isObject(drop) || typeof drop["sequence"] !== "number") return JSON.stringify(drops);
+    const why = String(drop["why"]);
+    reasons.set(why, [...(reasons.get(why) ?? []), drop["sequence"]]);
+  }
+  return [...reasons].map(([why, sequences]) => `@${rangesText(sequences)} ${why}`).join("; ");
+}
+
+function ownerOf(value: Json | undefined): string {
+  return isObject(value) ? `${value["label"]} (pid ${value["pid"]} on ${value["host"]})` : "";
+}
+
+/** Bodies are open-ended: the facts in the order that they were written, without what is empty. */
+function factsOf(body: JsonObject): string {
+  return Object.entries(body)
+    .map(([key, value]) => ({ key, text: factText(value) }))
+    .filter(({ text }) => text !== "")
+    .map(({ key, text }) => `${key}=${text}`)
+    .join(" ");
+}
+
+function factText(value: Json): string {
+  if (value === null) return "";
+  if (typeof value === "string")
+    return DIGEST.test(value) ? value.slice(0, 8) : SPACED.test(value) ? JSON.stringify(value) : value;
+  return typeof value === "object" && Object.keys(value).length === 0 ? "" : JSON.stringify(value);
+}
+
+const DIGEST = /^[0-9a-f]{40,64}$/;
+const SPACED = /[\s"]/;
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,79 @@
+import type { Checkpoint, CheckpointSummary, Planes } from "../../core/checkpoint.ts";
+import type { RunSummary } from "../../core/run.ts";
+import type { Page } from "../output/page.ts";
+
+/** For the tests of views: one page, one run, one checkpoint, changed as a test needs it. */
+const NOW = Date.parse("2026-11-15T12:00:00Z");
+export const PAGE: Page = { width: 80, color: false, terminal: true, now: NOW, offset: () => 0, program: "holdfast" };
+
+export function sampleSummary(changes: Partial<CheckpointSummary> = {}): CheckpointSummary {
+  const run = changes.run ?? "fix-login";
+  const sequence = changes.sequence ?? 7;
+  return {
+    id: `${run}@${sequence}`,
+    run,
+    sequence,
+    entry: 20,
+    parent: { id: `${run}@${sequence - 1}`, digest: "ab".repeat(32) },
+    trigger: "manual",
+    name: null,
+    createdAt: "2026-11-15T11:55:00.000Z",
+    stage: "implement",
+    iteration: 2,
+    score: null,
+    tree: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    tags: [],
+    size: { logical: 2048, added: 512 },
+    digest: "cd".repeat(32),
+    quarantined: false,
+    ...changes,
+  };
+}
+
+export function samplePlanes(changes: Partial<Planes> = {}): Planes {
+  const none = { tokens: 0, microUsd: 0, milliseconds: 0 };
+  return {
+    position: {
+      workflow: "impl",
+      definition: null,
+      stage: "implement",
+      iteration: 2,
+      attempts: {},
+      streaks: {},
+      score: null,
+      best: null,
+      graph: null,
+      budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
+      feedback: null,
+    },
+    context: { values: { plan: "a", step: 3 }, tokens: {} },
+    files: null,
+    conversation: null,
+    effects: { entry: 0, pending: [] },
+    inputs: { issue: null, task: null, base: null, plan: null },
+    config: { agent: null, model: null, temperature: null, seed: null, mode: "default", tools: [], inputs: {} },
+    extensions: {},
+    ...changes,
+  };
+}
+
+export function sampleCheckpoint(changes: Partial<Checkpoint> = {}): Checkpoint {
+  return { ...sampleSummary(changes), planes: changes.planes ?? samplePlanes() };
+}
+
+export function sampleRun(changes: Partial<RunSummary> = {}): RunSummary {
+  return {
+    id: "fix-login",
+    createdAt: "2026-11-15T10:00:00.000Z",
+    workflow: "impl",
+    work: { kind: "issue", number: 42 },
+    forkedFrom: null,
+    labels: {},
+    unfinishedRestore: null,
+    state: { kind: "open" },
+    checkpoints: 7,
+    latest: { sequence: 7, createdAt: "2026-11-15T11:55:00.000Z", stage: "implement", iteration: 2 },
+    entries: 31,
+    ...changes,
+  };
+}

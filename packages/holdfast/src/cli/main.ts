@@ -1,0 +1,177 @@
+import { writeSync } from "node:fs";
+import { HoldfastError } from "../core/error.ts";
+import { nearest } from "../core/nearest.ts";
+import { COMMANDS } from "./command-table.ts";
+import type { Command } from "./command.ts";
+import { EXIT_OF, EXITS } from "../core/exit.ts";
+import type { Exit } from "../core/exit.ts";
+import { commandText, helpDocument, helpWidth, overviewText } from "./help-text.ts";
+import { interruptedError } from "./interrupted-text.ts";
+import { createInterrupts } from "./interrupts.ts";
+import type { Interrupts } from "./interrupts.ts";
+import { errorDocument, errorText, toHoldfastError } from "./output/error-text.ts";
+import { createSink } from "./output/sink.ts";
+import type { Sink, Streams } from "./output/sink.ts";
+import { pageOf } from "./output/stream-page.ts";
+import { parseArguments, splitCommand } from "./parse-arguments.ts";
+import { openShell } from "./shell.ts";
+import { PROGRAM, repeatFlags } from "./suggested-program.ts";
+
+/** One command line, from words to exit status. Nothing here knows what a command does. */
+export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
+  const streams = { out: createSink(process.stdout), err: createSink(process.stderr) };
+  const interrupts = createInterrupts(process, leaveAtOnce);
+  process.once("beforeExit", leftUndone);
+  let exit: Exit;
+  try {
+    exit = await runCommandLine({ ...params, streams, interrupts });
+  } catch (thrown) {
+    exit = reportFailure({ thrown, argv: params.argv, err: streams.err });
+  } finally {
+    interrupts.stop();
+  }
+  await streams.out.drained();
+  if (exit === "done" && streams.out.failure() !== undefined)
+    exit = reportFailure({ thrown: lostOutput(streams.out), argv: params.argv, err: streams.err });
+  await streams.err.drained();
+  process.off("beforeExit", leftUndone);
+  return EXITS[exit].status;
+}
+
+/** `holdfast --help` as a text: the build keeps it in a file beside the bundle. */
+export function overview(): string {
+  return overviewText(COMMANDS);
+}
+
+async function runCommandLine(params: {
+  readonly argv: readonly string[];
+  readonly version: string;
+  readonly streams: Streams;
+  readonly interrupts: Interrupts;
+}): Promise<Exit> {
+  const { argv, streams, interrupts } = params;
+  const { name, rest } = splitCommand(
+    argv,
+    COMMANDS.map(({ spec }) => spec),
+  );
+  const command = name === undefined ? undefined : findCommand(name);
+  const { input, globals } = parseArguments(command?.spec ?? NO_COMMAND, rest);
+  if (globals.on("version")) {
+    streams.out.write(globals.on("json") ? `${JSON.stringify({ version: params.version })}\n` : `${params.version}\n`);
+    return "done";
+  }
+  if (command === undefined || globals.on("help")) {
+    const width = helpWidth(pageOf({ stream: process.stdout, env: process.env, noColorFlag: true, program: PROGRAM }));
+    const text = command === undefined ? overviewText(COMMANDS, width) : commandText(command.spec, width);
+    const document = () => `${JSON.stringify(helpDocument(COMMANDS, command?.spec), null, 2)}\n`;
+    streams.out.write(globals.on("json") ? document() : text);
+    return "done";
+  }
+  const { signal } = interrupts;
+  const reads = command.spec.reads === true;
+  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads });
+  const failed = (thrown: unknown): Exit =>
+    reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
+  try {
+    const exit = await interrupts.race(command.start(shell, input));
+    await shell.close();
+    return exit;
+  } catch (thrown) {
+    const interrupted = interrupts.exit();
+    const { done, failures } = await shell.close();
+    if (interrupted === undefined) return failed(thrown);
+    for (const failure of failures) failed(failure);
+    if (failures.length === 0 || done.length > 0) failed(interruptedError(interrupted, done));
+    return interrupted;
+  }
+}
+
+const NO_COMMAND = { name: "", operands: [], paths: false, flags: {} };
+
+function findCommand(name: string): Command {
+  const found = COMMANDS.find(({ spec }) => spec.name === name);
+  if (found !== undefined) return found;
+  const shown = COMMANDS.filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name);
+  const [guess] = nearest(name, [...shown, ...Object.keys(SYNONYMS)]);
+  const meant = guess === undefined ? undefined : (SYNONYMS[guess] ?? guess);
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `There is no command "${name}"`,
+    hint: meant === undefined ? "See `holdfast --help`." : `Did you mean ${meant}?`,
+  });
+}
+
+/** What people type who come from other tools. A guess only: each thing has one name. */
+const SYNONYMS: Readonly<Record<string, string>> = {
+  ls: "list",
+  runs: "list",
+  status: "show",
+  history: "log",
+  journal: "log",
+  save: "checkpoint",
+  snapshot: "checkpoint",
+  commit: "checkpoint",
+  undo: "restore",
+  rewind: "restore",
+  rollback: "restore",
+  checkout: "restore",
+  branch: "fork",
+  fsck: "verify",
+  prune: "gc",
+  clean: "gc",
+  settings: "config",
+};
+
+/** Before the command line is understood nothing but its words tells whether JSON is wanted. */
+function reportFailure(params: {
+  readonly thrown: unknown;
+  readonly argv: readonly string[];
+  readonly err: Sink;
+  readonly program?: string;
+}): Exit {
+  const program = params.program ?? PROGRAM;
+  const error = toHoldfastError(params.thrown);
+  const names = COMMANDS.map(({ spec }) => spec.name);
+  const hint = error.hint === undefined ? null : repeatFlags(error.hint, program, names);
+  const words = params.argv.slice(0, [...params.argv, "--"].indexOf("--"));
+  if (words.includes("--json")) {
+    params.err.write(`${JSON.stringify(errorDocument(error, hint))}\n`);
+  } else {
+    const noColorFlag = words.includes("--no-color");
+    const page = pageOf({ stream: process.stderr, env: process.env, noColorFlag, program });
+    params.err.write(errorText(error, hint, page));
+  }
+  if (process.env["HOLDFAST_DEBUG"] === "1") params.err.write(`${stackOf(error)}\n`);
+  return EXIT_OF[error.code];
+}
+
+/** The second signal: no time to find out what was finished, so it is said where to look. */
+function leaveAtOnce(status: number): void {
+  writeSync(
+    process.stderr.fd,
+    "Left at once. What was finished is saved: holdfast list; what was not: holdfast doctor\n",
+  );
+  process.exit(status);
+}
+
+/** Nothing is left that could finish the command: that must never look like success. */
+function leftUndone(): void {
+  process.stderr.write("error: Unexpected end: the command did not finish\n");
+  process.exitCode = EXITS.failed.status;
+}
+
+/** The work is done, but whoever reads the output would not know. */
+function lostOutput(out: Sink): HoldfastError {
+  const cause = out.failure();
+  return new HoldfastError({
+    code: "IO_FAILED",
+    message: `The output could not be written: ${cause?.message ?? "unknown reason"}`,
+    hint: "The command itself was carried out.",
+    cause,
+  });
+}
+
+function stackOf(error: HoldfastError): string {
+  const { cause } = error;
+  return cause instanceof Error ? (cause.stack ?? cause.message) : (error.stack ?? error.message);
+}

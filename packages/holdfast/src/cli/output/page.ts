@@ -1,0 +1,53 @@
+import { styleText } from "node:util";
+
+/** Everything that a view may know about where its text will be read. Views are pure: data and page in, text out. */
+export interface Page {
+  /** Infinity when the reader is a file or a pipe: data is cut only for eyes. */
+  readonly width: number;
+  readonly color: boolean;
+  /** Control characters in patches are escaped for a terminal and left alone for `git apply`. */
+  readonly terminal: boolean;
+  /** Milliseconds since the epoch, for "5 min ago". */
+  readonly now: number;
+  /** Minutes east of UTC, for exact times. */
+  readonly offset: (at: number) => number;
+  /** How a suggested command begins: "holdfast", with the --store and --cwd that were typed, so that it can be copied. */
+  readonly program: string;
+}
+
+export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+
+export function paint(page: Pick<Page, "color">, style: Style, text: string): string {
+  return page.color && text !== "" ? styleText(style, text, { validateStream: false }) : text;
+}
+
+export interface ColorChoice {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly terminal: boolean;
+  readonly noColorFlag: boolean;
+}
+
+/** FORCE_COLOR beats NO_COLOR, as in Node itself; the flag beats both. */
+export function wantsColor(choice: ColorChoice): boolean {
+  if (choice.noColorFlag) return false;
+  const force = choice.env["FORCE_COLOR"];
+  if (force !== undefined && force !== "") return force !== "0" && force !== "false";
+  const no = choice.env["NO_COLOR"];
+  if (no !== undefined && no !== "") return false;
+  return choice.terminal && choice.env["TERM"] !== "dumb";
+}
+
+export interface WidthChoice {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Of the terminal; undefined when there is none. */
+  readonly columns: number | undefined;
+}
+
+export function pageWidth(choice: WidthChoice): number {
+  if (choice.columns !== undefined && choice.columns > 0) return Math.max(MINIMUM, choice.columns);
+  const columns = Number(choice.env["COLUMNS"]);
+  return Number.isInteger(columns) && columns > 0 ? Math.max(MINIMUM, columns) : Number.POSITIVE_INFINITY;
+}
+
+/** Narrower than this nothing useful fits; lines wrap instead. */
+const MINIMUM = 40;

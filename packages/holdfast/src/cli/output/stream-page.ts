@@ -1,0 +1,20 @@
+import type { Page } from "./page.ts";
+import { pageWidth, wantsColor } from "./page.ts";
+
+/** The page that a standard stream is. */
+export function pageOf(params: {
+  readonly stream: { readonly isTTY?: boolean; readonly columns?: number };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly noColorFlag: boolean;
+  readonly program: string;
+}): Page {
+  const terminal = params.stream.isTTY === true;
+  return {
+    width: pageWidth({ env: params.env, columns: terminal ? params.stream.columns : undefined }),
+    color: wantsColor({ env: params.env, terminal, noColorFlag: params.noColorFlag }),
+    terminal,
+    now: Date.now(),
+    offset: (at) => -new Date(at).getTimezoneOffset(),
+    program: params.program,
+  };
+}

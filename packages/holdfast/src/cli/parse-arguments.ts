@@ -1,0 +1,190 @@
+import { parseArgs } from "node:util";
+import { HoldfastError } from "../core/error.ts";
+import { nearest } from "../core/nearest.ts";
+import type { CommandSpec, Flag, Flags, Input } from "./command.ts";
+import { GLOBAL_FLAGS } from "./global-flags.ts";
+
+/** Splits the command's name from its arguments; flags may stand on either side of it, whosever they are. */
+export function splitCommand(
+  argv: readonly string[],
+  specs: readonly Pick<CommandSpec, "name" | "flags">[],
+): {
+  readonly name: string | undefined;
+  readonly rest: readonly string[];
+} {
+  for (let at = 0; at < argv.length; at += 1) {
+    const word = argv[at] ?? "";
+    if (word === "--") break;
+    if (!word.startsWith("-") || word === "-") return { name: word, rest: argv.toSpliced(at, 1) };
+    if (takesNext(word.replace(/^-+/, ""), argv[at + 1], specs)) at += 1;
+  }
+  return { name: undefined, rest: argv };
+}
+
+/** One flag (--values) has a value in one command and none in another: before the command only the next word tells. */
+function takesNext(
+  flag: string,
+  next: string | undefined,
+  specs: readonly Pick<CommandSpec, "name" | "flags">[],
+): boolean {
+  const flags: readonly Flags[] = [GLOBAL_FLAGS, ...specs.map((spec) => spec.flags)];
+  const types = new Set(flags.flatMap((known) => flagOf(known, flag)?.type ?? []));
+  return types.has("text") && (!types.has("boolean") || specs.every(({ name }) => name !== next));
+}
+
+export interface Parsed<F extends Flags> {
+  readonly input: Input<F>;
+  readonly globals: Input<typeof GLOBAL_FLAGS>;
+}
+
+/** USAGE, naming the nearest flag, when something does not fit the spec. */
+export function parseArguments<F extends Flags>(
+  spec: Pick<CommandSpec, "name" | "operands" | "paths"> & { readonly flags: F },
+  argv: readonly string[],
+): Parsed<F> {
+  const known: Flags = { ...spec.flags, ...GLOBAL_FLAGS };
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: optionsOf(known),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const values = new Map<string, string | true>();
+  const operands: string[] = [];
+  const paths: string[] = [];
+  let terminated = false;
+  for (const token of tokens) {
+    switch (token.kind) {
+      case "option-terminator":
+        terminated = true;
+        break;
+      case "positional":
+        (terminated && spec.paths ? paths : operands).push(token.value);
+        break;
+      case "option":
+        values.set(token.name, flagValue({ spec, known, token }));
+        break;
+    }
+  }
+  const asked = values.has("help") || values.has("version");
+  if (!asked) checkOperands(spec, operands);
+  const input = { ...readerOf(values), operand: (at: number) => operands[at], paths };
+  return { input, globals: input };
+}
+
+function readerOf(values: ReadonlyMap<string, string | true>) {
+  return {
+    on: (name: string) => values.has(name),
+    text: (name: string) => {
+      const value = values.get(name);
+      return typeof value === "string" ? value : undefined;
+    },
+  };
+}
+
+function optionsOf(flags: Flags) {
+  const options: Record<string, { type: "boolean" | "string"; short?: string }> = {};
+  for (const [name, flag] of Object.entries(flags)) {
+    const type = flag.type === "boolean" ? "boolean" : "string";
+    options[name] = flag.short === undefined ? { type } : { type, short: flag.short };
+  }
+  return options;
+}
+
+function flagOf(flags: Flags, name: string): Flag | undefined {
+  return Object.hasOwn(flags, name) ? flags[name] : Object.values(flags).find((flag) => flag.short === name);
+}
+
+interface OptionToken {
+  readonly name: string;
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
+}
+
+function flagValue(params: {
+  readonly spec: Pick<CommandSpec, "name">;
+  readonly known: Flags;
+  readonly token: OptionToken;
+}): string | true {
+  const { token, known, spec } = params;
+  const flag = Object.hasOwn(known, token.name) ? known[token.name] : undefined;
+  if (flag === undefined) throw unknownFlag({ command: spec.name, typed: token.rawName, known });
+  if (flag.type === "boolean") {
+    if (token.value === undefined) return true;
+    throw usage(spec.name, `${token.rawName} takes no value, but "${token.value}" was given`);
+  }
+  if (token.value === undefined)
+    throw usage(spec.name, `${token.rawName} needs a value: ${token.rawName} ${flag.value}`);
+  if (token.inlineValue !== true && /^--?[a-z]/i.test(token.value)) {
+    throw usage(
+      spec.name,
+      `${token.rawName} needs a value, but "${token.value}" follows; write ${token.rawName}=${token.value} if it is the value`,
+    );
+  }
+  if (flag.choices !== undefined && !flag.choices.includes(token.value)) {
+    throw badChoice({ command: spec.name, what: token.rawName, typed: token.value, choices: flag.choices });
+  }
+  return token.value;
+}
+
+function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, operands: readonly string[]): void {
+  const surplus = operands[spec.operands.length];
+  if (surplus !== undefined) {
+    const takes =
+      spec.operands.length === 0 ? "takes no arguments" : `takes ${spec.operands.map(({ name }) => name).join(" ")}`;
+    throw usage(
+      spec.name,
+      `"${surplus}" is one argument too many: holdfast ${spec.name} ${takes}`,
+      spec.paths
+        ? `Paths go after --: holdfast ${spec.name} ${operands.slice(0, spec.operands.length).join(" ")} -- ${surplus}`
+        : undefined,
+    );
+  }
+  for (const [at, operand] of spec.operands.entries()) {
+    const typed = operands[at];
+    if (typed === undefined) {
+      if (operand.required)
+        throw usage(
+          spec.name,
+          `An argument is missing: holdfast ${spec.name} needs ${operand.name} (${operand.about})`,
+        );
+    } else if (operand.choices !== undefined && !operand.choices.includes(typed)) {
+      throw badChoice({ command: spec.name, what: operand.name, typed, choices: operand.choices });
+    }
+  }
+}
+
+function unknownFlag(params: {
+  readonly command: string;
+  readonly typed: string;
+  readonly known: Flags;
+}): HoldfastError {
+  const [guess] = nearest(params.typed.replace(/^-+/, ""), Object.keys(params.known));
+  const command = params.command === "" ? "holdfast" : `holdfast ${params.command}`;
+  return usage(
+    params.command,
+    `There is no flag ${params.typed} in ${command}`,
+    guess === undefined ? undefined : `Did you mean --${guess}?`,
+  );
+}
+
+function badChoice(params: {
+  readonly command: string;
+  readonly what: string;
+  readonly typed: string;
+  readonly choices: readonly string[];
+}): HoldfastError {
+  const [guess] = nearest(params.typed, params.choices);
+  const hint =
+    guess === undefined
+      ? `One of: ${params.choices.join(", ")}.`
+      : `Did you mean ${guess}? One of: ${params.choices.join(", ")}.`;
+  return usage(params.command, `${params.what} cannot be "${params.typed}"`, hint);
+}
+
+function usage(command: string, message: string, hint?: string): HoldfastError {
+  const help = command === "" ? "See `holdfast --help`." : `See \`holdfast ${command} --help\`.`;
+  return new HoldfastError({ code: "USAGE", message, hint: hint ?? help });
+}

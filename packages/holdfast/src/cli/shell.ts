@@ -1,0 +1,123 @@
+import { existsSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Holdfast } from "../app.ts";
+import { openParamsOf } from "../config/effective-config.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Command, Input, Shell } from "./command.ts";
+import type { GLOBAL_FLAGS } from "./global-flags.ts";
+import { NO_PROGRESS, createProgress } from "./output/progress.ts";
+import type { Streams } from "./output/sink.ts";
+import { pageOf } from "./output/stream-page.ts";
+import { readSettings } from "./read-settings.ts";
+import type { ReadSettings } from "./read-settings.ts";
+import { openStore } from "./open-store.ts";
+import { suggestedProgram } from "./suggested-program.ts";
+import { createUnfinished } from "./unfinished-work.ts";
+import type { Ended } from "./unfinished-work.ts";
+
+export interface ShellParams {
+  readonly globals: Input<typeof GLOBAL_FLAGS>;
+  readonly streams: Streams;
+  readonly signal: AbortSignal;
+  readonly commands: readonly Command[];
+  /** The command only looks, so a broken config file does not stop it. */
+  readonly reads: boolean;
+}
+
+export interface OpenShell extends Shell {
+  /** Waits for what must not be cut in half, then closes the store. */
+  close(): Promise<Ended>;
+}
+
+export async function openShell(params: ShellParams): Promise<OpenShell> {
+  const { globals, streams, signal } = params;
+  const { env } = process;
+  const json = globals.on("json");
+  const silent = json || globals.on("quiet");
+  const cwd = await workingDirectory(globals.text("cwd"));
+  const look = { env, noColorFlag: globals.on("no-color"), program: suggestedProgram(globals) };
+  const talk = pageOf({ stream: process.stderr, ...look });
+  const page = pageOf({ stream: process.stdout, ...look });
+  const work = createUnfinished();
+  let holdfast: Promise<Holdfast> | undefined;
+  let settings: Promise<ReadSettings> | undefined;
+
+  const say = (text: string): void => {
+    if (text !== "" && !silent && !signal.aborted) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
+  };
+  const read = (): Promise<ReadSettings> =>
+    (settings ??= readSettings({
+      layers: { cwd, env, storeFlag: globals.text("store") },
+      lenient: params.reads,
+      warn: say,
+      page: talk,
+    }));
+  const shell: Shell = {
+    env,
+    cwd,
+    json,
+    signal,
+    commands: params.commands,
+    page,
+    talk,
+    config: async () => (await read()).config,
+    open: ({ create }) => (holdfast ??= openStore({ cwd, create, settings: read() })),
+    openIfThere: async () => {
+      try {
+        return await shell.open({ create: false });
+      } catch (error) {
+        if (error instanceof HoldfastError && error.code === "STORE_ABSENT" && error.data["named"] !== true)
+          return undefined;
+        throw error;
+      }
+    },
+    doctor: async () => {
+      const [{ config }, { doctor }] = await Promise.all([read(), import("../doctor.ts")]);
+      const { store, ...params } = openParamsOf(config);
+      // Free space can be measured only where something is; that a named store is not there is found by the command.
+      return doctor({ cwd, ...params, ...(store === undefined || !existsSync(store) ? {} : { store }) });
+    },
+    finish: work.add,
+    print: (report) => {
+      if (signal.aborted) return;
+      streams.out.write(json ? `${JSON.stringify(report.json(), null, 2)}\n` : report.text(page));
+    },
+    write: (text) => streams.out.write(text),
+    say,
+    progress: () =>
+      silent
+        ? NO_PROGRESS
+        : createProgress({
+            write: (text) => void streams.err.write(text),
+            terminal: talk.terminal,
+            width: talk.width,
+            now: Date.now,
+          }),
+    confirm: async (question) => {
+      if (json || process.stdin.isTTY !== true || !talk.terminal) return "cannot_ask";
+      const { askYesNo } = await import("./output/ask-yes-no.ts");
+      return askYesNo({ question, input: process.stdin, output: process.stderr, signal });
+    },
+  };
+  return {
+    ...shell,
+    async close() {
+      const ended = await work.settle();
+      await (await holdfast?.catch(() => undefined))?.close();
+      return ended;
+    },
+  };
+}
+
+async function workingDirectory(flag: string | undefined): Promise<string> {
+  const cwd = resolve(flag ?? ".");
+  if (flag === undefined) return cwd;
+  const found = await stat(cwd).catch(() => undefined);
+  if (found?.isDirectory() === true) return cwd;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `--cwd ${flag} is not a directory`,
+    hint: "Give a directory that exists.",
+  });
+}

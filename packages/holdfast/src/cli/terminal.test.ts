@@ -1,0 +1,89 @@
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildCommand } from "./built-command.ts";
+import type { BuiltCommand } from "./built-command.ts";
+
+/** The one of util-linux gives a child a real pseudo-terminal; other systems spell it differently. */
+const SCRIPT = "script";
+const canFakeTerminal = hasScript();
+
+let holdfast: BuiltCommand;
+let repository: string;
+
+describe.skipIf(!canFakeTerminal)("on a terminal (needs util-linux script)", () => {
+  beforeAll(async () => {
+    holdfast = await buildCommand();
+    repository = join(holdfast.directory, "repo");
+    await mkdir(repository);
+    await promisify(execFile)("git", ["init", "-q"], { cwd: repository });
+    await writeFile(join(repository, "a.txt"), "one\n");
+    await holdfast.run(["checkpoint", "--run", "r"], { cwd: repository });
+    await writeFile(join(repository, "a.txt"), "two\n");
+  }, 60_000);
+  afterAll(() => holdfast.remove());
+
+  test("colours, unless they are not wanted", async () => {
+    expect((await typed("list", "")).output).toContain("\u001b[1mr");
+    expect((await typed("list --no-color", "")).output).not.toContain("\u001b[1m");
+    expect((await typed("list", "", { NO_COLOR: "1" })).output).not.toContain("\u001b[1m");
+  });
+
+  test("a restore shows its plan and asks; Enter, no and the end of input leave everything as it is", async () => {
+    for (const answer of ["\n", "n\n", "\u0004"]) {
+      const { output, status } = await typed("restore r@1", answer);
+      expect(output).toContain("M\u001b[39m a.txt");
+      expect(output).toContain("[y/N]");
+      expect(output).toContain("Not restored; nothing was changed.");
+      expect(output).not.toContain("error:");
+      expect(status).toBe(4);
+    }
+    expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("two\n");
+  });
+
+  test("Ctrl+C at the question: nothing changed, status 130", async () => {
+    const { output, status } = await typed("restore r@1", "\u0003");
+    expect(status).toBe(130);
+    expect(output).toMatch(/\nInterrupted; nothing was changed\.\r?\n$/);
+    expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("two\n");
+  });
+
+  test("yes restores", async () => {
+    const { output, status } = await typed("restore r@1", "y\n");
+    expect(status).toBe(0);
+    expect(output).toContain("To undo:");
+    expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("one\n");
+  });
+});
+
+function hasScript(): boolean {
+  try {
+    return execFileSync(SCRIPT, ["--version"], { encoding: "utf8" }).includes("util-linux");
+  } catch {
+    return false;
+  }
+}
+
+/** Types the answer once the question stands there. */
+async function typed(
+  command: string,
+  answer: string,
+  env: Record<string, string> = {},
+): Promise<{ readonly output: string; readonly status: number | null }> {
+  const child = spawn(SCRIPT, ["-qec", `"${process.execPath}" "${holdfast.entry}" ${command}`, "/dev/null"], {
+    cwd: repository,
+    env: { PATH: process.env["PATH"], HOME: holdfast.directory, TERM: "xterm", ...env },
+  });
+  let output = "";
+  let answered = false;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+    if (answered || !output.includes("[y/N]")) return;
+    answered = true;
+    child.stdin.write(answer);
+  });
+  const status = await new Promise<number | null>((resolve) => child.on("close", resolve));
+  return { output, status };
+}

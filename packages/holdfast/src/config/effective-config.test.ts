@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { defaultRetention } from "../core/retention.ts";
+import { configTemplate } from "./config-template.ts";
+import { mergeConfig, openParamsOf } from "./effective-config.ts";
+import type { ConfigLayers } from "./effective-config.ts";
+import { parseConfig } from "./parse-config.ts";
+
+function layers(text: string, rest: Partial<ConfigLayers> = {}): ConfigLayers {
+  const parsed = parseConfig(text);
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join("; "));
+  return {
+    env: {},
+    cwd: "/repo/src",
+    storeFlag: undefined,
+    file: { path: "/repo/holdfast.config.yaml", directory: "/repo", ...parsed },
+    ...rest,
+  };
+}
+
+const origin = (config: ReturnType<typeof mergeConfig>, key: string) =>
+  config.entries.find((entry) => entry.key === key)?.origin;
+
+describe("mergeConfig", () => {
+  test("flag over environment over file over default", () => {
+    const env = { HOLDFAST_STORE: "from-env" };
+    const file = "store: from-file\n";
+    const steps = [
+      mergeConfig(layers("")),
+      mergeConfig(layers(file)),
+      mergeConfig(layers(file, { env })),
+      mergeConfig(layers(file, { env, storeFlag: "from-flag" })),
+    ];
+    expect(steps.map(({ settings }) => settings.store)).toEqual([
+      null,
+      "/repo/from-file",
+      "/repo/src/from-env",
+      "/repo/src/from-flag",
+    ]);
+    expect(steps.map((step) => origin(step, "store"))).toEqual([
+      { kind: "default" },
+      { kind: "file", line: 1 },
+      { kind: "environment", variable: "HOLDFAST_STORE" },
+      { kind: "flag", flag: "--store" },
+    ]);
+  });
+
+  test("a URL is not a path", () => {
+    expect(mergeConfig(layers("", { env: { HOLDFAST_STORE: "postgres://db/x" } })).settings.store).toBe(
+      "postgres://db/x",
+    );
+  });
+
+  test("rules of the file join the default ones key by key, and null is a choice", () => {
+    const { settings } = mergeConfig(layers("retention:\n  maxAge: never\n  keep: { automatic: 9, manual: 1 }\n"));
+    expect(settings.retention).toEqual({
+      ...defaultRetention,
+      maxAgeDays: null,
+      perTrigger: {
+        ...defaultRetention.perTrigger,
+        automatic: { keep: 9, per: "run" },
+        manual: { keep: 1, per: "run" },
+      },
+    });
+  });
+
+  test("what openHoldfast is told", () => {
+    const config = mergeConfig(
+      layers("store: s\nworkspace: { maxUntrackedBytes: 1kB, includeIgnored: true, worktrees: ../trees }\n"),
+    );
+    expect(openParamsOf(config)).toMatchObject({
+      store: "/repo/s",
+      maxUntrackedBytes: 1000,
+      includeIgnored: true,
+      worktrees: "/trees",
+      retention: defaultRetention,
+    });
+    expect(openParamsOf(mergeConfig(layers("")))).not.toHaveProperty("store");
+  });
+});
+
+describe("the file that init writes", () => {
+  const written = mergeConfig(layers(configTemplate()));
+  const plain = mergeConfig(layers(""));
+
+  test("is right, and changes nothing", () => {
+    expect(written.settings).toEqual(plain.settings);
+    expect(written.entries.map(({ key, value }) => [key, value])).toEqual(
+      plain.entries.map(({ key, value }) => [key, value]),
+    );
+  });
+
+  test("names every key, and sets all but those that depend on the place", () => {
+    const byDefault = written.entries.filter((entry) => entry.origin.kind === "default").map(({ key }) => key);
+    expect(byDefault).toEqual(["store", "workspace.worktrees"]);
+    for (const { key } of plain.entries)
+      expect(configTemplate()).toMatch(new RegExp(`^ *(# )?${key.split(".").at(-1)}:`, "m"));
+  });
+});

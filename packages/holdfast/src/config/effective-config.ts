@@ -1,0 +1,188 @@
+import { resolve } from "node:path";
+import type { OpenParams } from "../app.ts";
+import { defaultRetention } from "../core/retention.ts";
+import type { KeepRule, RetentionPolicy } from "../core/retention.ts";
+import { TRIGGERS } from "../core/trigger.ts";
+import type { FileConfig } from "./config-schema.ts";
+import { formatDuration } from "./parse-duration.ts";
+import { formatSize } from "./parse-size.ts";
+
+export interface Settings {
+  /** null: `holdfast` in the git common directory. */
+  readonly store: string | null;
+  readonly retention: RetentionPolicy;
+  readonly workspace: {
+    readonly maxUntrackedBytes: number;
+    readonly includeIgnored: boolean;
+    /** null: beside the main worktree. */
+    readonly worktrees: string | null;
+  };
+  readonly gc: { readonly auto: boolean };
+}
+
+export type Origin =
+  | { readonly kind: "default" }
+  | { readonly kind: "file"; readonly line: number | null }
+  | { readonly kind: "environment"; readonly variable: string }
+  | { readonly kind: "flag"; readonly flag: string };
+
+/** One line of `holdfast config`: a value as it would be written in the file, and where it came from. */
+export interface Setting {
+  readonly key: string;
+  readonly value: string | number | boolean | KeepRule;
+  readonly origin: Origin;
+}
+
+export interface EffectiveConfig {
+  /** The file that was read; null when there is none. */
+  readonly path: string | null;
+  readonly settings: Settings;
+  readonly entries: readonly Setting[];
+}
+
+export interface ConfigLayers {
+  readonly file: {
+    readonly path: string;
+    readonly directory: string;
+    readonly values: FileConfig;
+    readonly lines: ReadonlyMap<string, number>;
+  } | null;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly storeFlag: string | undefined;
+}
+
+const DEFAULT_SETTINGS: Settings = {
+  store: null,
+  retention: defaultRetention,
+  workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, worktrees: null },
+  gc: { auto: true },
+};
+
+/** Flag over environment over file over default, key by key. */
+export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
+  const values: FileConfig = layers.file?.values ?? {};
+  const settings = mergeSettings(layers, values);
+  const origin = originOf(layers);
+  const { retention, workspace } = settings;
+  const entries: readonly Setting[] = [
+    { key: "store", value: settings.store ?? "(in the git directory)", origin: origin.store },
+    ...keepEntries(retention).map(([key, rule]) => ({ key, value: ruleText(rule), origin: origin.of(key) })),
+    { key: "retention.maxAge", value: daysText(retention.maxAgeDays), origin: origin.of("retention.maxAge") },
+    { key: "retention.onSuccess", value: retention.onSuccess, origin: origin.of("retention.onSuccess") },
+    { key: "retention.onFailure", value: retention.onFailure, origin: origin.of("retention.onFailure") },
+    { key: "retention.recent", value: daysText(retention.recentDays), origin: origin.of("retention.recent") },
+    {
+      key: "retention.maxBytes",
+      value: retention.maxBytes === null ? "none" : formatSize(retention.maxBytes),
+      origin: origin.of("retention.maxBytes"),
+    },
+    {
+      key: "retention.compressAfter",
+      value: daysText(retention.compressAfterDays),
+      origin: origin.of("retention.compressAfter"),
+    },
+    {
+      key: "workspace.maxUntrackedBytes",
+      value: formatSize(workspace.maxUntrackedBytes),
+      origin: origin.of("workspace.maxUntrackedBytes"),
+    },
+    { key: "workspace.includeIgnored", value: workspace.includeIgnored, origin: origin.of("workspace.includeIgnored") },
+    {
+      key: "workspace.worktrees",
+      value: workspace.worktrees ?? "(beside the main worktree)",
+      origin: origin.of("workspace.worktrees"),
+    },
+    { key: "gc.auto", value: settings.gc.auto, origin: origin.of("gc.auto") },
+  ];
+  return { path: layers.file?.path ?? null, settings, entries };
+}
+
+/** What `openHoldfast` is to be told. */
+export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
+  const { store, retention, workspace } = config.settings;
+  const { maxUntrackedBytes, includeIgnored, worktrees } = workspace;
+  return {
+    ...(store === null ? {} : { store }),
+    ...(worktrees === null ? {} : { worktrees }),
+    retention,
+    maxUntrackedBytes,
+    includeIgnored,
+  };
+}
+
+function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
+  const { retention, workspace, gc } = DEFAULT_SETTINGS;
+  const rules = values.retention ?? {};
+  const keep: Readonly<Record<string, KeepRule | undefined>> = rules.keep ?? {};
+  const perTrigger = { ...retention.perTrigger };
+  for (const trigger of TRIGGERS) {
+    const rule = keep[trigger];
+    if (rule !== undefined) perTrigger[trigger] = rule;
+  }
+  const directory = layers.file?.directory ?? layers.cwd;
+  const worktrees = values.workspace?.worktrees;
+  return {
+    store: storeOf(layers, values),
+    retention: {
+      perTrigger,
+      defaultKeep: keep["default"] ?? retention.defaultKeep,
+      maxAgeDays: given(rules.maxAge, retention.maxAgeDays),
+      onSuccess: rules.onSuccess ?? retention.onSuccess,
+      onFailure: rules.onFailure ?? retention.onFailure,
+      recentDays: rules.recent ?? retention.recentDays,
+      maxBytes: given(rules.maxBytes, retention.maxBytes),
+      compressAfterDays: given(rules.compressAfter, retention.compressAfterDays),
+    },
+    workspace: {
+      maxUntrackedBytes: values.workspace?.maxUntrackedBytes ?? workspace.maxUntrackedBytes,
+      includeIgnored: values.workspace?.includeIgnored ?? workspace.includeIgnored,
+      worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
+    },
+    gc: { auto: values.gc?.auto ?? gc.auto },
+  };
+}
+
+/** A null in the file is a choice ("never"); only an absent key falls back. */
+function given<T>(value: T | undefined, fallback: T): T {
+  return value === undefined ? fallback : value;
+}
+
+function storeOf(layers: ConfigLayers, values: FileConfig): string | null {
+  if (layers.storeFlag !== undefined) return placeOf(layers.cwd, layers.storeFlag);
+  const variable = layers.env["HOLDFAST_STORE"];
+  if (variable !== undefined && variable !== "") return placeOf(layers.cwd, variable);
+  return values.store === undefined ? null : placeOf(layers.file?.directory ?? layers.cwd, values.store);
+}
+
+/** A directory is relative to where it was named; a URL is what it is. */
+function placeOf(directory: string, store: string): string {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(store) ? store : resolve(directory, store);
+}
+
+function originOf(layers: ConfigLayers): { readonly store: Origin; readonly of: (key: string) => Origin } {
+  const lines = layers.file?.lines ?? new Map<string, number>();
+  const of = (key: string): Origin =>
+    lines.has(key) ? { kind: "file", line: lines.get(key) ?? null } : { kind: "default" };
+  const variable = layers.env["HOLDFAST_STORE"];
+  if (layers.storeFlag !== undefined) return { store: { kind: "flag", flag: "--store" }, of };
+  if (variable !== undefined && variable !== "")
+    return { store: { kind: "environment", variable: "HOLDFAST_STORE" }, of };
+  return { store: of("store"), of };
+}
+
+function keepEntries(policy: RetentionPolicy): readonly (readonly [string, KeepRule])[] {
+  const named = TRIGGERS.flatMap((trigger) => {
+    const rule = policy.perTrigger[trigger];
+    return rule === undefined ? [] : [[`retention.keep.${trigger}`, rule] as const];
+  });
+  return [...named, ["retention.keep.default", policy.defaultKeep] as const];
+}
+
+function ruleText(rule: KeepRule): number | "all" | KeepRule {
+  return rule.per === "run" ? rule.keep : rule;
+}
+
+function daysText(days: number | null): string {
+  return days === null ? "never" : formatDuration(days * 86_400_000);
+}
