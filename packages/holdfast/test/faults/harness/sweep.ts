@@ -1,0 +1,119 @@
+import { Disk } from "./disk.ts";
+import type { Model } from "./disk.ts";
+import { startNextBoot } from "./next-boot.ts";
+import { powerStates } from "./power-states.ts";
+import type { Recording } from "./record.ts";
+import { saidBefore } from "./record.ts";
+import type { Chance } from "./seed.ts";
+import { sample } from "./seed.ts";
+import type { WorldFolder } from "./world.ts";
+import { digestWorld, writeWorld } from "./world.ts";
+
+/** Opens what is at `root` after a crash and names all that is wrong, given what the writer had said by then. */
+export type Judge = (found: { readonly root: string; readonly said: readonly string[] }) => Promise<readonly string[]>;
+
+export interface Bad {
+  readonly where: string;
+  readonly problems: readonly string[];
+}
+export interface Swept {
+  /** Places at which the writer was stopped. */
+  readonly cases: number;
+  /** Different folders that were judged. */
+  readonly states: number;
+  readonly bad: readonly Bad[];
+}
+
+/**
+ * kill -9 of everything at once, between any two operations and in the middle of a write: since the page cache survives
+ * the processes, the folder is exactly what the operations so far made. One recording gives all of these states.
+ */
+export async function sweepKills(params: SweepParams): Promise<Swept> {
+  const points = choosePoints(params.recording, params.chance, params.cases);
+  return sweep({ ...params, model: "posix", points, statesAt: (disk) => [disk.afterKill()], rebooted: false });
+}
+
+/** A power cut between any two operations, under one model of what a file system keeps. */
+export async function sweepPower(
+  params: SweepParams & { readonly model: Model; readonly statesPerCase: number },
+): Promise<Swept> {
+  const points = choosePoints(params.recording, params.chance, params.cases);
+  const statesAt = (disk: Disk): Iterable<WorldFolder> =>
+    powerStates({ disk, chance: params.chance, count: params.statesPerCase });
+  return sweep({ ...params, points, statesAt, rebooted: true });
+}
+
+export interface SweepParams {
+  readonly recording: Recording;
+  readonly judge: Judge;
+  readonly chance: Chance;
+  /** How many of the places, spread over the run; a full run takes all. */
+  readonly cases: number;
+}
+
+/**
+ * Numbers of operations done at which the writer is stopped. Most operations are writes of one long transaction; the turning
+ * points (syncs, names, what is said, and the write before each) are few and get two thirds of the sample.
+ */
+function choosePoints(recording: Recording, chance: Chance, count: number): readonly number[] {
+  const { operations } = recording;
+  const points = operations.flatMap((operation, i) => (operation.kind === "open" ? [] : [i + 1]));
+  const isTurn = (point: number): boolean =>
+    operations[point - 1]?.kind !== "write" || operations[point]?.kind !== "write";
+  const turns = [0, ...points.filter(isTurn)];
+  const rest = points.filter((point) => !isTurn(point));
+  const share = Math.max(Math.ceil((count * 2) / 3), count - rest.length);
+  return [...sample(chance, turns, share), ...sample(chance, rest, count - share)].sort((one, other) => one - other);
+}
+
+/** The same choice as the tracer's numbers, for faults in real runs. */
+export function chooseNumbers(recording: Recording, chance: Chance, count: number): readonly number[] {
+  const numbers = choosePoints(recording, chance, count).map((point) => recording.operations[point]?.number ?? 0);
+  return [...new Set(numbers)].filter((number) => number > 0);
+}
+
+async function sweep(
+  params: SweepParams & {
+    readonly model: Model;
+    readonly points: readonly number[];
+    readonly statesAt: (disk: Disk) => Iterable<WorldFolder>;
+    readonly rebooted: boolean;
+  },
+): Promise<Swept> {
+  const { recording } = params;
+  const disk = new Disk({ model: params.model, rootPath: recording.root, world: recording.before });
+  const judged = new Set<string>();
+  const bad: Bad[] = [];
+  let done = 0;
+  for (const point of params.points) {
+    for (const operation of recording.operations.slice(done, point)) disk.apply(operation);
+    done = point;
+    const said = saidBefore(recording, point);
+    for (const world of params.statesAt(disk)) {
+      const key = `${said.length} ${digestWorld(world)}`;
+      if (judged.has(key)) continue;
+      judged.add(key);
+      writeWorld(recording.root, world);
+      if (params.rebooted) startNextBoot(recording.root);
+      const problems = await judgeSafely(params.judge, { root: recording.root, said });
+      if (problems.length > 0) bad.push({ where: `after operation ${describe(recording, point)}`, problems });
+    }
+  }
+  return { cases: params.points.length, states: judged.size, bad };
+}
+
+/** A judge that throws has found something too. */
+export async function judgeSafely(judge: Judge, found: Parameters<Judge>[0]): Promise<readonly string[]> {
+  try {
+    return await judge(found);
+  } catch (error) {
+    return [`the judge could not finish: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`];
+  }
+}
+
+function describe(recording: Recording, point: number): string {
+  const operation = recording.operations[point - 1];
+  if (operation === undefined) return "0 (start)";
+  const place = "path" in operation ? ` ${operation.path.slice(recording.root.length)}` : "";
+  return `${point} of ${recording.operations.length} (number ${operation.number}, ${operation.kind}${place})`;
+}

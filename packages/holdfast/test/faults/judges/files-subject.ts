@@ -1,0 +1,62 @@
+import { join } from "node:path";
+import { openHoldfast } from "../../../src/app.ts";
+import type { Checkpoint } from "../../../src/core/checkpoint.ts";
+import type { Subject } from "../harness/subject.ts";
+import { writerCommand } from "../harness/writer.ts";
+import { parseSaid } from "../writers/said.ts";
+import { runHere, saveHere } from "../writers/save-here.ts";
+import { writeWorktree } from "../writers/worktree.ts";
+import { judgeFiles } from "./judge-files.ts";
+import { judgeStore } from "./judge-store.ts";
+import { openStore } from "./open-store.ts";
+import { makeRepository } from "./repository.ts";
+
+/** A repository whose worktree is saved together with the state. With commits: its user's git is at work too. */
+export function filesSubject(commits: "commit" | "" = ""): Subject {
+  return {
+    async prepare(root) {
+      makeRepository(repositoryIn(root));
+      return [];
+    },
+    command: (root) => writerCommand("files-writer", repositoryIn(root), commits),
+    judge:
+      () =>
+      async ({ root, said }) => {
+        const repository = repositoryIn(root);
+        const directory = join(repository, ".git", "holdfast");
+        const { problems, found } = await judgeStore({
+          open: () => openStore(directory),
+          directory,
+          said: parseSaid(said),
+        });
+        const all = [...problems, ...judgeFiles(repository, found)];
+        return all.length > 0 ? all : resume(repository, found);
+      },
+  };
+}
+
+export function repositoryIn(root: string): string {
+  return join(root, "repository");
+}
+
+/**
+ * Saves what the dead writer was about to save: the same files, hence the same objects. One that the crash left behind torn must
+ * not be taken for stored.
+ */
+async function resume(repository: string, found: readonly Checkpoint[]): Promise<readonly string[]> {
+  const sequence = (found.at(-1)?.sequence ?? 0) + 1;
+  writeWorktree(repository, sequence);
+  const holdfast = await openHoldfast({ cwd: repository });
+  try {
+    const run = await runHere(holdfast);
+    const saved = await saveHere(run, sequence);
+    const problems = saved.sequence === sequence ? [] : [`saved as ${saved.sequence}, not as ${sequence}`];
+    problems.push(...judgeFiles(repository, [await run.get(saved.sequence)]));
+    for await (const event of holdfast.verify())
+      if (event.kind === "problem") problems.push(`${event.problem.code} ${event.problem.what}`);
+    await run.close();
+    return problems.map((problem) => `RESUME: ${problem}`);
+  } finally {
+    await holdfast.close();
+  }
+}

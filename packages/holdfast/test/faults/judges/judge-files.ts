@@ -1,0 +1,61 @@
+import type { Checkpoint } from "../../../src/core/checkpoint.ts";
+import { worktreeOf } from "../writers/worktree.ts";
+import { git, readBlobs } from "./repository.ts";
+
+/**
+ * Are the files of these checkpoints in the repository, byte for byte, held by the ref that each names? Asked of git alone. Every object is read:
+ * one that is there by name and torn inside counts as lost.
+ */
+export function judgeFiles(
+  repository: string,
+  found: readonly Checkpoint[],
+  contentOf: (checkpoint: Checkpoint) => number = ({ sequence }) => sequence,
+): readonly string[] {
+  const problems: string[] = [];
+  for (const checkpoint of found) {
+    const { sequence, planes } = checkpoint;
+    if (planes.files === null) continue;
+    const { ref, commit, tree } = planes.files;
+    try {
+      const held = git(repository, ["rev-parse", ref, `${commit}^{tree}`])
+        .toString()
+        .trim()
+        .split("\n");
+      if (held[0] !== commit) problems.push(`LOST: ${ref} is ${held[0]}, not the commit of checkpoint ${sequence}`);
+      if (held[1] !== tree) problems.push(`TORN: the commit of checkpoint ${sequence} has another tree`);
+      // Parents too: the user's index and HEAD.
+      git(repository, ["rev-list", "--objects", "--quiet", commit]);
+      problems.push(...compareTree(repository, tree, contentOf(checkpoint), sequence));
+    } catch (error) {
+      problems.push(
+        `LOST: git cannot read the files of checkpoint ${sequence}: ${error instanceof Error ? error.message.trim() : String(error)}`,
+      );
+    }
+  }
+  return problems;
+}
+
+function compareTree(repository: string, tree: string, content: number, sequence: number): readonly string[] {
+  const problems: string[] = [];
+  const wanted = worktreeOf(content);
+  const records = git(repository, ["ls-tree", "-r", "-z", tree]).toString("utf8").split("\0").slice(0, -1);
+  const found = records.map((record) => {
+    const [mode = "", , id = ""] = record.slice(0, record.indexOf("\t")).split(" ");
+    return { path: record.slice(record.indexOf("\t") + 1), mode, id };
+  });
+  const blobs = readBlobs(
+    repository,
+    found.map(({ id }) => id),
+  );
+  found.forEach(({ path, mode }, i) => {
+    const entry = wanted.get(path);
+    if (entry === undefined) return problems.push(`TORN: checkpoint ${sequence} has ${path}`);
+    const expected = entry.kind === "symlink" ? "120000" : entry.executable ? "100755" : "100644";
+    const content = entry.kind === "symlink" ? Buffer.from(entry.target) : entry.bytes;
+    const same = mode === expected && blobs[i]?.equals(content) === true;
+    return same ? 0 : problems.push(`TORN: ${path} of checkpoint ${sequence} is not what was saved`);
+  });
+  const names = new Set(found.map(({ path }) => path));
+  for (const path of wanted.keys()) if (!names.has(path)) problems.push(`TORN: checkpoint ${sequence} lacks ${path}`);
+  return problems;
+}

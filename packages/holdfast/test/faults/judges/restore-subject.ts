@@ -1,0 +1,113 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { openHoldfast } from "../../../src/app.ts";
+import type { Checkpoint } from "../../../src/core/checkpoint.ts";
+import type { Subject } from "../harness/subject.ts";
+import { writerCommand } from "../harness/writer.ts";
+import type { Said } from "../writers/said.ts";
+import { parseSaid } from "../writers/said.ts";
+import { runHere } from "../writers/save-here.ts";
+import { IGNORED, readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
+import type { WorktreeEntry } from "../writers/worktree.ts";
+import { repositoryIn } from "./files-subject.ts";
+import { judgeFiles } from "./judge-files.ts";
+import { judgeStore } from "./judge-store.ts";
+import { openStore } from "./open-store.ts";
+import { makeRepository } from "./repository.ts";
+
+/** What the worktree held that nobody had saved, and what the restore brings back. */
+const [EDITED, TARGET] = [3, 1];
+const PRIVATE = "never saved\n";
+
+/** A restore over edits that were never saved: they must be in a checkpoint before the first of them is touched. */
+export function restoreSubject(): Subject {
+  return {
+    async prepare(root) {
+      const repository = repositoryIn(root);
+      makeRepository(repository);
+      writeFileSync(join(repository, IGNORED), PRIVATE);
+      const [file = "", ...args] = await writerCommand("restore-writer", repository, "past");
+      return execFileSync(file, args, { encoding: "utf8" })
+        .split("\n")
+        .filter((line) => line !== "");
+    },
+    command: (root) => writerCommand("restore-writer", repositoryIn(root), "restore"),
+    judge:
+      (earlier) =>
+      async ({ root, said }) => {
+        const repository = repositoryIn(root);
+        const directory = join(repository, ".git", "holdfast");
+        const lines = parseSaid([...earlier, ...said]);
+        const { problems, found } = await judgeStore({
+          open: () => openStore(directory),
+          directory,
+          said: lines,
+          expected: ({ planes }) => planes,
+        });
+        const all = [
+          ...problems,
+          ...judgeFiles(repository, found, contentOf),
+          ...judgeWorktree(repository, found, lines),
+        ];
+        return all.length > 0 ? all : finish(repository);
+      },
+  };
+}
+
+/** Which of the worktrees a checkpoint of this run must hold. */
+function contentOf({ sequence, trigger }: Checkpoint): number {
+  if (trigger === "before_restore") return EDITED;
+  return trigger === "restore" ? TARGET : sequence;
+}
+
+function judgeWorktree(repository: string, found: readonly Checkpoint[], said: readonly Said[]): readonly string[] {
+  const problems: string[] = [];
+  const now = readWorktree(repository);
+  const [edited, target] = [worktreeOf(EDITED), worktreeOf(TARGET)];
+  const touched = differences(now, edited);
+  if (touched.length > 0 && !found.some(({ trigger }) => trigger === "before_restore"))
+    problems.push(`LOST: ${touched[0]} was touched before it was saved`);
+  for (const path of touched) {
+    if (!sameEntry(now.get(path), target.get(path)))
+      problems.push(`TORN: ${path} is neither what it was nor what it shall be`);
+  }
+  const done = said.some((line) => line.kind === "saved" && line.sequence === 4);
+  if (done && differences(now, target).length > 0)
+    problems.push(`LOST: the restore was acknowledged, but ${differences(now, target)[0]} is another`);
+  if (readFileSync(join(repository, IGNORED), "utf8") !== PRIVATE) problems.push("LOST: an ignored file was touched");
+  return problems;
+}
+
+/** The same restore again completes it, and what was there before is still to be had. */
+async function finish(repository: string): Promise<readonly string[]> {
+  const problems: string[] = [];
+  const holdfast = await openHoldfast({ cwd: repository });
+  try {
+    const run = await runHere(holdfast);
+    await run.restore({ sequence: TARGET });
+    problems.push(
+      ...differences(readWorktree(repository), worktreeOf(TARGET)).map((path) => `RESUME: ${path} is not restored`),
+    );
+    const found: Checkpoint[] = [];
+    for (const { sequence } of await run.list()) found.push(await run.get(sequence));
+    const edits = found.some(
+      (checkpoint) =>
+        checkpoint.trigger === "before_restore" && judgeFiles(repository, [checkpoint], () => EDITED).length === 0,
+    );
+    if (!edits) problems.push("LOST: no checkpoint holds the edits from before the restore");
+    for await (const event of holdfast.verify())
+      if (event.kind === "problem") problems.push(`RESUME: ${event.problem.code} ${event.problem.what}`);
+    await run.close();
+  } finally {
+    await holdfast.close();
+  }
+  return problems;
+}
+
+function differences(
+  one: ReadonlyMap<string, WorktreeEntry>,
+  other: ReadonlyMap<string, WorktreeEntry>,
+): readonly string[] {
+  return [...new Set([...one.keys(), ...other.keys()])].filter((path) => !sameEntry(one.get(path), other.get(path)));
+}

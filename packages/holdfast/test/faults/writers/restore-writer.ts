@@ -1,0 +1,29 @@
+import { openHoldfast } from "../../../src/app.ts";
+import { say } from "./said.ts";
+import { runHere, saveHere } from "./save-here.ts";
+import { writeWorktree } from "./worktree.ts";
+
+/**
+ * Usage: restore-writer <repository> past | restore
+ * past: two saves, then edits that nobody saved. restore: back to the first save.
+ */
+const [, , repository = "", plan = ""] = process.argv;
+
+const holdfast = await openHoldfast({ cwd: repository });
+const run = await runHere(holdfast);
+if (plan === "past") {
+  for (const sequence of [1, 2]) {
+    writeWorktree(repository, sequence);
+    say({ kind: "saving", sequence });
+    const { digest } = await saveHere(run, sequence);
+    say({ kind: "saved", sequence, digest });
+  }
+  writeWorktree(repository, 3);
+} else {
+  for (const sequence of [3, 4]) say({ kind: "saving", sequence });
+  const { undo, checkpoint } = await run.restore({ sequence: 1 });
+  for (const { sequence, digest } of [undo, checkpoint].filter((made) => made !== null))
+    say({ kind: "saved", sequence, digest });
+}
+await run.close();
+await holdfast.close();

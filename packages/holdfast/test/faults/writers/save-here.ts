@@ -1,0 +1,20 @@
+import type { CheckpointSummary } from "../../../src/core/checkpoint.ts";
+import type { Holdfast } from "../../../src/app.ts";
+import type { RunHandle } from "../../../src/engine/run-handle.ts";
+import type { Trigger } from "../../../src/core/trigger.ts";
+import { planesOf, RUN } from "./scenario.ts";
+
+/** The run of the scenario, which saves the worktree it stands in; made when it is not there. */
+export async function runHere(holdfast: Holdfast): Promise<RunHandle> {
+  return holdfast.createRun({ id: RUN, workflow: "none", workspace: "here" });
+}
+
+/** One save of state and files together. */
+export async function saveHere(
+  run: RunHandle,
+  sequence: number,
+  trigger: Trigger = "manual",
+): Promise<CheckpointSummary> {
+  const { files: _captured, ...planes } = planesOf(sequence);
+  return run.save({ planes, trigger });
+}

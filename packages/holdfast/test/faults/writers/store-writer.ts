@@ -1,0 +1,143 @@
+import { HoldfastError } from "../../../src/core/error.ts";
+import type { Lease } from "../../../src/core/lease.ts";
+import type { Store } from "../../../src/ports/store.ts";
+import { openStore } from "../judges/open-store.ts";
+import { say } from "./said.ts";
+import { planesOf, RUN } from "./scenario.ts";
+
+/**
+ * Saves, and says so. Usage: store-writer <store directory> <plan>
+ * birth: from nothing, one save of each size. life: on a store that is there, all else that writes.
+ * steady: four more saves, until one is refused. foreign: the same as a process of another host, whose life cannot be told from here.
+ * die: birth, then kill -9 by its own hand, with the store open.
+ * stubborn: birth, but a refused save is tried again, first with the same handle, then with a new one.
+ */
+const [, , directory = "", plan = ""] = process.argv;
+
+switch (plan) {
+  case "birth":
+    await birth();
+    break;
+  case "life":
+    await life();
+    break;
+  case "steady":
+    await steady(await openStore(directory));
+    break;
+  case "foreign":
+    await steady(await openStore(directory, { host: "elsewhere", pid: 1, started: "1", boot: "1" }));
+    break;
+  case "die":
+    await die();
+    break;
+  case "stubborn":
+    await stubborn();
+    break;
+  default:
+    throw new Error(`no plan is called ${plan}`);
+}
+
+async function birth(): Promise<void> {
+  const store = await openStore(directory);
+  const lease = await start(store);
+  for (let sequence = 1; sequence <= 6; sequence += 1) await save(store, lease, sequence);
+  await store.close();
+}
+
+async function die(): Promise<void> {
+  const store = await openStore(directory);
+  const lease = await start(store);
+  for (let sequence = 1; sequence <= 6; sequence += 1) await save(store, lease, sequence);
+  process.kill(process.pid, "SIGKILL");
+}
+
+async function life(): Promise<void> {
+  const store = await openStore(directory);
+  const lease = await start(store);
+  const first = ((await store.latest(RUN))?.sequence ?? 0) + 1;
+  await save(store, lease, first);
+  await effect(store, lease, "push");
+  await store.tag({ run: RUN, sequence: first, name: "kept" });
+  say({ kind: "tagged", sequence: first, name: "kept" });
+  // Three at once, to share a sync.
+  await Promise.all([1, 2, 3].map((more) => save(store, lease, first + more)));
+  const renewed = await store.renewLease(lease);
+  for (const sequence of [2, 3]) say({ kind: "dropping", sequence });
+  await store.drop({ run: RUN, drops: [2, 3].map((sequence) => ({ sequence, why: "a test" })) });
+  for (const sequence of [2, 3]) say({ kind: "dropped", sequence });
+  await save(store, renewed, first + 4);
+  await store.sweep({ compressBefore: new Date(Date.now() + 60_000).toISOString() });
+  say({ kind: "note", text: "swept" });
+  await save(store, renewed, first + 5);
+  await store.releaseLease(renewed);
+  await store.close();
+}
+
+async function steady(store: Store): Promise<void> {
+  try {
+    const lease = await start(store);
+    const first = ((await store.latest(RUN))?.sequence ?? 0) + 1;
+    for (let sequence = first; sequence < first + 4; sequence += 1) await save(store, lease, sequence);
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    say({ kind: "refused", code: error.code, what: error.message });
+  }
+  await store.close();
+}
+
+async function stubborn(): Promise<void> {
+  let handle: { readonly store: Store; readonly lease: Lease } | undefined;
+  let sequence = 1;
+  for (let tries = 0; sequence <= 4 && tries < 24; tries += 1) {
+    try {
+      // Every third try on one handle; then it is given up.
+      if (handle !== undefined && tries % 3 === 0) {
+        await handle.store.close();
+        handle = undefined;
+      }
+      if (handle === undefined) {
+        const store = await openStore(directory);
+        handle = { store, lease: await start(store) };
+        sequence = ((await store.latest(RUN))?.sequence ?? 0) + 1;
+      }
+      await save(handle.store, handle.lease, sequence);
+      sequence += 1;
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      say({ kind: "refused", code: error.code, what: error.message });
+    }
+  }
+  await handle?.store.close().catch((error: unknown) => {
+    if (!(error instanceof HoldfastError)) throw error;
+    say({ kind: "refused", code: error.code, what: error.message });
+  });
+}
+
+async function start(store: Store): Promise<Lease> {
+  await store.createRun({ id: RUN, workflow: "none", work: { kind: "none" } });
+  return store.takeLease({ run: RUN, label: "a writer" });
+}
+
+async function save(store: Store, lease: Lease, sequence: number): Promise<void> {
+  say({ kind: "saving", sequence });
+  const { checkpoint } = await store.commit({
+    lease,
+    entries: [{ kind: "note", body: { text: `before ${sequence}` } }],
+    checkpoint: { sequence, trigger: "manual", planes: planesOf(sequence) },
+  });
+  say({ kind: "saved", sequence, digest: checkpoint?.digest ?? "none" });
+}
+
+async function effect(store: Store, lease: Lease, key: string): Promise<void> {
+  const payload = "0".repeat(64);
+  await store.commit({
+    lease,
+    entries: [{ kind: "effect.intended", body: { key, kind: "push", target: "origin", payload, detail: {} } }],
+  });
+  say({ kind: "effect", key, state: "intended" });
+  await store.commit({
+    lease,
+    entries: [{ kind: "effect.settled", body: { key, outcome: "done", adopted: false, receipt: "pushed" } }],
+  });
+  say({ kind: "effect", key, state: "done" });
+}

@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+
+/** Not a part of any save, and never to be touched. */
+export const IGNORED = "ignored.local";
+
+/** What a worktree holds at a given save; made from the sequence alone, as the states are. */
+export type WorktreeEntry =
+  | { readonly kind: "file"; readonly bytes: Buffer; readonly executable: boolean }
+  | { readonly kind: "symlink"; readonly target: string };
+
+/** Changed and new files, untracked ones, a removed one, a mode, a link, one too large for a single page, names that need quoting. */
+export function worktreeOf(sequence: number): ReadonlyMap<string, WorktreeEntry> {
+  const entries = new Map<string, WorktreeEntry>();
+  const file = (path: string, text: string | Buffer, executable = false): void => {
+    entries.set(path, { kind: "file", bytes: Buffer.from(text), executable });
+  };
+  file("README.md", "# A repository\n");
+  file(".gitignore", `${IGNORED}\n`);
+  file("src/main.ts", `export const sequence = ${sequence};\n`);
+  file(`src/only-${sequence}.ts`, `export const only = ${sequence};\n`);
+  if (sequence < 2) file("src/removed-later.ts", "export {};\n");
+  file("run.sh", "#!/bin/sh\n", sequence >= 2);
+  file(`notes/deep/er/Überblick ${sequence}.txt`, `untracked ${sequence}\n`);
+  file("large.bin", pattern(sequence < 3 ? 1 : sequence, 90_000));
+  entries.set("link", { kind: "symlink", target: `src/only-${sequence}.ts` });
+  return entries;
+}
+
+/** Makes the worktree equal that, whatever is in it; as a user's tools would, without any sync. */
+export function writeWorktree(root: string, sequence: number): void {
+  const wanted = worktreeOf(sequence);
+  for (const path of listFiles(root)) if (!wanted.has(path)) rmSync(join(root, path));
+  for (const [path, entry] of wanted) {
+    const place = join(root, path);
+    mkdirSync(dirname(place), { recursive: true });
+    rmSync(place, { force: true });
+    if (entry.kind === "symlink") symlinkSync(entry.target, place);
+    else {
+      writeFileSync(place, entry.bytes);
+      chmodSync(place, entry.executable ? 0o755 : 0o644);
+    }
+  }
+}
+
+export function readWorktree(root: string): ReadonlyMap<string, WorktreeEntry> {
+  return new Map(listFiles(root).map((path) => [path, readEntry(join(root, path))]));
+}
+
+/** Equal in kind, bytes and mode. */
+export function sameEntry(one: WorktreeEntry | undefined, other: WorktreeEntry | undefined): boolean {
+  if (one?.kind === "file" && other?.kind === "file")
+    return one.executable === other.executable && one.bytes.equals(other.bytes);
+  if (one?.kind === "symlink" && other?.kind === "symlink") return one.target === other.target;
+  return one === undefined && other === undefined;
+}
+
+function readEntry(place: string): WorktreeEntry {
+  const stat = lstatSync(place);
+  if (stat.isSymbolicLink()) return { kind: "symlink", target: readlinkSync(place) };
+  return { kind: "file", bytes: readFileSync(place), executable: (stat.mode & 0o100) !== 0 };
+}
+
+function listFiles(root: string, below = ""): readonly string[] {
+  return readdirSync(join(root, below), { withFileTypes: true }).flatMap((entry) => {
+    const path = below === "" ? entry.name : `${below}/${entry.name}`;
+    if (path === ".git" || path === IGNORED) return [];
+    return entry.isDirectory() ? listFiles(root, path) : [path];
+  });
+}
+
+function pattern(seed: number, bytes: number): Buffer {
+  const parts: Buffer[] = [];
+  for (let i = 0; i * 64 < bytes; i += 1) parts.push(createHash("sha512").update(`${seed} ${i}`).digest());
+  return Buffer.concat(parts).subarray(0, bytes);
+}
