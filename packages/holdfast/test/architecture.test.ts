@@ -1,0 +1,127 @@
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+
+/**
+ * What the linter cannot see: imports made at run time (`import("…")`), and asynchrony or the clock in core.
+ * It reads the real tree, so a folder that is not in the table fails until somebody decides where it belongs.
+ */
+
+const SRC = join(import.meta.dirname, "../src");
+
+const ADAPTER = ["core", "ports", "system"];
+const INSIDE =
+  "core ports engine workflows formats stores workspaces agents dispatchers forges system config app".split(" ");
+/** Folder (or file at the top) → what it may import besides itself. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  ports: ["core"],
+  engine: ["core", "ports"],
+  workflows: ["core", "ports", "engine"],
+  formats: ["core"],
+  system: ["core", "ports"],
+  stores: ADAPTER,
+  workspaces: ADAPTER,
+  agents: ADAPTER,
+  dispatchers: ADAPTER,
+  forges: ADAPTER,
+  config: ["core", "ports", "system", "app"],
+  app: INSIDE,
+  doctor: INSIDE,
+  testing: INSIDE,
+  index: [...INSIDE, "doctor"],
+  cli: ["core", "ports", "system", "config", "app", "doctor", "web"],
+  web: ["core", "ports", "system", "config", "app"],
+};
+
+const files = await sources(SRC);
+
+test("the tree is there", () => {
+  expect(files.length).toBeGreaterThan(20);
+});
+
+describe("imports point one way, also those made at run time", () => {
+  test.each(files.filter((file) => !file.path.endsWith(".test.ts")))("$path", ({ path, code }) => {
+    const folder = folderOf(path);
+    const allowed = MAY_IMPORT[folder];
+    expect(allowed, `${folder} is not in the table of folders`).toBeDefined();
+    const wrong = importsOf(code)
+      .filter((target) => target.startsWith("."))
+      .map((target) => folderOf(join(dirname(path), target)))
+      .filter((target) => target !== folder && allowed?.includes(target) !== true);
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("core is pure", () => {
+  test.each(files.filter((file) => file.path.startsWith("core/") && !file.path.endsWith(".test.ts")))(
+    "$path",
+    ({ code }) => {
+      expect(impurities(code)).toEqual([]);
+    },
+  );
+});
+
+test.each([
+  ["export async function a() {}", ["async"]],
+  ["const a = async () => 1;", ["async"]],
+  ["const b = await a;", ["await"]],
+  ["for await (const x of y) {}", ["await"]],
+  ["const a = new Date();", ["new Date()"]],
+  ["const a = new Date( );", ["new Date()"]],
+  ["const a = new Date;", ["new Date()"]],
+  ["const a = Date();", ["Date()"]],
+  ["const a = x.then(() => 1);", [".then("]],
+  ['const a = import("./x.ts");', ["import("]],
+  ["const a = new Date(at).toISOString(); // async, await, new Date()", []],
+  ['const a = "async await new Date()"; /* await */', []],
+  ["const a = `await ${b} new Date()`;", []],
+])("%s: %j", (code, found) => {
+  expect(impurities(code)).toEqual(found);
+});
+
+test("an import is seen however it is written", () => {
+  const code = `import a from "./a.ts"; import type { B } from './b.ts'; export * from "./c.ts"; import "./d.ts";
+    const e = import("./e.ts"); type F = import("./f.ts").F; // from "./no.ts"`;
+  expect(importsOf(code)).toEqual(["./a.ts", "./b.ts", "./c.ts", "./d.ts", "./e.ts", "./f.ts"]);
+});
+
+const COMMENT = /\/\*[\s\S]*?\*\/|\/\/[^\n]*/.source;
+const TEXT = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/.source;
+
+function withoutComments(code: string): string {
+  return code.replace(new RegExp(`${TEXT}|${COMMENT}`, "g"), (piece) => (piece.startsWith("/") ? " " : piece));
+}
+
+function impurities(code: string): readonly string[] {
+  const bare = withoutComments(code).replace(new RegExp(TEXT, "g"), '""');
+  const signs: readonly (readonly [string, RegExp])[] = [
+    ["async", /\basync\b/],
+    ["await", /\bawait\b/],
+    ["new Date()", /\bnew\s+Date\b(?!\s*\(\s*[^\s)])/],
+    ["Date()", /(?<!\bnew\s+)\bDate\s*\(/],
+    [".then(", /\.then\s*\(/],
+    ["import(", /\bimport\s*\(/],
+  ];
+  return signs.filter(([, sign]) => sign.test(bare)).map(([name]) => name);
+}
+
+function importsOf(code: string): readonly string[] {
+  const found = withoutComments(code).matchAll(/\b(?:from|import)\s*\(?\s*["']([^"']+)["']/g);
+  return [...found].flatMap((match) => (match[1] === undefined ? [] : [match[1]]));
+}
+
+/** "stores" for stores/sqlite/open.ts, "app" for app.ts. */
+function folderOf(path: string): string {
+  return (path.split("/")[0] ?? "").replace(/\.ts$/, "");
+}
+
+async function sources(root: string): Promise<readonly { readonly path: string; readonly code: string }[]> {
+  const entries = await readdir(root, { recursive: true, withFileTypes: true });
+  const paths = entries
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => join(entry.parentPath, entry.name));
+  return Promise.all(
+    paths.toSorted().map(async (path) => ({ path: relative(root, path), code: await readFile(path, "utf8") })),
+  );
+}

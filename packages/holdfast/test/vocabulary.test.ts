@@ -1,0 +1,108 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ERROR_CODES } from "../src/core/error.ts";
+import { EXIT_OF, EXITS } from "../src/core/exit.ts";
+import { defaultFindingPolicy, FINDING_KINDS } from "../src/core/finding.ts";
+import { defaultRetention } from "../src/core/retention.ts";
+import { TRIGGERS } from "../src/core/trigger.ts";
+
+/** docs/errors.md and docs/glossary.md say what the code says, or this fails. */
+
+const ROOT = join(import.meta.dirname, "../../..");
+const errors = await tables("docs/errors.md");
+const glossary = await tables("docs/glossary.md");
+
+describe("docs/errors.md", () => {
+  test("has a row for every code, in the order of the code, and no other", () => {
+    expect(errors.get("code")?.map((row) => row["code"])).toEqual(ERROR_CODES.map((code) => `\`${code}\``));
+  });
+
+  test.each(errors.get("code") ?? [])("$code tells meaning, remedy and exit status", (row) => {
+    const code = ERROR_CODES.find((one) => `\`${one}\`` === row["code"]);
+    expect(code).toBeDefined();
+    if (code !== undefined) expect(row["exit"]).toBe(String(EXITS[EXIT_OF[code]].status));
+    expect(row["meaning"]).toMatch(/\.$/);
+    expect(row["what to do"]).toMatch(/\.$/);
+  });
+
+  test("has every exit status", () => {
+    const rows = Object.entries(EXITS).map(([name, { status, about }]) => ({
+      status: String(status),
+      name,
+      meaning: about,
+    }));
+    expect(errors.get("status")).toEqual(rows);
+  });
+});
+
+describe("docs/glossary.md", () => {
+  test("has every trigger with what the default policy keeps", () => {
+    const rows = TRIGGERS.map((trigger) => {
+      const { keep, per } = defaultRetention.perTrigger[trigger] ?? defaultRetention.defaultKeep;
+      return { trigger, kept: `${keep} per ${per}` };
+    });
+    expect(glossary.get("trigger")?.map(({ trigger, kept }) => ({ trigger, kept }))).toEqual(rows);
+  });
+
+  test("has every finding with its default verdict", () => {
+    const rows = FINDING_KINDS.map((finding) => ({ finding, verdict: defaultFindingPolicy[finding] }));
+    expect(glossary.get("finding")?.map(({ finding, verdict }) => ({ finding, verdict }))).toEqual(rows);
+  });
+
+  test("explains every port and the nouns of core, each once", async () => {
+    const words = glossary.get("word")?.map((row) => row["word"]) ?? [];
+    expect(new Set(words).size).toBe(words.length);
+    const files = await readdir(join(import.meta.dirname, "../src/ports"));
+    const ports = files.filter((file) => !file.includes(".test.")).map((file) => file.replace(/\.ts$/, ""));
+    const nouns =
+      "run checkpoint plane position context budget effect graph journal lease finding verdict recovery strategy retention trigger address plan parked sequence";
+    // A clock is a clock.
+    const missing = [...ports, ...nouns.split(" ")].filter((noun) => noun !== "clock" && !words.includes(noun));
+    expect(missing).toEqual([]);
+  });
+
+  test.each(glossary.get("word") ?? [])("$word is explained in a sentence", (row) => {
+    expect(row["meaning"]).toMatch(/^.{10,}\.?$/);
+  });
+});
+
+test("code says stage; only formats of other tools may say phase", async () => {
+  const src = join(import.meta.dirname, "../src");
+  const files = (await readdir(src, { recursive: true })).filter(
+    (file) => file.endsWith(".ts") && !file.startsWith("formats"),
+  );
+  const offenders: string[] = [];
+  for (const file of files) {
+    const code = (await readFile(join(src, file), "utf8"))
+      .replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, "")
+      .replaceAll(/"(?:[^"\\\n]|\\.)*"/g, "");
+    if (/phase/i.test(code)) offenders.push(file);
+  }
+  expect(offenders).toEqual([]);
+});
+
+/** Every table of a document, by the heading of its first column. */
+async function tables(path: string): Promise<ReadonlyMap<string, readonly Readonly<Record<string, string>>[]>> {
+  const lines = (await readFile(join(ROOT, path), "utf8")).split("\n");
+  const found = new Map<string, Record<string, string>[]>();
+  let heads: readonly string[] = [];
+  for (const line of lines) {
+    if (!line.startsWith("|")) {
+      heads = [];
+      continue;
+    }
+    const cells = line
+      .slice(1, -1)
+      .split("|")
+      .map((cell) => cell.trim());
+    if (heads.length === 0) {
+      heads = cells;
+      found.set(heads[0] ?? "", []);
+    } else if (!/^-+$/.test(cells[0] ?? "")) {
+      const row = Object.fromEntries(heads.map((head, index) => [head, cells[index] ?? ""]));
+      found.get(heads[0] ?? "")?.push(row);
+    }
+  }
+  return found;
+}
