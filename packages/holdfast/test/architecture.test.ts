@@ -11,7 +11,7 @@ const SRC = join(import.meta.dirname, "../src");
 
 const ADAPTER = ["core", "ports", "system"];
 const INSIDE =
-  "core ports engine workflows formats stores workspaces agents dispatchers forges system config app".split(" ");
+  "core ports engine workflows formats stores workspaces agents dispatchers forges gates system config app".split(" ");
 /** Folder (or file at the top) → what it may import besides itself. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -25,6 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   agents: ADAPTER,
   dispatchers: ADAPTER,
   forges: ADAPTER,
+  gates: ADAPTER,
   config: ["core", "ports", "system", "app"],
   app: INSIDE,
   doctor: INSIDE,

@@ -26,6 +26,7 @@ import {
   text,
 } from "./shape.ts";
 import type { Shape } from "./shape.ts";
+import type { Visit } from "./visit.ts";
 
 /** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
@@ -110,6 +111,7 @@ const position: Shape<Position> = object<Position>({
   graph: nullable(graph),
   budget,
   feedback: nullable(text),
+  visit: object<Visit>({ number: count, steps: dictionary(json), failures: dictionary(count) }),
 });
 
 const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });

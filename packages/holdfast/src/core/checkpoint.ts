@@ -3,6 +3,7 @@ import type { Context } from "./context.ts";
 import type { Digest, JsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
 import type { Trigger } from "./trigger.ts";
+import { NO_VISIT } from "./visit.ts";
 
 /** `<run>@<sequence>`, unique in a store and derivable, so no index is needed to find it. */
 export type CheckpointId = `${string}@${number}`;
@@ -41,6 +42,7 @@ export function emptyPlanes(params: { readonly workflow?: string; readonly stage
       graph: null,
       budget: newBudget(),
       feedback: null,
+      visit: NO_VISIT,
     },
     context: { values: {}, tokens: {} },
     files: null,

@@ -30,6 +30,14 @@ export const ERROR_CODES = [
   "RESTORE_REFUSED", // applying the plan would lose something, or the world moved since the plan
   "TREE_MISSING", // a checkpoint's git objects are not in the repository
   "NEEDS_DECISION",
+  "WORKFLOW_INVALID", // the definition does not hold together: unknown stage, missing transition
+  "WORKFLOW_CHANGED", // the run began with another definition, or a stage asks for other steps than it finished
+  "RUN_FATAL", // the run ended for good; its reason is in the message
+  "RUN_PARKED", // it waits for something named
+  "AGENT_FAILED",
+  "FORGE_FAILED", // not reached, or no complete answer
+  "FORGE_DENIED", // it knows us and says no, or does not know us
+  "FORGE_REFUSED", // the request itself cannot be met: there is a pull request already, nothing to merge
   "INTERRUPTED",
   "UNSUPPORTED",
   "INTERNAL",

@@ -1,5 +1,6 @@
 import type { Digest } from "./json.ts";
 import type { Graph } from "./graph.ts";
+import type { Visit } from "./visit.ts";
 
 /** Where a run stands in its workflow, complete: what is not here does not survive a crash. */
 export interface Position {
@@ -17,6 +18,7 @@ export interface Position {
   readonly budget: Budget;
   /** What the next prompt must be told. */
   readonly feedback: string | null;
+  readonly visit: Visit;
 }
 
 export interface Amounts {

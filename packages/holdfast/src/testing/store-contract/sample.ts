@@ -27,6 +27,7 @@ export function samplePlanes(params: SamplePlanes = {}): Planes {
       graph: null,
       budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
       feedback: null,
+      visit: { number: 0, steps: {}, failures: {} },
     },
     context: { values: params.values ?? {}, tokens: {} },
     files: params.tree === undefined ? null : sampleFiles(params.tree),

@@ -1,0 +1,27 @@
+import type { JsonObject } from "../core/json.ts";
+import type { Position } from "../core/position.ts";
+import type { StageResult, WorkflowShape } from "../core/workflow.ts";
+import type { StageFunction } from "./stage-context.ts";
+
+/** A workflow that runs: its data, its stages' functions, and how counting turns events into limits. */
+export interface Workflow<S extends JsonObject> {
+  readonly shape: WorkflowShape;
+  /** Hash of the shape, compared on resume. */
+  readonly definition: string;
+  readonly stages: Readonly<Record<string, StageFunction<S>>>;
+  /** Values of a new run. */
+  readonly initialState: (options: JsonObject) => S;
+  /** Parses what a checkpoint holds; STORE_CORRUPT or USAGE when it does not fit. */
+  readonly parseState: (values: JsonObject) => S;
+  readonly guard: Guard<S>;
+}
+
+/**
+ * Pure. Called with what the stage concluded before the table is asked: counts attempts and streaks, and turns an event into `fatal` (with
+ * the true reason) when a limit is reached. What it returns is the position that is saved.
+ */
+export type Guard<S extends JsonObject> = (params: {
+  readonly position: Position;
+  readonly result: StageResult<S>;
+  readonly options: JsonObject;
+}) => { readonly position: Position; readonly result: StageResult<S> };

@@ -1,0 +1,29 @@
+import type { Agent } from "../ports/agent.ts";
+import type { Branches } from "../ports/branch.ts";
+import type { Commands } from "../ports/command.ts";
+import type { SyntaxGate } from "../ports/gate.ts";
+import type { Outputs } from "../ports/output.ts";
+import type { Forge } from "../ports/forge.ts";
+import type { Parts } from "./parts.ts";
+
+/** What a workflow works with, beyond what checkpoints need. */
+export interface WorkParts extends Parts {
+  /** By the part before the colon; USAGE with the known names for any other. */
+  readonly agent: (provider: string) => Agent;
+  /** null: no forge is configured or could be told from the remote. */
+  readonly forge: Forge | null;
+  readonly branches: Branches;
+  readonly commands: Commands;
+  readonly syntax: SyntaxGate;
+  readonly outputs: (root: string) => Outputs;
+  /** Where an agent call's raw output goes, for `holdfast logs`; lines of one call, appended. */
+  readonly agentLog: (params: { readonly run: string; readonly visit: number; readonly step: string }) => AgentLog;
+  /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
+  readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+export interface AgentLog {
+  readonly path: string;
+  append(line: string): void;
+  close(): Promise<void>;
+}

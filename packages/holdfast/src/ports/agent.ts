@@ -1,0 +1,113 @@
+import type { Amounts } from "../core/position.ts";
+
+/**
+ * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent
+ * did: a failure is a value, classified. It returns only when the agent and every process it started are gone.
+ * A second call is a new try: the agent may edit again, so callers keep files and call together (a checkpoint each).
+ */
+export interface Agent {
+  /** What stands before the colon of `provider:model`. */
+  readonly name: string;
+  readonly capabilities: AgentCapabilities;
+  run(task: AgentTask): Promise<AgentOutcome>;
+  /** Is it installed, which version, does it answer? For doctor; spends no token. */
+  probe(): Promise<AgentProbe>;
+}
+
+export interface AgentCapabilities {
+  /** Continues an earlier session, so that an interrupted turn need not be done again. */
+  readonly resume: boolean;
+  readonly forkAtMessage: boolean;
+  readonly chooseSession: boolean;
+  readonly usage: boolean;
+  readonly cost: boolean;
+  readonly structuredOutput: boolean;
+}
+
+export interface AgentTask {
+  /** Marks every process of this call in its environment (HOLDFAST_MARK), so that all of them can be found and ended. */
+  readonly mark: string;
+  readonly cwd: string;
+  readonly prompt: string;
+  /** What it is for: "impl", "review", "simplify", "rebase", or a workflow's own word. */
+  readonly role: string;
+  /** Part after the colon of `provider:model`; null: the agent's default. */
+  readonly model: string | null;
+  /** To go on with; null: a new one. */
+  readonly session: string | null;
+  /** May act without asking. */
+  readonly yolo: boolean;
+  readonly timeoutMs: number | null;
+  /** No sign of life for this long is a hang. */
+  readonly idleMs: number | null;
+  /** Iteration and attempt, for agents that follow a script. */
+  readonly iteration: number;
+  readonly attempt: number;
+  /** Further environment of the child. Ours, less GIT_* and HOLDFAST_*, is the base. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  /** Every raw line, for the log and the live view. Must not throw. */
+  readonly onEvent: (event: AgentEvent) => void;
+}
+
+export type AgentEvent =
+  | { readonly kind: "session"; readonly id: string }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tool"; readonly name: string; readonly detail: string }
+  | { readonly kind: "usage"; readonly tokens: number }
+  | { readonly kind: "raw"; readonly line: string };
+
+/** Of this call alone, whatever way the agent counts. null: it does not say, which is not zero. */
+export interface AgentUsage {
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly microUsd: number | null;
+}
+
+export const FAILURE_CAUSES = [
+  "rate_limit",
+  "overload",
+  "network",
+  "auth",
+  "billing",
+  "context_too_long",
+  "permission_denied",
+  "missing", // the program is not there
+  "hang",
+  "timeout",
+  "crash",
+  "killed",
+  "interrupted", // by our own signal
+] as const;
+export type FailureCause = (typeof FAILURE_CAUSES)[number];
+
+export type AgentOutcome =
+  | {
+      readonly kind: "completed";
+      /** The agent's last words: what parsers read. */
+      readonly text: string;
+      readonly session: string | null;
+      readonly usage: AgentUsage;
+    }
+  | {
+      readonly kind: "failed";
+      readonly cause: FailureCause;
+      readonly message: string;
+      readonly hint: string | null;
+      /** When the provider says it will answer again, ISO 8601. */
+      readonly until: string | null;
+      readonly session: string | null;
+      readonly usage: AgentUsage;
+      /** Nothing was done, in no time: worth a retry that costs no iteration. */
+      readonly instant: boolean;
+    };
+
+export interface AgentProbe {
+  readonly installed: boolean;
+  readonly version: string | null;
+  readonly problem: string | null;
+  readonly hint: string | null;
+}
+
+/** Tokens and money of a call as a budget counts them; what is unknown counts as nothing, and the run says so. */
+export type AgentSpend = Amounts;

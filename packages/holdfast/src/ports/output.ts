@@ -1,0 +1,10 @@
+/** Small text files in a run's worktree that people and tools expect (`.tmp/…`). Never through a symlink out of it. */
+export interface Outputs {
+  /** null when it is not there, is no regular file, is over a megabyte, or is not UTF-8. */
+  read(path: string): Promise<string | null>;
+  /** Atomic and durable when it returns: the old text or the new one, never a part. */
+  write(path: string, text: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /** Git never offers this directory for a commit: it gets a .gitignore of its own. The user's ignore files stay as they are. */
+  hide(directory: string): Promise<void>;
+}
