@@ -47,6 +47,7 @@ function planesOf(values: JsonObject, iteration: number): Planes {
       graph: null,
       budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
       feedback: null,
+      reason: null,
       visit: { number: 0, steps: {}, failures: {} },
     },
     context: { values, tokens: {} },

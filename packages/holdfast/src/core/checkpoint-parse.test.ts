@@ -45,6 +45,7 @@ const full: Planes = {
       limit: { tokens: 10, microUsd: null, milliseconds: 5 },
     },
     feedback: "do better",
+    reason: null,
     visit: { number: 3, steps: { "agent-1": { text: "ok" } }, failures: { push: 2 } },
   },
   context: { values: { deep: { list: [1, null] } }, tokens: { input: 5 } },

@@ -111,6 +111,7 @@ const position: Shape<Position> = object<Position>({
   graph: nullable(graph),
   budget,
   feedback: nullable(text),
+  reason: nullable(text),
   visit: object<Visit>({ number: count, steps: dictionary(json), failures: dictionary(count) }),
 });
 

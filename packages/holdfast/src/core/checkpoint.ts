@@ -42,6 +42,7 @@ export function emptyPlanes(params: { readonly workflow?: string; readonly stage
       graph: null,
       budget: newBudget(),
       feedback: null,
+      reason: null,
       visit: NO_VISIT,
     },
     context: { values: {}, tokens: {} },

@@ -18,6 +18,8 @@ export interface Position {
   readonly budget: Budget;
   /** What the next prompt must be told. */
   readonly feedback: string | null;
+  /** Why the run came into this stage, in plain words; null at the start. */
+  readonly reason: string | null;
   readonly visit: Visit;
 }
 

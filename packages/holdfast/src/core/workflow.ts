@@ -10,7 +10,7 @@ export interface WorkflowShape {
   readonly stages: readonly string[];
   readonly events: readonly string[];
   readonly transitions: TransitionTable;
-  /** Stages that end the run. They have no function. */
+  /** Stages that end the run. One may have a function all the same: it runs before the end is written (a report, a last restore). */
   readonly ends: Readonly<Record<string, "done" | "fatal">>;
 }
 

@@ -45,6 +45,7 @@ export function samplePlanes(changes: Partial<Planes> = {}): Planes {
       graph: null,
       budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
       feedback: null,
+      reason: null,
       visit: { number: 0, steps: {}, failures: {} },
     },
     context: { values: { plan: "a", step: 3 }, tokens: {} },

@@ -27,6 +27,7 @@ export function samplePlanes(params: SamplePlanes = {}): Planes {
       graph: null,
       budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
       feedback: null,
+      reason: null,
       visit: { number: 0, steps: {}, failures: {} },
     },
     context: { values: params.values ?? {}, tokens: {} },

@@ -26,6 +26,7 @@ export function planesOf(sequence: number, files: FilesPlane | null = null): Pla
         limit: { tokens: null, microUsd: null, milliseconds: null },
       },
       feedback: null,
+      reason: null,
       visit: { number: 0, steps: {}, failures: {} },
     },
     context: { values: valuesOf(sequence), tokens: { model: sequence * 100 } },
