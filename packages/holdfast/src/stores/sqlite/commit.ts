@@ -25,11 +25,13 @@ import { encode } from "../../core/values/index.ts";
 import type { Committed } from "../../ports/store.ts";
 
 /** Effects and the run's state have tables of their own, and chunks may be swept: such commits look before they write. */
-function rowsOnlyOf({ entries, checkpoint }: CapturedCommit): { readonly rowsOnly?: number } {
-  if (checkpoint !== null && checkpoint.planes.kind !== "text") return {};
-  if (entries.some(({ kind }) => concernsEffect(kind) || concernsRun(kind))) return {};
-  return { rowsOnly: entries.length + (checkpoint === null ? 0 : 1) };
+function rowsOnlyOf({ entries, checkpoint }: CapturedCommit): number | undefined {
+  if (checkpoint !== null && checkpoint.planes.kind !== "text") return undefined;
+  for (const { kind } of entries) if (concernsEffect(kind) || concernsRun(kind)) return undefined;
+  return entries.length + (checkpoint === null ? 0 : 1);
 }
+
+const NO_EFFECTS: readonly Effect[] = [];
 
 interface CommitPlan {
   readonly head: Head;
@@ -53,8 +55,9 @@ export function commit(
       throw new WorkFirst(() => writeAhead(handle, captured.checkpoint));
     },
   };
+  const rowsOnly = rowsOnlyOf(captured);
   return {
-    ...rowsOnlyOf(captured),
+    rowsOnly,
     plan() {
       const head = headUnder(handle, captured.lease);
       const expected = captured.checkpoint?.sequence ?? null;
@@ -62,6 +65,7 @@ export function commit(
         throw sequenceConflict({ run: head.run.id, expected, next: head.sequence + 1 });
       }
       const moment = handle.now();
+      if (rowsOnly !== undefined) return { head, effects: NO_EFFECTS, fold: null, moment };
       return { head, effects: ledger(head, moment), fold: runFold(head, moment), moment };
     },
     apply(plan) {
@@ -139,7 +143,7 @@ const NEW_MARKS = { tags: [], quarantined: false };
 interface StoredPlanes {
   readonly digest: Digest;
   /** For the checkpoint's row. */
-  readonly body: Uint8Array;
+  readonly body: string | Uint8Array;
   readonly logical: number;
   readonly added: number;
 }
@@ -151,8 +155,9 @@ function storePlanes(
 ): StoredPlanes {
   const { packs, hasher } = handle;
   if (planes.kind === "text") {
-    const root = Buffer.from(planes.text);
-    return { digest: hasher(root), body: root, logical: root.length, added: root.length };
+    const { text } = planes;
+    const length = Buffer.byteLength(text);
+    return { digest: hasher(text), body: text, logical: length, added: length };
   }
   const writer = packs.writer({ position: handle.places.next, at: params.moment.ms, mode: params.mode });
   const { digest, root, logicalBytes } = encode({ value: planes.value, memo: packs.memo(), hasher, sink: writer });

@@ -1,3 +1,4 @@
+import type { Log } from "./log.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
 import type { Transactions } from "./transactions.ts";
 import { HoldfastError } from "../../core/error.ts";
@@ -8,7 +9,7 @@ export interface Job<Plan, Result> {
   plan(): Plan;
   apply(plan: Plan): Result;
   /** How many rows of the log it writes, if that is all it does; absent for any other job. */
-  readonly rowsOnly?: number;
+  readonly rowsOnly?: number | undefined;
 }
 
 /** Thrown by a job that wants to do long work without the write lock first; it is applied again afterwards. */
@@ -29,23 +30,28 @@ export interface GroupCommit {
 }
 
 interface Pending {
-  readonly rowsOnly: number | undefined;
-  /** Returns how to tell the caller once the commit is durable. `refused` instead, when given, for one that refuses. */
-  readonly attempt: (refused?: () => never) => () => void;
-  readonly reject: (error: HoldfastError) => void;
+  readonly job: Job<unknown, unknown>;
+  resolve(result: unknown): void;
+  reject(error: HoldfastError): void;
+  /** What to tell the caller once the commit is durable. */
+  answer: Answer;
 }
+
+type Answer =
+  | { readonly kind: "none" }
+  | { readonly kind: "done"; readonly result: unknown }
+  | { readonly kind: "refused"; readonly error: HoldfastError };
+
+const NO_ANSWER: Answer = { kind: "none" };
 
 class Doubt extends Error {}
-
-function doubt(): never {
-  throw new Doubt();
-}
 
 /** Longest stretch of commits without letting the event loop turn: timers, signals and input must get their share. */
 const TURN_EVERY_MS = 10;
 
 export function createGroupCommit(params: {
   readonly transactions: Transactions;
+  readonly log: Pick<Log, "gather" | "write">;
   /** Something is to be done before the next commit, in its transaction. */
   readonly isDue: () => boolean;
   readonly beforeCommit: () => void;
@@ -56,7 +62,7 @@ export function createGroupCommit(params: {
   readonly location: string;
   readonly busyMs: number;
 }): GroupCommit {
-  const { transactions, location } = params;
+  const { transactions, log, location } = params;
   let queue: Pending[] = [];
   let waiting = false;
   let lastTurn = 0;
@@ -110,16 +116,15 @@ export function createGroupCommit(params: {
       for (const job of group) job.reject(broken);
       return "settled";
     }
-    let answers: readonly (() => void)[];
     try {
-      answers = trust(group) ?? transact(group);
+      if (!trust(group)) transact(group);
     } catch (error) {
       if (isBusy(error)) return "busy";
       if (error instanceof WorkFirst) return workFirst(group, error);
       return fail(group, error);
     }
     busySince = undefined;
-    for (const answer of answers) answer();
+    for (const pending of group) tell(pending);
     params.afterCommit();
     return "settled";
   }
@@ -129,38 +134,64 @@ export function createGroupCommit(params: {
    * to presume so when only rows of the log are written: whoever changed anything a commit depends on has added a row,
    * ours then meets a taken position, and all is done again with open eyes. A refusal, too, is believed only then.
    */
-  function trust(group: readonly Pending[]): readonly (() => void)[] | undefined {
-    if (params.isDue() || !group.every((job) => job.rowsOnly !== undefined)) return undefined;
+  function trust(group: readonly Pending[]): boolean {
+    if (params.isDue()) return false;
+    for (const { job } of group) if (job.rowsOnly === undefined) return false;
     const [first] = group;
+    // One row is a transaction by itself, and if it is refused nothing has been learned.
+    const alone = group.length === 1 && first?.job.rowsOnly === 1;
     try {
-      // One row is a transaction by itself.
-      if (group.length === 1 && first?.rowsOnly === 1) return [first.attempt(doubt)];
+      if (alone) attempt(first, "trusting");
+      else {
+        log.gather();
+        for (const pending of group) attempt(pending, "trusting");
+        log.write(transactions.writeTrusting);
+      }
+      return true;
     } catch (error) {
-      if (error instanceof Doubt || isCollision(error)) return undefined;
-      throw error;
-    }
-    transactions.beginTrusting();
-    try {
-      const answers = group.map((job) => job.attempt(doubt));
-      transactions.commit();
-      return answers;
-    } catch (error) {
-      transactions.rollback();
-      if (error instanceof Doubt || isCollision(error)) return undefined;
+      if (!alone) transactions.rollback();
+      if (error instanceof Doubt || isCollision(error)) return false;
       throw error;
     }
   }
 
-  function transact(group: readonly Pending[]): readonly (() => void)[] {
+  function transact(group: readonly Pending[]): void {
     transactions.begin();
     try {
-      const answers = group.map((job) => job.attempt());
+      for (const pending of group) attempt(pending, "looking");
       params.beforeCommit();
       transactions.commit();
-      return answers;
     } catch (error) {
       transactions.rollback();
       throw error;
+    }
+  }
+
+  function attempt(pending: Pending, how: "trusting" | "looking"): void {
+    const { job } = pending;
+    let plan;
+    try {
+      plan = job.plan();
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      if (how === "trusting") throw new Doubt();
+      pending.answer = { kind: "refused", error };
+      return;
+    }
+    pending.answer = { kind: "done", result: job.apply(plan) };
+  }
+
+  function tell(pending: Pending): void {
+    const { answer } = pending;
+    switch (answer.kind) {
+      case "done":
+        pending.resolve(answer.result);
+        return;
+      case "refused":
+        pending.reject(answer.error);
+        return;
+      case "none":
+        throw new Error("a commit without an answer");
     }
   }
 
@@ -197,19 +228,7 @@ export function createGroupCommit(params: {
   return {
     submit(job) {
       return new Promise((resolve, reject) => {
-        function attempt(refused?: () => never): () => void {
-          let plan;
-          try {
-            plan = job.plan();
-          } catch (error) {
-            if (!(error instanceof HoldfastError)) throw error;
-            refused?.();
-            return () => reject(error);
-          }
-          const result = job.apply(plan);
-          return () => resolve(result);
-        }
-        queue.push({ attempt, reject, rowsOnly: job.rowsOnly });
+        queue.push({ job, resolve, reject, answer: NO_ANSWER });
         schedule();
       });
     },

@@ -33,7 +33,7 @@ export function openHandle(params: {
 }): Handle {
   const { db, layout, hasher } = params;
   const log = createLog(db);
-  const places = createPlaces(db);
+  const places = createPlaces(db, log);
   const runs = createRuns(db);
   const blobs = createBlobFiles({ directory: layout.blobs, hasher });
   const packTable = createPackTable(db, blobs);
@@ -50,6 +50,7 @@ export function openHandle(params: {
     db,
     refresh() {
       if (!places.refresh()) return;
+      log.forget();
       heads.doubt();
       const current = integer(generationNow.get() ?? {}, "value");
       // A sweep took chunks away: what we remember of them may be gone.
@@ -57,6 +58,8 @@ export function openHandle(params: {
       generation = current;
     },
     onRollback() {
+      log.discard();
+      log.forget();
       places.forget();
       heads.forget();
       packs.forget();
@@ -64,6 +67,7 @@ export function openHandle(params: {
   });
   const group = createGroupCommit({
     transactions,
+    log,
     isDue: () => !durabilityChecked || places.isDue() || packs.isDue(),
     beforeCommit() {
       if (!durabilityChecked) checkDurability(db, layout.directory);
