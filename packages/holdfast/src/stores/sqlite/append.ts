@@ -36,8 +36,7 @@ export interface PreparedCheckpoint {
   readonly columns: CheckpointColumns;
   /** Canonical JSON of what the columns say. */
   readonly body: string;
-  /** Small planes as text. */
-  readonly root: string | Uint8Array;
+  readonly root: Uint8Array;
   readonly epoch: number;
 }
 

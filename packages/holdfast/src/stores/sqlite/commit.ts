@@ -143,7 +143,7 @@ const NEW_MARKS = { tags: [], quarantined: false };
 interface StoredPlanes {
   readonly digest: Digest;
   /** For the checkpoint's row. */
-  readonly body: string | Uint8Array;
+  readonly body: Uint8Array;
   readonly logical: number;
   readonly added: number;
 }
@@ -155,9 +155,8 @@ function storePlanes(
 ): StoredPlanes {
   const { packs, hasher } = handle;
   if (planes.kind === "text") {
-    const { text } = planes;
-    const length = Buffer.byteLength(text);
-    return { digest: hasher(text), body: text, logical: length, added: length };
+    const body = handle.log.stage(planes.text);
+    return { digest: hasher(body), body, logical: body.length, added: body.length };
   }
   const writer = packs.writer({ position: handle.places.next, at: params.moment.ms, mode: params.mode });
   const { digest, root, logicalBytes } = encode({ value: planes.value, memo: packs.memo(), hasher, sink: writer });

@@ -9,14 +9,23 @@ import type { Digest } from "../../core/json.ts";
  * all else that they do. Each is a frame: what the columns of its own row would say, then its body.
  */
 export interface Frames {
-  /** "full": begin anew and add it again. "long": it wants a row of its own. */
-  add(row: LogRow, body: string | Uint8Array): "added" | "full" | "long";
+  /** Whether an entry of so many characters still fits in. An empty one has room for any that is not long. */
+  hasRoom(length: number): boolean;
+  /** Writes a body where that of the next entry will lie: what is hashed there need not be written twice. */
+  stage(body: string): Uint8Array;
+  add(row: LogRow, body: string | Uint8Array): void;
   /** How many there are, and how many of them are checkpoints. */
   count(): number;
   checkpoints(): number;
   /** Valid until the next `clear`. */
   bytes(): Uint8Array;
   clear(): void;
+}
+
+/** One entry as it lies there. */
+export interface Frame {
+  readonly body: Buffer;
+  readonly head: Buffer;
 }
 
 export interface Framed {
@@ -30,9 +39,22 @@ const FULL = 16 << 10;
 const LONG = 6 << 10;
 /** At most what a frame's numbers and digests take. */
 const HEAD_BYTES = 256;
-const LENGTH_BYTES = 2;
+/** Of the frame, and of the body, which comes first in it. */
+const LENGTHS_BYTES = 4;
 /** A character takes three bytes at most. */
 const ROOM = FULL + HEAD_BYTES + 3 * LONG;
+
+/** Characters of a frame's texts, its body included. */
+export function frameLength({ kind, checkpoint: c }: LogRow, body: string | Uint8Array): number {
+  if (c === null) return body.length + kind.length;
+  const { stage, name, tree, origin } = c;
+  return body.length + stage.length + (name?.length ?? 0) + (tree?.length ?? 0) + (origin?.length ?? 0);
+}
+
+/** Too long for a frame: it wants a row of its own. */
+export function isLong(length: number): boolean {
+  return length > LONG;
+}
 
 /** The first byte tells it from everything else that a row's body can be. */
 const FRAMES = 3;
@@ -52,6 +74,7 @@ export function createFrames(): Frames {
   let at = 1;
   let count = 0;
   let checkpoints = 0;
+  let staged: Uint8Array | undefined;
   buffer[0] = FRAMES;
 
   function number(value: number): void {
@@ -77,12 +100,12 @@ export function createFrames(): Frames {
     at += 2 + length;
   }
 
-  function content(body: string | Uint8Array): void {
-    if (typeof body === "string") at += buffer.write(body, at, "utf8");
-    else {
-      buffer.set(body, at);
-      at += body.length;
-    }
+  /** Bytes that it takes. */
+  function content(body: string | Uint8Array, start: number): number {
+    if (body === staged) return staged.length;
+    if (typeof body === "string") return buffer.write(body, start, "utf8");
+    buffer.set(body, start);
+    return body.length;
   }
 
   function checkpoint(c: CheckpointColumns): void {
@@ -101,13 +124,18 @@ export function createFrames(): Frames {
   }
 
   return {
+    hasRoom: (length) => count === 0 || at + length <= FULL,
+    stage(body) {
+      const start = at + LENGTHS_BYTES;
+      staged = buffer.subarray(start, start + buffer.write(body, start, "utf8"));
+      return staged;
+    },
     add(row, body) {
       const c = row.checkpoint;
-      const length = body.length + (c === null ? row.kind.length : textLength(c));
-      if (length > LONG) return "long";
-      if (at + length > FULL && count > 0) return "full";
       const start = at;
-      at += LENGTH_BYTES;
+      at += LENGTHS_BYTES;
+      const length = content(body, at);
+      at += length;
       buffer[at++] = c === null ? 0 : flagsOf(c);
       natural(row.run);
       natural(row.entry);
@@ -117,10 +145,10 @@ export function createFrames(): Frames {
       digest(row.hash);
       if (c === null) text(row.kind);
       else checkpoint(c);
-      content(body);
-      buffer.writeUInt16LE(at - start - LENGTH_BYTES, start);
+      buffer.writeUInt16LE(at - start - LENGTHS_BYTES, start);
+      buffer.writeUInt16LE(length, start + 2);
+      staged = undefined;
       count += 1;
-      return "added";
     },
     count: () => count,
     checkpoints: () => checkpoints,
@@ -129,6 +157,7 @@ export function createFrames(): Frames {
       at = 1;
       count = 0;
       checkpoints = 0;
+      staged = undefined;
     },
   };
 }
@@ -144,39 +173,36 @@ function flagsOf(c: CheckpointColumns): number {
   );
 }
 
-function textLength(c: CheckpointColumns): number {
-  return c.stage.length + (c.name?.length ?? 0) + (c.tree?.length ?? 0) + (c.origin?.length ?? 0);
-}
-
 /**
  * Each frame by itself, so that damage in one is not the others'. STORE_CORRUPT when the lengths do not add up to as many
  * as there should be.
  */
-export function splitFrames(bytes: Uint8Array, params: { readonly first: number; readonly count: number }): Buffer[] {
+export function splitFrames(bytes: Uint8Array, params: { readonly first: number; readonly count: number }): Frame[] {
   const { first, count } = params;
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view[0] !== FRAMES) throw damaged(first, "they begin with something else");
-  const found: Buffer[] = [];
+  const found: Frame[] = [];
   let at = 1;
-  while (at + LENGTH_BYTES <= view.length) {
-    const start = at + LENGTH_BYTES;
+  while (at + LENGTHS_BYTES <= view.length) {
+    const start = at + LENGTHS_BYTES;
+    const middle = start + view.readUInt16LE(at + 2);
     at = start + view.readUInt16LE(at);
-    found.push(view.subarray(start, at));
+    found.push({ body: view.subarray(start, middle), head: view.subarray(middle, at) });
   }
   if (at !== view.length || found.length !== count) throw damaged(first, "their lengths do not add up");
   return found;
 }
 
-export function readPlace(frame: Buffer, pos: number): LogPlace {
-  return reading(frame, pos, (reader) => {
+export function readPlace({ head }: Frame, pos: number): LogPlace {
+  return reading(head, pos, (reader) => {
     const isCheckpoint = (reader.byte() & CHECKPOINT) !== 0;
     const [run, entry, sequence] = [reader.natural(), reader.natural(), reader.natural()];
     return { pos, run, entry, sequence: isCheckpoint ? sequence : null };
   });
 }
 
-export function readFrame(frame: Buffer, pos: number): Framed {
-  return reading(frame, pos, (reader) => {
+export function readFrame({ body, head }: Frame, pos: number): Framed {
+  return reading(head, pos, (reader) => {
     const flags = reader.byte();
     const [run, entry, sequence, epoch] = [reader.natural(), reader.natural(), reader.natural(), reader.natural()];
     const at = reader.number();
@@ -186,16 +212,16 @@ export function readFrame(frame: Buffer, pos: number): Framed {
       const kind = reader.text();
       if (!isEntryKind(kind)) throw damaged(pos, `${JSON.stringify(kind)} is no kind of entry`);
       const row: LogRow = { pos, run, entry, kind, at, epoch, hash, checkpoint: null };
-      return { row, body: reader.rest().toString() };
+      return { row, body: body.toString() };
     }
     const checkpoint = readCheckpoint(reader, flags, sequence, pos);
-    return { row: { pos, run, entry, kind: "checkpoint", at, epoch, hash, checkpoint }, body: reader.rest() };
+    return { row: { pos, run, entry, kind: "checkpoint", at, epoch, hash, checkpoint }, body };
   });
 }
 
-function reading<T>(frame: Buffer, pos: number, read: (reader: Reader) => T): T {
+function reading<T>(head: Buffer, pos: number, read: (reader: Reader) => T): T {
   try {
-    return read(createReader(frame));
+    return read(createReader(head));
   } catch (error) {
     if (error instanceof RangeError) throw damaged(pos, "something is cut short");
     throw error;
@@ -224,7 +250,6 @@ interface Reader {
   number(): number;
   digest(): Digest;
   text(): string;
-  rest(): Buffer;
 }
 
 /** Throws RangeError beyond the end. */
@@ -251,7 +276,6 @@ function createReader(view: Buffer): Reader {
     number: () => take(8).readDoubleLE(),
     digest: () => toHex(take(32)),
     text: () => take(take(2).readUInt16LE()).toString(),
-    rest: () => take(view.length - at),
   };
 }
 

@@ -46,17 +46,23 @@ const NO_ANSWER: Answer = { kind: "none" };
 
 class Doubt extends Error {}
 
+/** Its `then` is a microtask at a fraction of the price of queueMicrotask, which tracks each one for async hooks. */
+export const SETTLED = Promise.resolve();
+
 /** Longest stretch of commits without letting the event loop turn: timers, signals and input must get their share. */
 const TURN_EVERY_MS = 10;
 
 export function createGroupCommit(params: {
   readonly transactions: Transactions;
-  readonly log: Pick<Log, "gather" | "write">;
+  readonly log: Pick<Log, "gather" | "write" | "discard">;
   /** Something is to be done before the next commit, in its transaction. */
   readonly isDue: () => boolean;
   readonly beforeCommit: () => void;
-  /** In the same turn as the answers: whoever waits for one has not run yet. */
-  readonly afterCommit: () => void;
+  /**
+   * In the same turn as the answers: whoever waits for one has not run yet. "within": not even the call that asked for
+   * the commit has returned.
+   */
+  readonly afterCommit: (when: "within" | "after") => void;
   /** From now on every job is refused. */
   readonly onDistrust: () => void;
   readonly location: string;
@@ -66,6 +72,10 @@ export function createGroupCommit(params: {
   let queue: Pending[] = [];
   let waiting = false;
   let lastTurn = 0;
+  /** Nobody else has been saving: then waiting for company would cost more than it could bring. */
+  let alone = true;
+  /** A commit was made within the present call stack's turn, and no continuation has run since. */
+  let sameTurn = false;
   let busySince: number | undefined;
   let broken: HoldfastError | undefined;
   const idlers: (() => void)[] = [];
@@ -83,10 +93,27 @@ export function createGroupCommit(params: {
     flush();
   }
 
+  function newTurn(): void {
+    sameTurn = false;
+  }
+
+  function commitAlone(pending: Pending): void {
+    sameTurn = true;
+    void SETTLED.then(newTurn);
+    const group = [pending];
+    if (commitTogether(group, "within") === "busy") waitForLock(group);
+  }
+
+  function mayCommitAlone(): boolean {
+    if (sameTurn) alone = false;
+    return alone && !waiting && performance.now() - lastTurn < TURN_EVERY_MS;
+  }
+
   function flush(): void {
     waiting = false;
     const group = queue;
     queue = [];
+    alone = group.length === 1;
     if (commitTogether(group) === "busy") waitForLock(group);
     if (queue.length === 0) for (const resolve of idlers.splice(0)) resolve();
   }
@@ -111,7 +138,7 @@ export function createGroupCommit(params: {
     setTimeout(flushInTurn, 5 + Math.random() * 20);
   }
 
-  function commitTogether(group: Pending[]): "settled" | "busy" {
+  function commitTogether(group: Pending[], when: "within" | "after" = "after"): "settled" | "busy" {
     if (broken !== undefined) {
       for (const job of group) job.reject(broken);
       return "settled";
@@ -125,7 +152,7 @@ export function createGroupCommit(params: {
     }
     busySince = undefined;
     for (const pending of group) tell(pending);
-    params.afterCommit();
+    params.afterCommit(when);
     return "settled";
   }
 
@@ -137,19 +164,16 @@ export function createGroupCommit(params: {
   function trust(group: readonly Pending[]): boolean {
     if (params.isDue()) return false;
     for (const { job } of group) if (job.rowsOnly === undefined) return false;
-    const [first] = group;
-    // One row is a transaction by itself, and if it is refused nothing has been learned.
-    const alone = group.length === 1 && first?.job.rowsOnly === 1;
+    // One row is written at once, so if that fails nothing was learned from it.
+    const single = group.length === 1 && group[0]?.job.rowsOnly === 1;
     try {
-      if (alone) attempt(first, "trusting");
-      else {
-        log.gather();
-        for (const pending of group) attempt(pending, "trusting");
-        log.write(transactions.writeTrusting);
-      }
+      log.gather(single ? "single" : "together");
+      for (const pending of group) attempt(pending, "trusting");
+      log.write(transactions.writeTrusting);
       return true;
     } catch (error) {
-      if (!alone) transactions.rollback();
+      if (single) log.discard();
+      else transactions.rollback();
       if (error instanceof Doubt || isCollision(error)) return false;
       throw error;
     }
@@ -228,8 +252,12 @@ export function createGroupCommit(params: {
   return {
     submit(job) {
       return new Promise((resolve, reject) => {
-        queue.push({ job, resolve, reject, answer: NO_ANSWER });
-        schedule();
+        const pending: Pending = { job, resolve, reject, answer: NO_ANSWER };
+        if (mayCommitAlone()) commitAlone(pending);
+        else {
+          queue.push(pending);
+          schedule();
+        }
       });
     },
     idle() {

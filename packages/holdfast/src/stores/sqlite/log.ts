@@ -1,8 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import { bytes, fromHex, integer, integerOrNull } from "./columns.ts";
 import type { Row } from "./columns.ts";
-import { createFrames, readFrame, readPlace, splitFrames } from "./frames.ts";
-import type { Frames } from "./frames.ts";
+import { createFrames, frameLength, isLong, readFrame, readPlace, splitFrames } from "./frames.ts";
+import type { Frame, Frames } from "./frames.ts";
 import { COLUMNS, logRow, sealOf } from "./log-row.ts";
 import type { EntryKind } from "../../core/journal.ts";
 import type { Digest } from "../../core/json.ts";
@@ -43,16 +43,18 @@ export interface LogPlace {
 }
 
 export interface Log {
-  /** Of a checkpoint the root: small planes as their text, others as the bytes that stand for them. */
+  /** The body is the text of an ordinary entry, the root of a checkpoint. */
   insert(row: LogRow, body: string | Uint8Array): void;
+  /** Bytes of a text that is to be inserted next, as root of a checkpoint. */
+  stage(text: string): Uint8Array;
   /**
-   * From now on what is inserted is only held, to be written together: in as few rows as possible, and if that is one,
-   * by one statement without a transaction around it.
+   * From now on what is inserted goes into rows of frames: "single", at once; "together", with all that follows, in as few
+   * rows as possible, when `write` is called. One row is written by one statement, without a transaction around it.
    */
-  gather(): void;
-  /** Ends it: writes what was gathered, in a transaction by `transact` when that takes more than one statement. */
+  gather(how: "single" | "together"): void;
+  /** Ends it: what takes more than one statement is written in a transaction, by `transact`. */
   write(transact: (work: () => void) => void): void;
-  /** Ends it without writing. */
+  /** Ends it; what was not written yet is let go. */
   discard(): void;
   /** Without the body. */
   get(pos: number): LogRow | undefined;
@@ -115,7 +117,10 @@ export function createLog(db: DatabaseSync): Log {
   const remove = db.prepare("DELETE FROM log WHERE pos = ?");
   const empty = db.prepare("UPDATE log SET body = NULL WHERE pos = ?");
   const spare: Frames[] = [];
-  let held: Held[] | undefined;
+  let gathering: "no" | "single" | "together" = "no";
+  let held: Held[] = [];
+  /** Where the next entry goes if it has room. */
+  let current: Frames | undefined;
   let recent: Batch | undefined;
 
   function insertRow({ pos, run, entry, kind, at: ms, epoch, hash, checkpoint: c }: LogRow, body: string | Uint8Array) {
@@ -125,25 +130,30 @@ export function createLog(db: DatabaseSync): Log {
     }
     const { sequence, trigger, stage, iteration, logical, added, name, score, tree, origin } = c;
     const seal = sealOf(hash, c.root, c.parent);
-    const root = typeof body === "string" ? Buffer.from(body) : body;
     if (name === null && score === null && tree === null && origin === null) {
-      insertPlain.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, root);
+      insertPlain.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, body);
     } else {
       // prettier-ignore
-      insertFull.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, name, score, tree, origin, root);
+      insertFull.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, name, score, tree, origin, body);
     }
   }
 
-  function hold(list: Held[], row: LogRow, body: string | Uint8Array): void {
-    const newest = list.at(-1);
-    let added = newest?.kind === "frames" ? newest.frames.add(row, body) : "full";
-    if (added === "full") {
-      const frames = spare.pop() ?? createFrames();
-      added = frames.add(row, body);
-      if (added === "long") spare.push(frames);
-      else list.push({ kind: "frames", first: row.pos, at: row.at, frames });
+  function framesFor(length: number): Frames {
+    if (current === undefined || !current.hasRoom(length)) current = spare.pop() ?? createFrames();
+    return current;
+  }
+
+  function hold(row: LogRow, body: string | Uint8Array): void {
+    const length = frameLength(row, body);
+    if (isLong(length)) {
+      // What was staged may be overwritten before it is written.
+      held.push({ kind: "row", row, body: typeof body === "string" ? body : Buffer.from(body) });
+      current = undefined;
+      return;
     }
-    if (added === "long") list.push({ kind: "row", row, body });
+    const frames = framesFor(length);
+    if (frames.count() === 0) held.push({ kind: "frames", first: row.pos, at: row.at, frames });
+    frames.add(row, body);
   }
 
   function put(one: Held): void {
@@ -151,19 +161,18 @@ export function createLog(db: DatabaseSync): Log {
     else insertFrames.run(one.first, one.frames.count(), one.at, one.frames.checkpoints(), one.frames.bytes());
   }
 
-  /** Ends the gathering. */
-  function takeHeld(): readonly Held[] {
-    const list = held ?? [];
-    held = undefined;
-    return list;
+  function putHeld(): void {
+    for (const one of held) put(one);
   }
 
-  function reuse(list: readonly Held[]): void {
-    for (const one of list) {
+  function letGo(): void {
+    for (const one of held) {
       if (one.kind === "row" || spare.length >= SPARE) continue;
       one.frames.clear();
       spare.push(one.frames);
     }
+    held = [];
+    current = undefined;
   }
 
   /** The row's frames, when it is a row of frames. */
@@ -174,8 +183,8 @@ export function createLog(db: DatabaseSync): Log {
   }
 
   /** Entries that lie together are read one after the other as a rule. */
-  function recentAt(pos: number): Buffer | undefined {
-    if (held !== undefined && held.length > 0) throw new Error("the log is read before it is written");
+  function recentAt(pos: number): Frame | undefined {
+    if (held.length > 0) throw new Error("the log is read before it is written");
     return recent?.frames[pos - recent.first];
   }
 
@@ -206,23 +215,35 @@ export function createLog(db: DatabaseSync): Log {
 
   return {
     insert(row, body) {
-      if (held === undefined) insertRow(row, body);
-      else hold(held, row, body);
-    },
-    gather() {
-      held = [];
-    },
-    write(transact) {
-      const list = takeHeld();
-      const [only] = list;
+      if (gathering === "no") insertRow(row, body);
+      else hold(row, body);
+      if (gathering !== "single") return;
       try {
-        if (list.length === 1 && only !== undefined) put(only);
-        else if (list.length > 1) transact(() => list.forEach(put));
+        putHeld();
       } finally {
-        reuse(list);
+        letGo();
       }
     },
-    discard: () => reuse(takeHeld()),
+    stage(text) {
+      if (gathering === "no" || isLong(text.length)) return Buffer.from(text);
+      return framesFor(text.length).stage(text);
+    },
+    gather(how) {
+      gathering = how;
+    },
+    write(transact) {
+      gathering = "no";
+      try {
+        if (held.length === 1) putHeld();
+        else if (held.length > 1) transact(putHeld);
+      } finally {
+        letGo();
+      }
+    },
+    discard() {
+      gathering = "no";
+      letGo();
+    },
     get,
     hash: (pos) => get(pos)?.hash,
     body(pos) {
@@ -258,7 +279,8 @@ export function createLog(db: DatabaseSync): Log {
     *placesFrom(after) {
       for (const row of places.iterate(after)) {
         const batch = batchOf(row, "frames");
-        const found = batch === undefined ? [placeOf(row)] : batch.frames.map((frame, i) => readPlace(frame, batch.first + i));
+        const found =
+          batch === undefined ? [placeOf(row)] : batch.frames.map((frame, i) => readPlace(frame, batch.first + i));
         for (const place of found) if (place.pos > after) yield place;
       }
     },
@@ -277,7 +299,7 @@ const SPARE = 16;
 
 interface Batch {
   readonly first: number;
-  readonly frames: readonly Buffer[];
+  readonly frames: readonly Frame[];
 }
 
 function placeOf(row: Row): LogPlace {

@@ -4,7 +4,7 @@ import type { Moment } from "./append.ts";
 import { createBlobFiles } from "./blob-files.ts";
 import { integer } from "./columns.ts";
 import { checkDurability } from "./driver.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit, SETTLED } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { endToken } from "./handle-tokens.ts";
 import { createHeads } from "./heads.ts";
@@ -75,10 +75,12 @@ export function openHandle(params: {
       places.index("due");
       packs.index("due");
     },
-    afterCommit() {
+    afterCommit(when) {
       const moved = heads.takeMoved();
-      // Behind the callers' first continuations, so that nobody waits for it, and before anything else.
-      queueMicrotask(() => witness.note(moved));
+      const note = (): void => witness.note(moved);
+      // Behind the callers' first continuations, so that nobody waits for it, and before anything else. A call that has
+      // not returned yet is awaited only afterwards: one hop more.
+      void SETTLED.then(when === "after" ? note : () => void SETTLED.then(note));
       for (const listener of listeners) listener();
     },
     onDistrust: () => endToken(params.token),

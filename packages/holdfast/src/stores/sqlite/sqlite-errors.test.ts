@@ -82,7 +82,7 @@ test("after a failed sync nothing is written through the handle, and the sync is
       write: (work) => work(),
       read: (work) => work(),
     },
-    log: { gather: () => {}, write: () => {} },
+    log: { gather: () => {}, write: () => {}, discard: () => {} },
     isDue: () => false,
     beforeCommit: () => {},
     afterCommit: () => {},
