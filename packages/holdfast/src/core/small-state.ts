@@ -42,6 +42,8 @@ interface Place {
   element: Place | undefined;
   /** Whether what was written last cannot change any more, at any depth. */
   frozen: boolean;
+  everFrozen: boolean;
+  asked: number;
   text: string;
   /** Counts the times that `text` became another. */
   version: number;
@@ -76,6 +78,8 @@ function newPlace(): Place {
     between: [],
     element: undefined,
     frozen: false,
+    everFrozen: false,
+    asked: 0,
     text: "",
     version: 0,
     whole: false,
@@ -129,7 +133,7 @@ function objectText(live: object, place: Place, depth: number): string {
   if (Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
   // Plain, and read by its own keys only.
   const source = live as Readonly<Record<string, unknown>>;
-  place.frozen = Object.isFrozen(live);
+  place.frozen = isFrozen(live, place);
   let walked = place.shape === "object" ? walk(source, place, depth) : "other keys";
   if (walked === "other keys") {
     learn(live, place);
@@ -139,6 +143,17 @@ function objectText(live: object, place: Place, depth: number): string {
   if (walked !== "same") putTogether(place);
   place.whole = true;
   return place.text;
+}
+
+/** What was never frozen will not be as a rule: then it is asked only now and then. To miss it costs time, no more. */
+function isFrozen(live: object, place: Place): boolean {
+  place.asked += 1;
+  if (place.everFrozen || place.asked <= 4 || place.asked % 16 === 0) {
+    const frozen = Object.isFrozen(live);
+    if (frozen) place.everFrozen = true;
+    return frozen;
+  }
+  return false;
 }
 
 /** Keys and values in one loop over the object itself: looking each key up would cost as much as all the rest. */

@@ -47,6 +47,14 @@ export function commit(
   captured: CapturedCommit,
   memory: RunMemory,
 ): Job<CommitPlan, Committed> {
+  const rowsOnly = rowsOnlyOf(captured);
+  if (rowsOnly !== undefined) {
+    return {
+      rowsOnly,
+      plan: () => planRows(handle, captured),
+      apply: (plan) => apply(handle, effects, { captured, memory, plan, mode: NOT_IN_CHUNKS }),
+    };
+  }
   /** The bulk of a large state is written before the commit, without the write lock. */
   let mode: WriterMode = {
     kind: "row",
@@ -55,49 +63,83 @@ export function commit(
       throw new WorkFirst(() => writeAhead(handle, captured.checkpoint));
     },
   };
-  const rowsOnly = rowsOnlyOf(captured);
   return {
-    rowsOnly,
     plan() {
-      const head = headUnder(handle, captured.lease);
-      const expected = captured.checkpoint?.sequence ?? null;
-      if (expected !== null && expected !== head.sequence + 1) {
-        throw sequenceConflict({ run: head.run.id, expected, next: head.sequence + 1 });
-      }
-      const moment = handle.now();
-      if (rowsOnly !== undefined) return { head, effects: NO_EFFECTS, fold: null, moment };
-      return { head, effects: ledger(head, moment), fold: runFold(head, moment), moment };
+      const { head, moment } = planRows(handle, captured);
+      return {
+        head,
+        effects: ledger(effects, captured, { head, moment }),
+        fold: runFold(handle, captured, { head, moment }),
+        moment,
+      };
     },
-    apply(plan) {
-      const { moment } = plan;
-      const { epoch } = captured.lease;
-      let { head } = plan;
-      for (const entry of captured.entries) {
-        head = handle.append.entry(head, { kind: entry.kind, body: entry.text, epoch }, moment);
-      }
-      if (plan.fold !== null) handle.runs.setFold(head.no, plan.fold);
-      for (const effect of plan.effects) effects.put(head.no, effect);
-      if (captured.checkpoint === null) return Object.freeze({ entry: head.entry, head: head.hash, checkpoint: null });
-      const saved = saveCheckpoint(handle, head, { checkpoint: captured.checkpoint, epoch, moment, mode });
-      if (saved.summary.size.logical <= SMALL) memory.small = true;
-      return Object.freeze({ entry: saved.head.entry, head: saved.head.hash, checkpoint: saved.summary });
-    },
+    apply: (plan) => apply(handle, effects, { captured, memory, plan, mode }),
   };
+}
 
-  function ledger(head: Head, moment: Moment): readonly Effect[] {
-    const current = (key: string): Effect | undefined => effects.get(head.no, key);
-    return foldEffects({ run: head.run.id, at: moment.iso, entries: captured.entries, after: head.entry, current });
-  }
+/** Small planes are one text: no chunks are written. */
+const NOT_IN_CHUNKS: WriterMode = {
+  kind: "row",
+  tooLarge() {
+    throw new Error("a small state has no chunks");
+  },
+};
 
-  function runFold(head: Head, moment: Moment): RunFold | null {
-    const { run, no, entry } = head;
-    const current = (): RunFold => {
-      const row = handle.runs.byNumber(no);
-      if (row === undefined) throw runNotFound(run.id);
-      return foldOf(row);
-    };
-    return foldRunEntries({ run: run.id, at: moment.iso, entries: captured.entries, after: entry, current });
+function planRows(handle: Handle, captured: CapturedCommit): CommitPlan {
+  const head = headUnder(handle, captured.lease);
+  const expected = captured.checkpoint?.sequence ?? null;
+  if (expected !== null && expected !== head.sequence + 1) {
+    throw sequenceConflict({ run: head.run.id, expected, next: head.sequence + 1 });
   }
+  return { head, effects: NO_EFFECTS, fold: null, moment: handle.now() };
+}
+
+function apply(
+  handle: Handle,
+  effects: Effects,
+  params: {
+    readonly captured: CapturedCommit;
+    readonly memory: RunMemory;
+    readonly plan: CommitPlan;
+    readonly mode: WriterMode;
+  },
+): Committed {
+  const { captured, plan, mode } = params;
+  const { moment } = plan;
+  const { epoch } = captured.lease;
+  let { head } = plan;
+  for (const entry of captured.entries) {
+    head = handle.append.entry(head, { kind: entry.kind, body: entry.text, epoch }, moment);
+  }
+  if (plan.fold !== null) handle.runs.setFold(head.no, plan.fold);
+  for (const effect of plan.effects) effects.put(head.no, effect);
+  if (captured.checkpoint === null) return Object.freeze({ entry: head.entry, head: head.hash, checkpoint: null });
+  const saved = saveCheckpoint(handle, head, { checkpoint: captured.checkpoint, epoch, moment, mode });
+  if (saved.summary.size.logical <= SMALL) params.memory.small = true;
+  return Object.freeze({ entry: saved.head.entry, head: saved.head.hash, checkpoint: saved.summary });
+}
+
+function ledger(
+  effects: Effects,
+  captured: CapturedCommit,
+  { head, moment }: Pick<CommitPlan, "head" | "moment">,
+): readonly Effect[] {
+  const current = (key: string): Effect | undefined => effects.get(head.no, key);
+  return foldEffects({ run: head.run.id, at: moment.iso, entries: captured.entries, after: head.entry, current });
+}
+
+function runFold(
+  handle: Handle,
+  captured: CapturedCommit,
+  { head, moment }: Pick<CommitPlan, "head" | "moment">,
+): RunFold | null {
+  const { run, no, entry } = head;
+  const current = (): RunFold => {
+    const row = handle.runs.byNumber(no);
+    if (row === undefined) throw runNotFound(run.id);
+    return foldOf(row);
+  };
+  return foldRunEntries({ run: run.id, at: moment.iso, entries: captured.entries, after: entry, current });
 }
 
 function saveCheckpoint(

@@ -182,9 +182,15 @@ export function createLog(db: DatabaseSync): Log {
     return { first, frames: splitFrames(bytes(row, body), { first, count: integer(row, "entry") }) };
   }
 
+  function firstHeld(): number {
+    const [first] = held;
+    if (first === undefined) return Number.POSITIVE_INFINITY;
+    return first.kind === "row" ? first.row.pos : first.first;
+  }
+
   /** Entries that lie together are read one after the other as a rule. */
   function recentAt(pos: number): Frame | undefined {
-    if (held.length > 0) throw new Error("the log is read before it is written");
+    if (pos >= firstHeld()) throw new Error("an entry is read before it is written");
     return recent?.frames[pos - recent.first];
   }
 

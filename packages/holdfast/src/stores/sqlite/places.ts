@@ -34,7 +34,7 @@ export interface Places {
 }
 
 /** Rows that may stand unindexed. Each handle holds as many in memory and reads as many when it opens. */
-const INDEX_EVERY = 2048;
+const INDEX_EVERY = 4096;
 
 /** The unindexed rows of one run. Entries and sequences run without gaps, so a first number and positions say all. */
 interface RunTail {
