@@ -1,8 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import { bytes, fromHex, integer, integerOrNull } from "./columns.ts";
 import type { Row } from "./columns.ts";
-import { createFrames, frameLength, isLong, readFrame, readPlace, splitFrames } from "./frames.ts";
-import type { Frame, Frames } from "./frames.ts";
+import { readFrame, readPlace, splitFrames } from "./frames.ts";
+import type { Frame } from "./frames.ts";
+import { createGathered } from "./gathered.ts";
 import { COLUMNS, logRow, sealOf } from "./log-row.ts";
 import type { EntryKind } from "../../core/journal.ts";
 import type { Digest } from "../../core/json.ts";
@@ -79,14 +80,6 @@ export const CHECKPOINTS = `coalesce(sum(CASE kind WHEN '${FRAMES}' THEN logical
 /** A body is loaded only where the entries lie in it. */
 const HELD = `CASE kind WHEN '${FRAMES}' THEN body END AS frames`;
 
-type Held = { readonly kind: "row"; readonly row: LogRow; readonly body: string | Uint8Array } | HeldFrames;
-interface HeldFrames {
-  readonly kind: "frames";
-  readonly first: number;
-  readonly at: number;
-  readonly frames: Frames;
-}
-
 export function createLog(db: DatabaseSync): Log {
   const insertEntry = db.prepare(
     "INSERT INTO log (pos, run, entry, kind, at, epoch, seal, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -116,11 +109,6 @@ export function createLog(db: DatabaseSync): Log {
   const last = db.prepare("SELECT pos, kind, entry FROM log ORDER BY pos DESC LIMIT 1");
   const remove = db.prepare("DELETE FROM log WHERE pos = ?");
   const empty = db.prepare("UPDATE log SET body = NULL WHERE pos = ?");
-  const spare: Frames[] = [];
-  let gathering: "no" | "single" | "together" = "no";
-  let held: Held[] = [];
-  /** Where the next entry goes if it has room. */
-  let current: Frames | undefined;
   let recent: Batch | undefined;
 
   function insertRow({ pos, run, entry, kind, at: ms, epoch, hash, checkpoint: c }: LogRow, body: string | Uint8Array) {
@@ -138,42 +126,11 @@ export function createLog(db: DatabaseSync): Log {
     }
   }
 
-  function framesFor(length: number): Frames {
-    if (current === undefined || !current.hasRoom(length)) current = spare.pop() ?? createFrames();
-    return current;
-  }
-
-  function hold(row: LogRow, body: string | Uint8Array): void {
-    const length = frameLength(row, body);
-    if (isLong(length)) {
-      // What was staged may be overwritten before it is written.
-      held.push({ kind: "row", row, body: typeof body === "string" ? body : Buffer.from(body) });
-      current = undefined;
-      return;
-    }
-    const frames = framesFor(length);
-    if (frames.count() === 0) held.push({ kind: "frames", first: row.pos, at: row.at, frames });
-    frames.add(row, body);
-  }
-
-  function put(one: Held): void {
-    if (one.kind === "row") insertRow(one.row, one.body);
-    else insertFrames.run(one.first, one.frames.count(), one.at, one.frames.checkpoints(), one.frames.bytes());
-  }
-
-  function putHeld(): void {
-    for (const one of held) put(one);
-  }
-
-  function letGo(): void {
-    for (const one of held) {
-      if (one.kind === "row" || spare.length >= SPARE) continue;
-      one.frames.clear();
-      spare.push(one.frames);
-    }
-    held = [];
-    current = undefined;
-  }
+  const gathered = createGathered({
+    row: insertRow,
+    frames: (first, ms, frames) =>
+      void insertFrames.run(first, frames.count(), ms, frames.checkpoints(), frames.bytes()),
+  });
 
   /** The row's frames, when it is a row of frames. */
   function batchOf(row: Row, body: "frames" | "body"): Batch | undefined {
@@ -182,15 +139,9 @@ export function createLog(db: DatabaseSync): Log {
     return { first, frames: splitFrames(bytes(row, body), { first, count: integer(row, "entry") }) };
   }
 
-  function firstHeld(): number {
-    const [first] = held;
-    if (first === undefined) return Number.POSITIVE_INFINITY;
-    return first.kind === "row" ? first.row.pos : first.first;
-  }
-
   /** Entries that lie together are read one after the other as a rule. */
   function recentAt(pos: number): Frame | undefined {
-    if (pos >= firstHeld()) throw new Error("an entry is read before it is written");
+    if (pos >= gathered.first()) throw new Error("an entry is read before it is written");
     return recent?.frames[pos - recent.first];
   }
 
@@ -220,36 +171,11 @@ export function createLog(db: DatabaseSync): Log {
   }
 
   return {
-    insert(row, body) {
-      if (gathering === "no") insertRow(row, body);
-      else hold(row, body);
-      if (gathering !== "single") return;
-      try {
-        putHeld();
-      } finally {
-        letGo();
-      }
-    },
-    stage(text) {
-      if (gathering === "no" || isLong(text.length)) return Buffer.from(text);
-      return framesFor(text.length).stage(text);
-    },
-    gather(how) {
-      gathering = how;
-    },
-    write(transact) {
-      gathering = "no";
-      try {
-        if (held.length === 1) putHeld();
-        else if (held.length > 1) transact(putHeld);
-      } finally {
-        letGo();
-      }
-    },
-    discard() {
-      gathering = "no";
-      letGo();
-    },
+    insert: gathered.insert,
+    stage: gathered.stage,
+    gather: gathered.begin,
+    write: gathered.write,
+    discard: gathered.discard,
     get,
     hash: (pos) => get(pos)?.hash,
     body(pos) {
@@ -278,7 +204,12 @@ export function createLog(db: DatabaseSync): Log {
       for (const row of from.iterate(after, limit + 1)) {
         const batch = batchOf(row, "frames");
         if (batch === undefined) found.push(logRow(row));
-        else for (const [i, frame] of batch.frames.entries()) found.push(readFrame(frame, batch.first + i).row);
+        else {
+          for (const [i, frame] of batch.frames.entries()) {
+            if (batch.first + i > after) found.push(readFrame(frame, batch.first + i).row);
+          }
+        }
+        if (found.length > limit) break;
       }
       return found.filter(({ pos }) => pos > after).slice(0, limit);
     },
@@ -299,9 +230,6 @@ export function createLog(db: DatabaseSync): Log {
     },
   };
 }
-
-/** Frames kept for the next group: as many as a group of ordinary size needs. */
-const SPARE = 16;
 
 interface Batch {
   readonly first: number;
