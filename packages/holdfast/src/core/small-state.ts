@@ -31,23 +31,36 @@ export function createSmallStateWriter(): SmallStateWriter {
 
 /** What stood at one place of the state before. */
 interface Place {
-  /** As the object enumerated them. */
-  keys: readonly string[];
-  /** In canonical order, with what is written before each value. */
+  shape: "none" | "array" | "object";
+  /** Members of an object in canonical order, and as the object enumerates them. */
   members: readonly Member[];
+  enumerated: readonly Member[];
+  /** Of the members those that have changed before, and the text around them, which did not. */
+  restless: readonly Member[];
+  between: readonly string[];
   /** Shared by the elements of an array, which are alike as a rule. */
   element: Place | undefined;
   /** Whether what was written last cannot change any more, at any depth. */
   frozen: boolean;
+  everFrozen: boolean;
+  asked: number;
+  text: string;
+  /** Counts the times that `text` became another. */
+  version: number;
+  /** False while the members are walked: a walk that was broken off leaves `text` behind them. */
+  whole: boolean;
 }
 
 interface Member {
   readonly key: string;
   readonly before: string;
   place: Place | undefined;
+  /** Of the place, when its text was taken; 0 when there stands a scalar. */
+  version: number;
+  restless: boolean;
   /** A scalar, or an object that is frozen through and through: met again, it needs no second look. */
   same: unknown;
-  /** `before` and that value. */
+  /** `before` and that value; empty at first. */
   text: string;
 }
 
@@ -55,10 +68,22 @@ class NotSmall extends Error {}
 
 /** Equal to no value of a live object. */
 const NOTHING = Symbol("nothing was here yet");
-const NO_KEYS: readonly string[] = [NOTHING.toString()];
 
 function newPlace(): Place {
-  return { keys: NO_KEYS, members: [], element: undefined, frozen: false };
+  return {
+    shape: "none",
+    members: [],
+    enumerated: [],
+    restless: [],
+    between: [],
+    element: undefined,
+    frozen: false,
+    everFrozen: false,
+    asked: 0,
+    text: "",
+    version: 0,
+    whole: false,
+  };
 }
 
 /** Each takes four characters at least. */
@@ -78,7 +103,7 @@ function arrayText(live: readonly unknown[], place: Place, depth: number): strin
   if (Object.getPrototypeOf(live) !== Array.prototype || live.length > LEAF_MAX) throw new NotSmall();
   if (Object.keys(live).length !== live.length || Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
   place.frozen = Object.isFrozen(live);
-  if (live.length === 0) return "[]";
+  if (live.length === 0) return settle(place, "[]");
   const element = (place.element ??= newPlace());
   let text = "[";
   for (let i = 0; i < live.length; i++) {
@@ -90,49 +115,115 @@ function arrayText(live: readonly unknown[], place: Place, depth: number): strin
     } else text += scalarText(value);
     if (text.length > LEAF_MAX) throw new NotSmall();
   }
-  return `${text}]`;
+  return settle(place, `${text}]`);
+}
+
+function settle(place: Place, text: string): string {
+  if (text !== place.text || place.version === 0) {
+    place.text = text;
+    place.version += 1;
+  }
+  place.shape = "array";
+  return place.text;
 }
 
 function objectText(live: object, place: Place, depth: number): string {
   const prototype: unknown = Object.getPrototypeOf(live);
   if (prototype !== Object.prototype && prototype !== null) throw new NotSmall();
   if (Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
-  if (!hasKeys(live, place.keys)) learn(live, place);
-  let frozen = Object.isFrozen(live);
   // Plain, and read by its own keys only.
   const source = live as Readonly<Record<string, unknown>>;
-  const { members } = place;
-  let text = members.length === 0 ? "{" : "";
-  for (let i = 0; i < members.length; i++) {
-    const member = members[i];
-    if (member === undefined) continue;
-    const value = source[member.key];
-    if (value === member.same) text += member.text;
-    else if (typeof value === "object" && value !== null) {
-      const below = (member.place ??= newPlace());
-      const content = member.before + containerText(value, below, depth + 1);
-      text += content;
-      if (below.frozen) {
-        member.same = value;
-        member.text = content;
-      } else frozen = false;
-    } else {
-      member.text = member.before + scalarText(value);
-      member.same = value;
-      text += member.text;
-    }
+  place.frozen = isFrozen(live, place);
+  let walked = place.shape === "object" ? walk(source, place, depth) : "other keys";
+  if (walked === "other keys") {
+    learn(live, place);
+    walked = walk(source, place, depth);
   }
-  place.frozen = frozen;
-  return `${text}}`;
+  if (walked === "rearranged") arrange(place);
+  if (walked !== "same") putTogether(place);
+  place.whole = true;
+  return place.text;
 }
 
-function hasKeys(live: object, keys: readonly string[]): boolean {
-  let i = 0;
-  for (const key in live) {
-    if (key !== keys[i]) return false;
-    i += 1;
+/** What was never frozen will not be as a rule: then it is asked only now and then. To miss it costs time, no more. */
+function isFrozen(live: object, place: Place): boolean {
+  place.asked += 1;
+  if (place.everFrozen || place.asked <= 4 || place.asked % 16 === 0) {
+    const frozen = Object.isFrozen(live);
+    if (frozen) place.everFrozen = true;
+    return frozen;
   }
-  return i === keys.length;
+  return false;
+}
+
+/** Keys and values in one loop over the object itself: looking each key up would cost as much as all the rest. */
+function walk(
+  source: Readonly<Record<string, unknown>>,
+  place: Place,
+  depth: number,
+): "same" | "changed" | "rearranged" | "other keys" {
+  const { enumerated } = place;
+  let rearranged = !place.whole;
+  let changed = rearranged;
+  let i = 0;
+  place.whole = false;
+  for (const key in source) {
+    const member = enumerated[i++];
+    if (member === undefined || member.key !== key) return "other keys";
+    const value = source[key];
+    if (value === member.same) continue;
+    if (typeof value === "object" && value !== null) {
+      const below = (member.place ??= newPlace());
+      const content = containerText(value, below, depth + 1);
+      member.same = below.frozen ? value : NOTHING;
+      if (!below.frozen) place.frozen = false;
+      if (member.version === below.version) continue;
+      member.version = below.version;
+      if (rewrite(member, content)) rearranged = true;
+    } else {
+      member.version = 0;
+      member.same = NOTHING;
+      if (rewrite(member, scalarText(value))) rearranged = true;
+      member.same = value;
+    }
+    changed = true;
+  }
+  if (i !== enumerated.length) return "other keys";
+  if (rearranged) return "rearranged";
+  return changed ? "changed" : "same";
+}
+
+/** True when the member was taken for one that does not change. */
+function rewrite(member: Member, content: string): boolean {
+  const first = member.text === "";
+  member.text = member.before + content;
+  if (first || member.restless) return first;
+  member.restless = true;
+  return true;
+}
+
+function arrange(place: Place): void {
+  const between: string[] = [];
+  // Joined, not added up: these are read at every save, and should lie in one piece.
+  let quiet: string[] = place.members.length === 0 ? ["{"] : [];
+  for (const member of place.members) {
+    if (member.restless) {
+      between.push(quiet.join(""));
+      quiet = [];
+    } else quiet.push(member.text);
+  }
+  quiet.push("}");
+  between.push(quiet.join(""));
+  place.between = between;
+  place.restless = place.members.filter((member) => member.restless);
+}
+
+function putTogether(place: Place): void {
+  const { restless, between } = place;
+  let text = between[0] ?? "";
+  for (let i = 0; i < restless.length; i++) text += (restless[i]?.text ?? "") + (between[i + 1] ?? "");
+  place.text = text;
+  place.version += 1;
 }
 
 /** A new shape is looked into as closely as capture does: no accessors, nothing hidden. */
@@ -148,9 +239,12 @@ function learn(live: object, place: Place): void {
   // Sorts by UTF-16 units, which is the canonical order.
   place.members = [...keys].sort().map((key, i) => {
     const before = `${i === 0 ? "{" : ","}${JSON.stringify(key)}:`;
-    return { key, before, place: undefined, same: NOTHING, text: "" };
+    return { key, before, place: undefined, version: 0, restless: false, same: NOTHING, text: "" };
   });
-  place.keys = keys;
+  const byKey = new Map(place.members.map((member) => [member.key, member]));
+  place.enumerated = keys.flatMap((key) => byKey.get(key) ?? []);
+  place.shape = "object";
+  place.whole = false;
 }
 
 function scalarText(value: unknown): string {

@@ -46,8 +46,9 @@ export class RunHandle implements AsyncDisposable {
     checkSave(params);
     const captured = this.#saver.capture(params);
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
-    const workspace = params.files === false ? undefined : await this.#ownWorkspace();
-    return await this.#saver.save(captured, lease, workspace);
+    // Each wait is a turn of its own, and a save is quick enough to feel it.
+    const filesless = params.files === false || this.#parts.workspaces === null;
+    return await this.#saver.save(captured, lease, filesless ? undefined : await this.#ownWorkspace());
   }
 
   /** What `save` would capture, without saving. */

@@ -55,9 +55,9 @@ export function createAppend(params: {
     const number = head.entry + 1;
     const hash = hashOf(head, prepared.kind, epoch, body, moment);
     const pos = places.next();
-    log.insertEntry({ pos, run: head.no, entry: number, kind, at: moment.ms, epoch, hash }, body);
+    log.insert({ pos, run: head.no, entry: number, kind, at: moment.ms, epoch, hash, checkpoint: null }, body);
     places.note(pos, head.no, number, null);
-    const next: Head = { ...head, entry: number, hash };
+    const next = headAfter(head, number, hash, head.sequence, head.digest);
     heads.set(next);
     return next;
   }
@@ -73,9 +73,13 @@ export function createAppend(params: {
       const number = head.entry + 1;
       const hash = hashOf(head, "checkpoint", epoch, prepared.body, moment);
       const pos = places.next();
-      log.insertCheckpoint({ pos, run: head.no, entry: number, at: moment.ms, epoch, hash }, columns, prepared.root);
+      const { ms } = moment;
+      log.insert(
+        { pos, run: head.no, entry: number, kind: "checkpoint", at: ms, epoch, hash, checkpoint: columns },
+        prepared.root,
+      );
       places.note(pos, head.no, number, columns.sequence);
-      const next: Head = { ...head, entry: number, hash, sequence: columns.sequence, digest: hash };
+      const next = headAfter(head, number, hash, columns.sequence, hash);
       heads.set(next);
       return next;
     },
@@ -84,4 +88,10 @@ export function createAppend(params: {
       return entry({ ...head, stamp: head.stamp + 1 }, { kind, body: canonicalJson(body), epoch }, moment);
     },
   };
+}
+
+/** Written out: this runs for every entry, and a spread would cost several times as much. */
+function headAfter(head: Head, entry: number, hash: Digest, sequence: number, digest: Digest | null): Head {
+  const { no, run, stamp, epoch, lease } = head;
+  return { no, run, stamp, epoch, lease, entry, hash, sequence, digest };
 }

@@ -25,11 +25,13 @@ import { encode } from "../../core/values/index.ts";
 import type { Committed } from "../../ports/store.ts";
 
 /** Effects and the run's state have tables of their own, and chunks may be swept: such commits look before they write. */
-function rowsOnlyOf({ entries, checkpoint }: CapturedCommit): { readonly rowsOnly?: number } {
-  if (checkpoint !== null && checkpoint.planes.kind !== "text") return {};
-  if (entries.some(({ kind }) => concernsEffect(kind) || concernsRun(kind))) return {};
-  return { rowsOnly: entries.length + (checkpoint === null ? 0 : 1) };
+function rowsOnlyOf({ entries, checkpoint }: CapturedCommit): number | undefined {
+  if (checkpoint !== null && checkpoint.planes.kind !== "text") return undefined;
+  for (const { kind } of entries) if (concernsEffect(kind) || concernsRun(kind)) return undefined;
+  return entries.length + (checkpoint === null ? 0 : 1);
 }
+
+const NO_EFFECTS: readonly Effect[] = [];
 
 interface CommitPlan {
   readonly head: Head;
@@ -45,6 +47,14 @@ export function commit(
   captured: CapturedCommit,
   memory: RunMemory,
 ): Job<CommitPlan, Committed> {
+  const rowsOnly = rowsOnlyOf(captured);
+  if (rowsOnly !== undefined) {
+    return {
+      rowsOnly,
+      plan: () => planRows(handle, captured),
+      apply: (plan) => apply(handle, effects, { captured, memory, plan, mode: NOT_IN_CHUNKS }),
+    };
+  }
   /** The bulk of a large state is written before the commit, without the write lock. */
   let mode: WriterMode = {
     kind: "row",
@@ -54,46 +64,82 @@ export function commit(
     },
   };
   return {
-    ...rowsOnlyOf(captured),
     plan() {
-      const head = headUnder(handle, captured.lease);
-      const expected = captured.checkpoint?.sequence ?? null;
-      if (expected !== null && expected !== head.sequence + 1) {
-        throw sequenceConflict({ run: head.run.id, expected, next: head.sequence + 1 });
-      }
-      const moment = handle.now();
-      return { head, effects: ledger(head, moment), fold: runFold(head, moment), moment };
+      const { head, moment } = planRows(handle, captured);
+      return {
+        head,
+        effects: ledger(effects, captured, { head, moment }),
+        fold: runFold(handle, captured, { head, moment }),
+        moment,
+      };
     },
-    apply(plan) {
-      const { moment } = plan;
-      const { epoch } = captured.lease;
-      let { head } = plan;
-      for (const entry of captured.entries) {
-        head = handle.append.entry(head, { kind: entry.kind, body: entry.text, epoch }, moment);
-      }
-      if (plan.fold !== null) handle.runs.setFold(head.no, plan.fold);
-      for (const effect of plan.effects) effects.put(head.no, effect);
-      if (captured.checkpoint === null) return Object.freeze({ entry: head.entry, head: head.hash, checkpoint: null });
-      const saved = saveCheckpoint(handle, head, { checkpoint: captured.checkpoint, epoch, moment, mode });
-      if (saved.summary.size.logical <= SMALL) memory.small = true;
-      return Object.freeze({ entry: saved.head.entry, head: saved.head.hash, checkpoint: saved.summary });
-    },
+    apply: (plan) => apply(handle, effects, { captured, memory, plan, mode }),
   };
+}
 
-  function ledger(head: Head, moment: Moment): readonly Effect[] {
-    const current = (key: string): Effect | undefined => effects.get(head.no, key);
-    return foldEffects({ run: head.run.id, at: moment.iso, entries: captured.entries, after: head.entry, current });
-  }
+/** Small planes are one text: no chunks are written. */
+const NOT_IN_CHUNKS: WriterMode = {
+  kind: "row",
+  tooLarge() {
+    throw new Error("a small state has no chunks");
+  },
+};
 
-  function runFold(head: Head, moment: Moment): RunFold | null {
-    const { run, no, entry } = head;
-    const current = (): RunFold => {
-      const row = handle.runs.byNumber(no);
-      if (row === undefined) throw runNotFound(run.id);
-      return foldOf(row);
-    };
-    return foldRunEntries({ run: run.id, at: moment.iso, entries: captured.entries, after: entry, current });
+function planRows(handle: Handle, captured: CapturedCommit): CommitPlan {
+  const head = headUnder(handle, captured.lease);
+  const expected = captured.checkpoint?.sequence ?? null;
+  if (expected !== null && expected !== head.sequence + 1) {
+    throw sequenceConflict({ run: head.run.id, expected, next: head.sequence + 1 });
   }
+  return { head, effects: NO_EFFECTS, fold: null, moment: handle.now() };
+}
+
+function apply(
+  handle: Handle,
+  effects: Effects,
+  params: {
+    readonly captured: CapturedCommit;
+    readonly memory: RunMemory;
+    readonly plan: CommitPlan;
+    readonly mode: WriterMode;
+  },
+): Committed {
+  const { captured, plan, mode } = params;
+  const { moment } = plan;
+  const { epoch } = captured.lease;
+  let { head } = plan;
+  for (const entry of captured.entries) {
+    head = handle.append.entry(head, { kind: entry.kind, body: entry.text, epoch }, moment);
+  }
+  if (plan.fold !== null) handle.runs.setFold(head.no, plan.fold);
+  for (const effect of plan.effects) effects.put(head.no, effect);
+  if (captured.checkpoint === null) return Object.freeze({ entry: head.entry, head: head.hash, checkpoint: null });
+  const saved = saveCheckpoint(handle, head, { checkpoint: captured.checkpoint, epoch, moment, mode });
+  if (saved.summary.size.logical <= SMALL) params.memory.small = true;
+  return Object.freeze({ entry: saved.head.entry, head: saved.head.hash, checkpoint: saved.summary });
+}
+
+function ledger(
+  effects: Effects,
+  captured: CapturedCommit,
+  { head, moment }: Pick<CommitPlan, "head" | "moment">,
+): readonly Effect[] {
+  const current = (key: string): Effect | undefined => effects.get(head.no, key);
+  return foldEffects({ run: head.run.id, at: moment.iso, entries: captured.entries, after: head.entry, current });
+}
+
+function runFold(
+  handle: Handle,
+  captured: CapturedCommit,
+  { head, moment }: Pick<CommitPlan, "head" | "moment">,
+): RunFold | null {
+  const { run, no, entry } = head;
+  const current = (): RunFold => {
+    const row = handle.runs.byNumber(no);
+    if (row === undefined) throw runNotFound(run.id);
+    return foldOf(row);
+  };
+  return foldRunEntries({ run: run.id, at: moment.iso, entries: captured.entries, after: entry, current });
 }
 
 function saveCheckpoint(
@@ -151,8 +197,8 @@ function storePlanes(
 ): StoredPlanes {
   const { packs, hasher } = handle;
   if (planes.kind === "text") {
-    const root = Buffer.from(planes.text);
-    return { digest: hasher(root), body: root, logical: root.length, added: root.length };
+    const body = handle.log.stage(planes.text);
+    return { digest: hasher(body), body, logical: body.length, added: body.length };
   }
   const writer = packs.writer({ position: handle.places.next, at: params.moment.ms, mode: params.mode });
   const { digest, root, logicalBytes } = encode({ value: planes.value, memo: packs.memo(), hasher, sink: writer });

@@ -1,3 +1,4 @@
+import type { Log } from "./log.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
 import type { Transactions } from "./transactions.ts";
 import { HoldfastError } from "../../core/error.ts";
@@ -8,7 +9,7 @@ export interface Job<Plan, Result> {
   plan(): Plan;
   apply(plan: Plan): Result;
   /** How many rows of the log it writes, if that is all it does; absent for any other job. */
-  readonly rowsOnly?: number;
+  readonly rowsOnly?: number | undefined;
 }
 
 /** Thrown by a job that wants to do long work without the write lock first; it is applied again afterwards. */
@@ -29,37 +30,52 @@ export interface GroupCommit {
 }
 
 interface Pending {
-  readonly rowsOnly: number | undefined;
-  /** Returns how to tell the caller once the commit is durable. `refused` instead, when given, for one that refuses. */
-  readonly attempt: (refused?: () => never) => () => void;
-  readonly reject: (error: HoldfastError) => void;
+  readonly job: Job<unknown, unknown>;
+  resolve(result: unknown): void;
+  reject(error: HoldfastError): void;
+  /** What to tell the caller once the commit is durable. */
+  answer: Answer;
 }
+
+type Answer =
+  | { readonly kind: "none" }
+  | { readonly kind: "done"; readonly result: unknown }
+  | { readonly kind: "refused"; readonly error: HoldfastError };
+
+const NO_ANSWER: Answer = { kind: "none" };
 
 class Doubt extends Error {}
 
-function doubt(): never {
-  throw new Doubt();
-}
+/** Its `then` is a microtask at a fraction of the price of queueMicrotask, which tracks each one for async hooks. */
+export const SETTLED = Promise.resolve();
 
 /** Longest stretch of commits without letting the event loop turn: timers, signals and input must get their share. */
 const TURN_EVERY_MS = 10;
 
 export function createGroupCommit(params: {
   readonly transactions: Transactions;
+  readonly log: Pick<Log, "gather" | "write" | "discard">;
   /** Something is to be done before the next commit, in its transaction. */
   readonly isDue: () => boolean;
   readonly beforeCommit: () => void;
-  /** In the same turn as the answers: whoever waits for one has not run yet. */
-  readonly afterCommit: () => void;
+  /**
+   * In the same turn as the answers: whoever waits for one has not run yet. "within": not even the call that asked for
+   * the commit has returned.
+   */
+  readonly afterCommit: (when: "within" | "after") => void;
   /** From now on every job is refused. */
   readonly onDistrust: () => void;
   readonly location: string;
   readonly busyMs: number;
 }): GroupCommit {
-  const { transactions, location } = params;
+  const { transactions, log, location } = params;
   let queue: Pending[] = [];
   let waiting = false;
   let lastTurn = 0;
+  /** Nobody else has been saving: then waiting for company would cost more than it could bring. */
+  let alone = true;
+  /** A commit was made within the present call stack's turn, and no continuation has run since. */
+  let sameTurn = false;
   let busySince: number | undefined;
   let broken: HoldfastError | undefined;
   const idlers: (() => void)[] = [];
@@ -77,10 +93,27 @@ export function createGroupCommit(params: {
     flush();
   }
 
+  function newTurn(): void {
+    sameTurn = false;
+  }
+
+  function commitAlone(pending: Pending): void {
+    sameTurn = true;
+    void SETTLED.then(newTurn);
+    const group = [pending];
+    if (commitTogether(group, "within") === "busy") waitForLock(group);
+  }
+
+  function mayCommitAlone(): boolean {
+    if (sameTurn) alone = false;
+    return alone && !waiting && performance.now() - lastTurn < TURN_EVERY_MS;
+  }
+
   function flush(): void {
     waiting = false;
     const group = queue;
     queue = [];
+    alone = group.length === 1;
     if (commitTogether(group) === "busy") waitForLock(group);
     if (queue.length === 0) for (const resolve of idlers.splice(0)) resolve();
   }
@@ -105,22 +138,21 @@ export function createGroupCommit(params: {
     setTimeout(flushInTurn, 5 + Math.random() * 20);
   }
 
-  function commitTogether(group: Pending[]): "settled" | "busy" {
+  function commitTogether(group: Pending[], when: "within" | "after" = "after"): "settled" | "busy" {
     if (broken !== undefined) {
       for (const job of group) job.reject(broken);
       return "settled";
     }
-    let answers: readonly (() => void)[];
     try {
-      answers = trust(group) ?? transact(group);
+      if (!trust(group)) transact(group);
     } catch (error) {
       if (isBusy(error)) return "busy";
       if (error instanceof WorkFirst) return workFirst(group, error);
       return fail(group, error);
     }
     busySince = undefined;
-    for (const answer of answers) answer();
-    params.afterCommit();
+    for (const pending of group) tell(pending);
+    params.afterCommit(when);
     return "settled";
   }
 
@@ -129,38 +161,61 @@ export function createGroupCommit(params: {
    * to presume so when only rows of the log are written: whoever changed anything a commit depends on has added a row,
    * ours then meets a taken position, and all is done again with open eyes. A refusal, too, is believed only then.
    */
-  function trust(group: readonly Pending[]): readonly (() => void)[] | undefined {
-    if (params.isDue() || !group.every((job) => job.rowsOnly !== undefined)) return undefined;
-    const [first] = group;
+  function trust(group: readonly Pending[]): boolean {
+    if (params.isDue()) return false;
+    for (const { job } of group) if (job.rowsOnly === undefined) return false;
+    // One row is written at once, so if that fails nothing was learned from it.
+    const single = group.length === 1 && group[0]?.job.rowsOnly === 1;
     try {
-      // One row is a transaction by itself.
-      if (group.length === 1 && first?.rowsOnly === 1) return [first.attempt(doubt)];
+      log.gather(single ? "single" : "together");
+      for (const pending of group) attempt(pending, "trusting");
+      log.write(transactions.writeTrusting);
+      return true;
     } catch (error) {
-      if (error instanceof Doubt || isCollision(error)) return undefined;
-      throw error;
-    }
-    transactions.beginTrusting();
-    try {
-      const answers = group.map((job) => job.attempt(doubt));
-      transactions.commit();
-      return answers;
-    } catch (error) {
-      transactions.rollback();
-      if (error instanceof Doubt || isCollision(error)) return undefined;
+      if (single) log.discard();
+      else transactions.rollback();
+      if (error instanceof Doubt || isCollision(error)) return false;
       throw error;
     }
   }
 
-  function transact(group: readonly Pending[]): readonly (() => void)[] {
+  function transact(group: readonly Pending[]): void {
     transactions.begin();
     try {
-      const answers = group.map((job) => job.attempt());
+      for (const pending of group) attempt(pending, "looking");
       params.beforeCommit();
       transactions.commit();
-      return answers;
     } catch (error) {
       transactions.rollback();
       throw error;
+    }
+  }
+
+  function attempt(pending: Pending, how: "trusting" | "looking"): void {
+    const { job } = pending;
+    let plan;
+    try {
+      plan = job.plan();
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      if (how === "trusting") throw new Doubt();
+      pending.answer = { kind: "refused", error };
+      return;
+    }
+    pending.answer = { kind: "done", result: job.apply(plan) };
+  }
+
+  function tell(pending: Pending): void {
+    const { answer } = pending;
+    switch (answer.kind) {
+      case "done":
+        pending.resolve(answer.result);
+        return;
+      case "refused":
+        pending.reject(answer.error);
+        return;
+      case "none":
+        throw new Error("a commit without an answer");
     }
   }
 
@@ -197,20 +252,12 @@ export function createGroupCommit(params: {
   return {
     submit(job) {
       return new Promise((resolve, reject) => {
-        function attempt(refused?: () => never): () => void {
-          let plan;
-          try {
-            plan = job.plan();
-          } catch (error) {
-            if (!(error instanceof HoldfastError)) throw error;
-            refused?.();
-            return () => reject(error);
-          }
-          const result = job.apply(plan);
-          return () => resolve(result);
+        const pending: Pending = { job, resolve, reject, answer: NO_ANSWER };
+        if (mayCommitAlone()) commitAlone(pending);
+        else {
+          queue.push(pending);
+          schedule();
         }
-        queue.push({ attempt, reject, rowsOnly: job.rowsOnly });
-        schedule();
       });
     },
     idle() {

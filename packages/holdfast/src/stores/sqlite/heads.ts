@@ -38,6 +38,12 @@ export interface Heads {
   forget(): void;
 }
 
+interface Known {
+  head: Head;
+  round: number;
+  moved: boolean;
+}
+
 export function createHeads(params: {
   readonly runs: Runs;
   readonly log: Log;
@@ -46,8 +52,8 @@ export function createHeads(params: {
   readonly token: string;
 }): Heads {
   const { runs, log, places, hasher, token } = params;
-  const known = new Map<string, { head: Head; round: number }>();
-  const moved = new Map<number, Head>();
+  const known = new Map<string, Known>();
+  let moved: Known[] = [];
   let round = 0;
 
   function load(run: string): Head {
@@ -89,21 +95,25 @@ export function createHeads(params: {
         }
       }
       const head = load(run);
-      known.set(run, { head, round });
+      known.set(run, { head, round, moved: false });
       return head;
     },
     set(head) {
-      moved.set(head.no, head);
-      const found = known.get(head.run.id);
-      if (found === undefined) known.set(head.run.id, { head, round });
-      else {
-        found.head = head;
-        found.round = round;
+      let found = known.get(head.run.id);
+      if (found === undefined) {
+        found = { head, round, moved: false };
+        known.set(head.run.id, found);
       }
+      found.head = head;
+      found.round = round;
+      if (found.moved) return;
+      found.moved = true;
+      moved.push(found);
     },
     takeMoved() {
-      const heads = [...moved.values()];
-      moved.clear();
+      const heads = moved.map((found) => found.head);
+      for (const found of moved) found.moved = false;
+      moved = [];
       return heads;
     },
     doubt() {
@@ -111,7 +121,7 @@ export function createHeads(params: {
     },
     forget() {
       known.clear();
-      moved.clear();
+      moved = [];
     },
   };
 }

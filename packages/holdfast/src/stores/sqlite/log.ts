@@ -1,8 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
-import { bytes, fromHex, integer, integerOrNull, realOrNull, text, textOrNull, toHex } from "./columns.ts";
+import { bytes, fromHex, integer, integerOrNull } from "./columns.ts";
 import type { Row } from "./columns.ts";
-import { isEntryKind, isTrigger } from "./vocabulary.ts";
-import { HoldfastError } from "../../core/error.ts";
+import { readFrame, readPlace, splitFrames } from "./frames.ts";
+import type { Frame } from "./frames.ts";
+import { createGathered } from "./gathered.ts";
+import { COLUMNS, logRow, sealOf } from "./log-row.ts";
 import type { EntryKind } from "../../core/journal.ts";
 import type { Digest } from "../../core/json.ts";
 import type { PlaneFacts } from "../../core/store-arguments.ts";
@@ -33,9 +35,28 @@ export interface CheckpointColumns extends PlaneFacts {
   readonly added: number;
 }
 
+/** Where an entry stands; `sequence` of a checkpoint. */
+export interface LogPlace {
+  readonly pos: number;
+  readonly run: number;
+  readonly entry: number;
+  readonly sequence: number | null;
+}
+
 export interface Log {
-  insertEntry(row: Omit<LogRow, "checkpoint">, body: string): void;
-  insertCheckpoint(row: Omit<LogRow, "checkpoint" | "kind">, checkpoint: CheckpointColumns, root: Uint8Array): void;
+  /** The body is the text of an ordinary entry, the root of a checkpoint. */
+  insert(row: LogRow, body: string | Uint8Array): void;
+  /** Bytes of a text that is to be inserted next, as root of a checkpoint. */
+  stage(text: string): Uint8Array;
+  /**
+   * From now on what is inserted goes into rows of frames: "single", at once; "together", with all that follows, in as few
+   * rows as possible, when `write` is called. One row is written by one statement, without a transaction around it.
+   */
+  gather(how: "single" | "together"): void;
+  /** Ends it: what takes more than one statement is written in a transaction, by `transact`. */
+  write(transact: (work: () => void) => void): void;
+  /** Ends it; what was not written yet is let go. */
+  discard(): void;
   /** Without the body. */
   get(pos: number): LogRow | undefined;
   hash(pos: number): Digest | undefined;
@@ -45,17 +66,25 @@ export interface Log {
   last(): number;
   /** In order of commit, from `after` (exclusive) on, of every run. */
   from(after: number, limit: number): readonly LogRow[];
+  /** The same, of all that is there. */
+  placesFrom(after: number): Iterable<LogPlace>;
   empty(pos: number): void;
+  /** Others may have changed what is remembered. */
+  forget(): void;
 }
 
-const COLUMNS =
-  "pos, run, entry, kind, at, epoch, seal, sequence, trigger, name, stage, iteration, score, tree, origin, logical, added";
+/** The kind of a row that holds several entries; `entry` counts them, `logical` the checkpoints among them. */
+const FRAMES = "frames";
+/** Checkpoints in the rows that a query speaks of. */
+export const CHECKPOINTS = `coalesce(sum(CASE kind WHEN '${FRAMES}' THEN logical ELSE sequence IS NOT NULL END), 0)`;
+/** A body is loaded only where the entries lie in it. */
+const HELD = `CASE kind WHEN '${FRAMES}' THEN body END AS frames`;
 
 export function createLog(db: DatabaseSync): Log {
   const insertEntry = db.prepare(
     "INSERT INTO log (pos, run, entry, kind, at, epoch, seal, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
   );
-  // What is absent as a rule is not bound as a rule: this statement is half the cost of a save in a group.
+  // What is absent as a rule is not bound as a rule.
   const insertPlain = db.prepare(
     `INSERT INTO log (pos, run, entry, kind, at, epoch, seal, sequence, trigger, stage, iteration, logical, added, body)
      VALUES (?, ?, ?, 'checkpoint', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -64,124 +93,154 @@ export function createLog(db: DatabaseSync): Log {
     `INSERT INTO log (pos, run, entry, kind, at, epoch, seal, sequence, trigger, stage, iteration, logical, added, name,
        score, tree, origin, body) VALUES (?, ?, ?, 'checkpoint', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const get = db.prepare(`SELECT ${COLUMNS} FROM log WHERE pos = ?`);
-  const hash = db.prepare("SELECT seal FROM log WHERE pos = ?");
-  const from = db.prepare(`SELECT ${COLUMNS} FROM log WHERE pos > ? ORDER BY pos LIMIT ?`);
-  const body = db.prepare("SELECT body FROM log WHERE pos = ?");
-  const last = db.prepare("SELECT max(pos) AS pos FROM log");
+  const insertFrames = db.prepare(
+    `INSERT INTO log (pos, run, entry, kind, at, epoch, seal, logical, body) VALUES (?, 0, ?, '${FRAMES}', ?, 0, x'', ?, ?)`,
+  );
+  const at = db.prepare(`SELECT ${COLUMNS}, ${HELD} FROM log WHERE pos <= ? ORDER BY pos DESC LIMIT 1`);
+  const bodyAt = db.prepare("SELECT pos, kind, entry, body FROM log WHERE pos <= ? ORDER BY pos DESC LIMIT 1");
+  const from = db.prepare(
+    `SELECT ${COLUMNS}, ${HELD} FROM log
+      WHERE pos >= coalesce((SELECT max(pos) FROM log WHERE pos <= ?), 0) ORDER BY pos LIMIT ?`,
+  );
+  const places = db.prepare(
+    `SELECT pos, kind, run, entry, sequence, ${HELD} FROM log
+      WHERE pos >= coalesce((SELECT max(pos) FROM log WHERE pos <= ?), 0) ORDER BY pos`,
+  );
+  const last = db.prepare("SELECT pos, kind, entry FROM log ORDER BY pos DESC LIMIT 1");
+  const remove = db.prepare("DELETE FROM log WHERE pos = ?");
   const empty = db.prepare("UPDATE log SET body = NULL WHERE pos = ?");
+  let recent: Batch | undefined;
+
+  function insertRow({ pos, run, entry, kind, at: ms, epoch, hash, checkpoint: c }: LogRow, body: string | Uint8Array) {
+    if (c === null) {
+      insertEntry.run(pos, run, entry, kind, ms, epoch, fromHex(hash), body);
+      return;
+    }
+    const { sequence, trigger, stage, iteration, logical, added, name, score, tree, origin } = c;
+    const seal = sealOf(hash, c.root, c.parent);
+    if (name === null && score === null && tree === null && origin === null) {
+      insertPlain.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, body);
+    } else {
+      // prettier-ignore
+      insertFull.run(pos, run, entry, ms, epoch, seal, sequence, trigger, stage, iteration, logical, added, name, score, tree, origin, body);
+    }
+  }
+
+  const gathered = createGathered({
+    row: insertRow,
+    frames: (first, ms, frames) =>
+      void insertFrames.run(first, frames.count(), ms, frames.checkpoints(), frames.bytes()),
+  });
+
+  /** The row's frames, when it is a row of frames. */
+  function batchOf(row: Row, body: "frames" | "body"): Batch | undefined {
+    if (row["kind"] !== FRAMES) return undefined;
+    const first = integer(row, "pos");
+    return { first, frames: splitFrames(bytes(row, body), { first, count: integer(row, "entry") }) };
+  }
+
+  /** Entries that lie together are read one after the other as a rule. */
+  function recentAt(pos: number): Frame | undefined {
+    if (pos >= gathered.first()) throw new Error("an entry is read before it is written");
+    return recent?.frames[pos - recent.first];
+  }
+
+  function get(pos: number): LogRow | undefined {
+    const frame = recentAt(pos);
+    if (frame !== undefined) return readFrame(frame, pos).row;
+    const row = at.get(pos);
+    if (row === undefined) return undefined;
+    const batch = batchOf(row, "frames");
+    if (batch === undefined) return integer(row, "pos") === pos ? logRow(row) : undefined;
+    recent = batch;
+    const found = batch.frames[pos - batch.first];
+    return found === undefined ? undefined : readFrame(found, pos).row;
+  }
+
+  /** Rows of their own instead, each of which can be changed. */
+  function spread(pos: number): void {
+    const row = at.get(pos);
+    const batch = row === undefined ? undefined : batchOf(row, "frames");
+    if (batch === undefined) return;
+    recent = undefined;
+    remove.run(batch.first);
+    for (const [i, frame] of batch.frames.entries()) {
+      const { row: own, body } = readFrame(frame, batch.first + i);
+      insertRow(own, body);
+    }
+  }
+
   return {
-    insertEntry({ pos, run, entry, kind, at, epoch, hash: own }, content) {
-      insertEntry.run(pos, run, entry, kind, at, epoch, fromHex(own), content);
+    insert: gathered.insert,
+    stage: gathered.stage,
+    gather: gathered.begin,
+    write: gathered.write,
+    discard: gathered.discard,
+    get,
+    hash: (pos) => get(pos)?.hash,
+    body(pos) {
+      const frame = recentAt(pos);
+      if (frame !== undefined) return readFrame(frame, pos).body;
+      const row = bodyAt.get(pos);
+      if (row === undefined) return null;
+      const batch = batchOf(row, "body");
+      if (batch === undefined) {
+        const { body } = row;
+        if (row["pos"] !== pos) return null;
+        return typeof body === "string" || body instanceof Uint8Array ? body : null;
+      }
+      recent = batch;
+      const found = batch.frames[pos - batch.first];
+      return found === undefined ? null : readFrame(found, pos).body;
     },
-    insertCheckpoint({ pos, run, entry, at, epoch, hash: own }, c, root) {
-      const { sequence, trigger, stage, iteration, logical, added, name, score, tree, origin } = c;
-      const seal = sealOf(own, c.root, c.parent);
-      if (name === null && score === null && tree === null && origin === null) {
-        insertPlain.run(pos, run, entry, at, epoch, seal, sequence, trigger, stage, iteration, logical, added, root);
-      } else {
-        insertFull.run(
-          pos,
-          run,
-          entry,
-          at,
-          epoch,
-          seal,
-          sequence,
-          trigger,
-          stage,
-          iteration,
-          logical,
-          added,
-          name,
-          score,
-          tree,
-          origin,
-          root,
-        );
+    last() {
+      const row = last.get();
+      if (row === undefined) return 0;
+      return integer(row, "pos") + (row["kind"] === FRAMES ? integer(row, "entry") - 1 : 0);
+    },
+    from(after, limit) {
+      const found: LogRow[] = [];
+      // One more: the first may have nothing but what was before.
+      for (const row of from.iterate(after, limit + 1)) {
+        const batch = batchOf(row, "frames");
+        if (batch === undefined) found.push(logRow(row));
+        else {
+          for (const [i, frame] of batch.frames.entries()) {
+            if (batch.first + i > after) found.push(readFrame(frame, batch.first + i).row);
+          }
+        }
+        if (found.length > limit) break;
+      }
+      return found.filter(({ pos }) => pos > after).slice(0, limit);
+    },
+    *placesFrom(after) {
+      for (const row of places.iterate(after)) {
+        const batch = batchOf(row, "frames");
+        const found =
+          batch === undefined ? [placeOf(row)] : batch.frames.map((frame, i) => readPlace(frame, batch.first + i));
+        for (const place of found) if (place.pos > after) yield place;
       }
     },
-    get(pos) {
-      const row = get.get(pos);
-      return row === undefined ? undefined : logRow(row);
+    empty(pos) {
+      spread(pos);
+      empty.run(pos);
     },
-    hash(pos) {
-      const row = hash.get(pos);
-      return row === undefined ? undefined : sealed(row, HASH);
+    forget() {
+      recent = undefined;
     },
-    body(pos) {
-      const value = body.get(pos)?.["body"];
-      return typeof value === "string" || value instanceof Uint8Array ? value : null;
-    },
-    last: () => integerOrNull(last.get() ?? { pos: null }, "pos") ?? 0,
-    from: (after, limit) => from.all(after, limit).map(logRow),
-    empty: (pos) => void empty.run(pos),
   };
 }
 
-function logRow(row: Row): LogRow {
-  const kind = text(row, "kind");
-  if (!isEntryKind(kind)) throw unknownWord("kind", kind);
+interface Batch {
+  readonly first: number;
+  readonly frames: readonly Frame[];
+}
+
+function placeOf(row: Row): LogPlace {
   return {
     pos: integer(row, "pos"),
     run: integer(row, "run"),
     entry: integer(row, "entry"),
-    kind,
-    at: integer(row, "at"),
-    epoch: integer(row, "epoch"),
-    hash: sealed(row, HASH),
-    checkpoint: kind === "checkpoint" ? checkpointColumns(row) : null,
+    sequence: integerOrNull(row, "sequence"),
   };
-}
-
-function checkpointColumns(row: Row): CheckpointColumns {
-  const trigger = text(row, "trigger");
-  if (!isTrigger(trigger)) throw unknownWord("trigger", trigger);
-  return {
-    sequence: integer(row, "sequence"),
-    trigger,
-    name: textOrNull(row, "name"),
-    stage: text(row, "stage"),
-    iteration: realOrNull(row, "iteration") ?? 0,
-    score: realOrNull(row, "score"),
-    tree: textOrNull(row, "tree"),
-    origin: textOrNull(row, "origin"),
-    parent: bytes(row, "seal").length > PARENT * DIGEST_BYTES ? sealed(row, PARENT) : null,
-    root: sealed(row, ROOT),
-    logical: integer(row, "logical"),
-    added: integer(row, "added"),
-  };
-}
-
-const DIGEST_BYTES = 32;
-/** Places of the digests in a seal. */
-const HASH = 0;
-const ROOT = 1;
-const PARENT = 2;
-
-function sealOf(hash: Digest, root: Digest, parent: Digest | null): Buffer {
-  const seal = Buffer.allocUnsafe((parent === null ? 2 : 3) * DIGEST_BYTES);
-  seal.write(hash, 0, "hex");
-  seal.write(root, DIGEST_BYTES, "hex");
-  if (parent !== null) seal.write(parent, 2 * DIGEST_BYTES, "hex");
-  return seal;
-}
-
-function sealed(row: Row, place: number): Digest {
-  const digest = bytes(row, "seal").subarray(place * DIGEST_BYTES, (place + 1) * DIGEST_BYTES);
-  if (digest.length === DIGEST_BYTES) return toHex(digest);
-  throw new HoldfastError({
-    code: "STORE_CORRUPT",
-    message: "The seal of a journal entry is cut short",
-    hint: "Run `holdfast verify` to see what is still whole.",
-  });
-}
-
-function unknownWord(column: string, word: string): HoldfastError {
-  return new HoldfastError({
-    code: "STORE_CORRUPT",
-    message: `${JSON.stringify(word)} is not a ${column} of a journal entry`,
-    hint: "Run `holdfast verify` to see what is still whole.",
-    data: { column, word },
-  });
 }

@@ -4,7 +4,7 @@ import type { Moment } from "./append.ts";
 import { createBlobFiles } from "./blob-files.ts";
 import { integer } from "./columns.ts";
 import { checkDurability } from "./driver.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit, SETTLED } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { endToken } from "./handle-tokens.ts";
 import { createHeads } from "./heads.ts";
@@ -33,7 +33,7 @@ export function openHandle(params: {
 }): Handle {
   const { db, layout, hasher } = params;
   const log = createLog(db);
-  const places = createPlaces(db);
+  const places = createPlaces(db, log);
   const runs = createRuns(db);
   const blobs = createBlobFiles({ directory: layout.blobs, hasher });
   const packTable = createPackTable(db, blobs);
@@ -50,6 +50,7 @@ export function openHandle(params: {
     db,
     refresh() {
       if (!places.refresh()) return;
+      log.forget();
       heads.doubt();
       const current = integer(generationNow.get() ?? {}, "value");
       // A sweep took chunks away: what we remember of them may be gone.
@@ -57,6 +58,8 @@ export function openHandle(params: {
       generation = current;
     },
     onRollback() {
+      log.discard();
+      log.forget();
       places.forget();
       heads.forget();
       packs.forget();
@@ -64,6 +67,7 @@ export function openHandle(params: {
   });
   const group = createGroupCommit({
     transactions,
+    log,
     isDue: () => !durabilityChecked || places.isDue() || packs.isDue(),
     beforeCommit() {
       if (!durabilityChecked) checkDurability(db, layout.directory);
@@ -71,10 +75,12 @@ export function openHandle(params: {
       places.index("due");
       packs.index("due");
     },
-    afterCommit() {
+    afterCommit(when) {
       const moved = heads.takeMoved();
-      // Behind the callers' first continuations, so that nobody waits for it, and before anything else.
-      queueMicrotask(() => witness.note(moved));
+      const note = (): void => witness.note(moved);
+      // Behind the callers' first continuations, so that nobody waits for it, and before anything else. A call that has
+      // not returned yet is awaited only afterwards: one hop more.
+      void SETTLED.then(when === "after" ? note : () => void SETTLED.then(note));
       for (const listener of listeners) listener();
     },
     onDistrust: () => endToken(params.token),

@@ -1,8 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import { LAST_POSITION } from "./chunk-id.ts";
-import { integer, integerOrNull } from "./columns.ts";
+import { integer } from "./columns.ts";
 import { createExtents } from "./extents.ts";
 import type { Placed } from "./extents.ts";
+import type { Log } from "./log.ts";
 import { HoldfastError } from "../../core/error.ts";
 
 /** Where in the log a run's entries and checkpoints stand. */
@@ -33,7 +34,7 @@ export interface Places {
 }
 
 /** Rows that may stand unindexed. Each handle holds as many in memory and reads as many when it opens. */
-const INDEX_EVERY = 2048;
+const INDEX_EVERY = 4096;
 
 /** The unindexed rows of one run. Entries and sequences run without gaps, so a first number and positions say all. */
 interface RunTail {
@@ -43,11 +44,10 @@ interface RunTail {
   readonly marks: number[];
 }
 
-export function createPlaces(db: DatabaseSync): Places {
+export function createPlaces(db: DatabaseSync, log: Log): Places {
   const version = db.prepare("PRAGMA data_version");
   const indexedTo = db.prepare("SELECT value FROM meta WHERE key = 'indexed'");
   const setIndexed = db.prepare("UPDATE meta SET value = ? WHERE key = 'indexed'");
-  const rows = db.prepare("SELECT pos, run, entry, sequence FROM log WHERE pos > ? ORDER BY pos");
   const places = createExtents(db, "places");
   const marks = createExtents(db, "marks");
   const tails = new Map<number, RunTail>();
@@ -93,9 +93,7 @@ export function createPlaces(db: DatabaseSync): Places {
         indexed = nowIndexed;
         last = nowIndexed;
       }
-      for (const row of rows.iterate(last)) {
-        note(integer(row, "pos"), integer(row, "run"), integer(row, "entry"), integerOrNull(row, "sequence"));
-      }
+      for (const { pos, run, entry, sequence } of log.placesFrom(last)) note(pos, run, entry, sequence);
       return true;
     },
     next() {

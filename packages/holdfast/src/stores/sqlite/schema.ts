@@ -5,6 +5,9 @@ import { HoldfastError } from "../../core/error.ts";
  * `log` is the one growing table: every journal entry of every run, checkpoints included, in the order of commit, so
  * that a save touches the end of one tree whoever saves. `places` and `marks` find an entry or a checkpoint of a run in it;
  * they trail behind the log by at most a few thousand rows (`meta.indexed`), which each handle keeps in memory.
+ * A row is one entry, or several that were committed together: then its kind is "frames", `entry` counts them, `logical`
+ * counts the checkpoints among them, and `body` holds them one after the other (frames.ts); they take the positions from
+ * the row's own on. Small saves are written so, and become rows of their own when one of them is dropped.
  * `seal` is the entry's hash; of a checkpoint also the digest of its planes and, if it has one, of its parent.
  * `body` stands last because it may be long: what stands before it is read without it.
  */

@@ -73,7 +73,7 @@ test("after a failed sync nothing is written through the handle, and the sync is
   const group = createGroupCommit({
     transactions: {
       begin: () => void calls.push("begin"),
-      beginTrusting: () => void calls.push("begin"),
+      writeTrusting: (work) => work(),
       commit() {
         calls.push("commit");
         if (failWith !== undefined) throw failWith;
@@ -82,6 +82,7 @@ test("after a failed sync nothing is written through the handle, and the sync is
       write: (work) => work(),
       read: (work) => work(),
     },
+    log: { gather: () => {}, write: () => {}, discard: () => {} },
     isDue: () => false,
     beforeCommit: () => {},
     afterCommit: () => {},

@@ -77,6 +77,14 @@ export function createSqliteStore(params: {
     }
   }
 
+  function memoryOf(run: string): RunMemory {
+    const known = memories.get(run);
+    if (known !== undefined) return known;
+    const memory = createRunMemory({ small: true });
+    memories.set(checkRunId(run), memory);
+    return memory;
+  }
+
   function readNow<T>(work: () => T): T {
     open();
     try {
@@ -170,16 +178,15 @@ export function createSqliteStore(params: {
     },
     getLease: (run) => read(() => rowOf(run).lease ?? undefined),
 
-    commit: (wish) =>
-      write(() => {
-        const run = checkRunId(wish.lease.run);
-        let memory = memories.get(run);
-        if (memory === undefined) {
-          memory = createRunMemory({ small: true });
-          memories.set(run, memory);
-        }
-        return commit(handle, effects, captureCommit(wish, memory), memory);
-      }),
+    commit(wish) {
+      try {
+        open();
+        const memory = memoryOf(wish.lease.run);
+        return handle.group.submit(commit(handle, effects, captureCommit(wish, memory), memory));
+      } catch (error) {
+        return Promise.reject(asHoldfastError(error, location));
+      }
+    },
 
     getCheckpoint: ({ run, sequence }) => read(() => getCheckpoint(handle, books, rowOf(run), checkSequence(sequence))),
     latest: (run) => read(() => latestCheckpoint(handle, books, rowOf(run))),

@@ -1,6 +1,7 @@
 import { integer } from "./columns.ts";
 import { pragma } from "./driver.ts";
 import type { Handle } from "./handle.ts";
+import { CHECKPOINTS } from "./log.ts";
 import { schemaOf } from "./schema.ts";
 import type { StoreStats } from "../../ports/store.ts";
 
@@ -11,8 +12,7 @@ export function statsOf(handle: Handle): StoreStats {
   return Object.freeze({
     runs: handle.runs.count(),
     entries: handle.log.last(),
-    checkpoints:
-      count("SELECT count(*) AS n FROM log WHERE sequence IS NOT NULL") - count("SELECT count(*) AS n FROM tombstones"),
+    checkpoints: count(`SELECT ${CHECKPOINTS} AS n FROM log`) - count("SELECT count(*) AS n FROM tombstones"),
     bytes: pages + count("SELECT coalesce(sum(stored), 0) AS n FROM packs WHERE blob IS NOT NULL"),
     schema: schemaOf(db),
     engine: `SQLite ${String(db.prepare("SELECT sqlite_version() AS v").get()?.["v"])}`,

@@ -3,8 +3,8 @@ import type { DatabaseSync } from "node:sqlite";
 /** Begins and ends transactions on one connection, and has what is remembered looked at again when others wrote. */
 export interface Transactions {
   begin(): void;
-  /** Without looking what others wrote. */
-  beginTrusting(): void;
+  /** begin, work, commit, without looking what others wrote; rollback is left to the caller. */
+  writeTrusting(work: () => void): void;
   commit(): void;
   /** Also after a failure that ended the transaction by itself. */
   rollback(): void;
@@ -53,7 +53,11 @@ export function createTransactions(params: {
 
   return {
     begin,
-    beginTrusting: () => void beginImmediate.run(),
+    writeTrusting(work) {
+      beginImmediate.run();
+      work();
+      commitNow.run();
+    },
     commit: () => void commitNow.run(),
     rollback,
     write(work) {

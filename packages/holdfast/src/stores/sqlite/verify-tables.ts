@@ -4,6 +4,7 @@ import { integer } from "./columns.ts";
 import { createExtents } from "./extents.ts";
 import { createFacts } from "./facts.ts";
 import type { Handle } from "./handle.ts";
+import { CHECKPOINTS } from "./log.ts";
 import { readMarker } from "./marker.ts";
 import { readSlots } from "./pack-codec.ts";
 import { asHoldfastError } from "./sqlite-errors.ts";
@@ -56,24 +57,40 @@ function checkIndexes(handle: Handle): readonly string[] {
   const row =
     db
       .prepare(
-        `SELECT count(*) AS rows, coalesce(max(pos), 0) AS last,
-                count(CASE WHEN sequence IS NOT NULL AND pos <= (SELECT value FROM meta WHERE key = 'indexed') THEN 1 END) AS made,
+        `SELECT ${CHECKPOINTS} AS checkpoints,
                 count(CASE WHEN sequence IS NOT NULL AND body IS NULL THEN 1 END) AS emptied,
                 (SELECT value FROM meta WHERE key = 'indexed') AS indexed
            FROM log`,
       )
       .get() ?? {};
+  const indexed = integer(row, "indexed");
+  const found = countPlaces(handle, indexed);
   const places = createExtents(db, "places").count();
   const marks = createExtents(db, "marks").count();
   const problems: string[] = [];
   const expect = (what: string, found: number, due: number): void => {
     if (found !== due) problems.push(`${what}: ${found} instead of ${due}`);
   };
-  expect("Rows in the log", integer(row, "rows"), integer(row, "last"));
-  expect("Entries in the index", places.all - places.removed, integer(row, "indexed"));
-  expect("Checkpoints in the index", marks.all, integer(row, "made"));
+  expect("Entries in the log", found.entries, handle.log.last());
+  expect("Checkpoints that rows of the log count", integer(row, "checkpoints"), found.checkpoints);
+  expect("Entries in the index", places.all - places.removed, indexed);
+  expect("Checkpoints in the index", marks.all, found.indexed);
   expect("Dropped checkpoints in the index", marks.removed, integer(row, "emptied"));
   return problems;
+}
+
+function countPlaces(
+  handle: Handle,
+  indexed: number,
+): { readonly entries: number; readonly checkpoints: number; readonly indexed: number } {
+  const count = { entries: 0, checkpoints: 0, indexed: 0 };
+  for (const { pos, sequence } of handle.log.placesFrom(0)) {
+    count.entries += 1;
+    if (sequence === null) continue;
+    count.checkpoints += 1;
+    if (pos <= indexed) count.indexed += 1;
+  }
+  return count;
 }
 
 /** A missing row only costs space; a wrong one is caught when it is used, but is damage all the same. */

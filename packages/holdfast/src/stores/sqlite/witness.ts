@@ -91,7 +91,7 @@ function writeSlots(fd: number, buffer: Buffer, heads: readonly NotedHead[]): vo
       first = head.no;
       count = 0;
     }
-    fillSlot(buffer.subarray(count * SLOT, (count + 1) * SLOT), head);
+    fillSlot(buffer, count * SLOT, head);
     count += 1;
   }
   if (count > 0) writeSync(fd, buffer, 0, count * SLOT, first * SLOT);
@@ -105,7 +105,8 @@ function openWitness(path: string, storeId: string): number | undefined {
     const first = Buffer.alloc(SLOT);
     const isFile = fstatSync(fd).isFile();
     if (isFile) readSync(fd, first, 0, SLOT, 0);
-    const own = fillSlot(Buffer.alloc(SLOT), { no: 0, entry: 0, hash: storeId.padEnd(64, "0") });
+    const own = Buffer.alloc(SLOT);
+    fillSlot(own, 0, { no: 0, entry: 0, hash: storeId.padEnd(64, "0") });
     if (isFile && isZero(first)) writeSync(fd, own, 0, SLOT, 0);
     if (isFile && (isZero(first) || first.equals(own))) return fd;
   } catch (error) {
@@ -148,14 +149,13 @@ export function readWitness(path: string): WitnessFile {
   return { kind: "read", storeId: first.hash.slice(0, 32), runs, damaged };
 }
 
-function fillSlot(slot: Buffer, { no, entry, hash }: NotedHead): Buffer {
-  slot.fill(0);
-  slot.writeUInt32LE(MAGIC, 0);
-  slot.writeUInt32LE(no, 4);
-  slot.writeDoubleLE(entry, 8);
-  slot.write(hash, 16, 32, "hex");
-  slot.writeUInt32LE(crc32(slot.subarray(0, SLOT - 4)), SLOT - 4);
-  return slot;
+/** What lies between the hash and the checksum is zero, in a buffer that begins so. */
+function fillSlot(buffer: Buffer, at: number, { no, entry, hash }: NotedHead): void {
+  buffer.writeUInt32LE(MAGIC, at);
+  buffer.writeUInt32LE(no, at + 4);
+  buffer.writeDoubleLE(entry, at + 8);
+  buffer.write(hash, at + 16, 32, "hex");
+  buffer.writeUInt32LE(crc32(buffer.subarray(at, at + SLOT - 4)), at + SLOT - 4);
 }
 
 function isZero(bytes: Buffer): boolean {
