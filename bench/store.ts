@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { constants, zstdCompressSync } from "node:zlib";
+import { deepFreeze } from "../packages/holdfast/src/core/deep-freeze.ts";
 import type { Planes } from "../packages/holdfast/src/core/checkpoint.ts";
 import type { JsonObject } from "../packages/holdfast/src/core/json.ts";
 import type { Lease } from "../packages/holdfast/src/core/lease.ts";
@@ -167,31 +168,42 @@ async function smallSaves(): Promise<void> {
   await store.close();
 }
 
-/** A program that holds its messages as plain live objects and appends to them; nothing tells the store what changed. */
-async function growingTranscript(): Promise<void> {
-  const name = "transcript";
+/**
+ * "mutable", the natural way: a program holds its messages as plain live objects and pushes to one array; nothing tells
+ * the store what changed, and any of them may have. "frozen": each message is frozen through and through, each array new.
+ */
+async function growingTranscript(style: "mutable" | "frozen"): Promise<void> {
+  const name = `transcript-${style}`;
   const store = await openSqliteStore({ directory: join(directory, name) });
   const lease = await leased(store, name);
   const raw = rawDatabase(`raw-${name}`);
   const ours: number[] = [];
   const base: number[] = [];
   const turns = Math.max(Math.floor(rounds / 4), 100);
-  const live = messages(1_000_000);
+  const made = (bytes: number): JsonObject[] => {
+    const list = messages(bytes);
+    return style === "frozen" ? list.map((each) => deepFreeze(each)) : list;
+  };
+  let live = made(1_000_000);
   await store.commit({ lease, checkpoint: { trigger: "automatic", planes: planesOf({ messages: live }, 0) } });
   const before = diskBytes(join(directory, name), store);
   let compressed = 0;
   for (let i = 1; i <= turns; i++) {
     // Context compaction: the transcript stays between one and two megabytes.
-    if (i % 100 === 0) live.splice(0, live.length >> 1);
-    const fresh = messages(10_000);
-    live.push(...fresh);
+    const drop = i % 100 === 0 ? live.length >> 1 : 0;
+    const fresh = made(10_000);
+    if (style === "frozen") live = [...live.slice(drop), ...fresh];
+    else {
+      live.splice(0, drop);
+      live.push(...fresh);
+    }
     const body = JSON.stringify(fresh);
     compressed += zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }).length;
     const planes = planesOf({ messages: live }, i);
     await timed(base, () => raw(body));
     await timed(ours, () => store.commit({ lease, checkpoint: { trigger: "automatic", planes } }));
   }
-  report("1 MB transcript growing by 1 %", ours.slice(turns / 4), base.slice(turns / 4), 2);
+  report(`1 MB transcript growing by 1 %, ${style} messages`, ours.slice(turns / 4), base.slice(turns / 4), 2);
   const added = diskBytes(join(directory, name), store) - before;
   print(
     `  on disk ${Math.round(added / turns)} bytes a checkpoint, ×${(added / compressed).toFixed(2)} of the new bytes under zstd 3 (target ≤ ×1.5)`,
@@ -290,7 +302,8 @@ try {
   );
   await bareFlush();
   await smallSaves();
-  await growingTranscript();
+  await growingTranscript("mutable");
+  await growingTranscript("frozen");
   await concurrentSavers();
   await longHistory();
 } finally {

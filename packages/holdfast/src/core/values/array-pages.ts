@@ -1,6 +1,7 @@
 import type { Json, JsonArray } from "../json.ts";
+import { commonPrefix } from "./common-prefix.ts";
 import { inlineWeight, isCut, markOf, REFERENCE_WEIGHT } from "./cut.ts";
-import { encodeChild } from "./encode-child.ts";
+import { encodeElement } from "./encode-child.ts";
 import type { EncodingContext } from "./encoding-context.ts";
 import { LongTexts, textsAt } from "./long-texts.ts";
 import { Stored } from "./memo.ts";
@@ -12,6 +13,8 @@ import type { PagedBase } from "./paginate.ts";
 interface ArrayBase {
   readonly value: JsonArray;
   readonly pages: Level;
+  /** So many elements at its front are known to be those of the value. */
+  readonly front: number;
 }
 
 export function arrayPages(context: EncodingContext, value: JsonArray, base: ArrayBase | undefined): Level {
@@ -30,7 +33,8 @@ function pagedBase(value: JsonArray, base: ArrayBase): PagedBase {
   let searches = 0;
   return {
     pages: base.pages,
-    same: (at, baseAt) => value[at] === base.value[baseAt],
+    same: commonPrefix(value, base.value, base.front),
+    isSame: (at, baseAt) => value[at] === base.value[baseAt],
     locate: (at) => {
       const element = value[at];
       if (typeof element !== "object" || element === null || searches >= MAX_SEARCHES) return undefined;
@@ -46,7 +50,7 @@ function buildPage(context: EncodingContext, value: JsonArray, from: number, bas
   for (let at = from; at < value.length; at += 1) {
     const element: Json = value[at] ?? null;
     const known = typeof element === "string" && base !== undefined ? textsAt(base.pages, at) : undefined;
-    if (page.add(context, element, encodeChild(context, element, known))) break;
+    if (page.add(context, element, encodeElement(context, element, known))) break;
   }
   return page.finish(context);
 }

@@ -47,8 +47,22 @@ export function isAscending(keys: readonly string[]): boolean {
 }
 
 function ascendingOrder(keys: readonly string[]): readonly number[] {
-  return Array.from(keys.keys()).sort((a, b) => ((keys[a] ?? "") < (keys[b] ?? "") ? -1 : 1));
+  const order: number[] = [];
+  if (keys.length > FEW) {
+    for (let i = 0; i < keys.length; i += 1) order.push(i);
+    return order.sort((a, b) => ((keys[a] ?? "") < (keys[b] ?? "") ? -1 : 1));
+  }
+  // By insertion: for a handful of keys many times as fast as a call of the engine's sort.
+  for (let i = 0; i < keys.length; i += 1) {
+    const key = keys[i] ?? "";
+    let at = i;
+    for (; at > 0 && (keys[order[at - 1] ?? 0] ?? "") > key; at -= 1) order[at] = order[at - 1] ?? 0;
+    order[at] = i;
+  }
+  return order;
 }
+
+const FEW = 12;
 
 export function startsWithDigit(key: string): boolean {
   const code = key.charCodeAt(0);

@@ -15,18 +15,27 @@ import { findShift, REPLACED } from "./find-shift.ts";
 import type { ShiftBudget } from "./find-shift.ts";
 import { MAX_DEPTH } from "./limits.ts";
 import { isPlainArray, isPlainObject, refusal, Unfit } from "./refusal.ts";
+import { isUnchanged, trust, WatchRow } from "./watch.ts";
+import type { Watch } from "./watch.ts";
 
 /**
  * A deeply frozen copy that shares every part equal to the corresponding part of `previous` (a product of capture or
  * decode). Equal as a whole: returns `previous` itself. Exact however the live value was changed in between.
- * NOT_JSON, with the path in `data.path`, for anything JSON cannot carry. A property is inspected for being an
- * accessor when its value is new; one that reads the same as before is taken as the same.
+ * NOT_JSON, with the path in `data.path`, for anything JSON cannot carry. What is new is inspected: prototypes,
+ * accessors, symbols. A property that reads the same as before is taken as the same, and so is the same live object
+ * when all in it does; one frozen through and through is not read again.
  */
 export function capture(live: unknown, previous?: Json): Json {
   try {
-    const tally: Tally = { weight: 0, deepest: 0 };
-    const value = captureValue(tally, live, isUsableBase(previous) ? previous : undefined, 0);
-    if (isContainer(value) && !isCaptured(value)) rememberCaptured(value, tally.deepest);
+    const base = isUsableBase(previous) ? previous : undefined;
+    const tally: Tally = { weight: 0, deepest: 0, watch: undefined };
+    const value = captureValue(tally, live, base, isContainer(base) ? watched.get(base) : undefined, 0);
+    if (isContainer(value)) {
+      if (!isCaptured(value)) rememberCaptured(value, tally.deepest);
+      // It moves on: an old value must not keep live objects in memory.
+      if (isContainer(base)) watched.delete(base);
+      if (tally.watch !== undefined) watched.set(value, tally.watch);
+    }
     return value;
   } catch (error) {
     if (error instanceof Unfit || error instanceof RangeError) throw refusal(live, error);
@@ -34,10 +43,15 @@ export function capture(live: unknown, previous?: Json): Json {
   }
 }
 
+/** Of the value that capture returned last, and through it of all inside. */
+const watched = new WeakMap<object, Watch>();
+
 /** Running estimates: the length of what was copied, and the greatest depth that was reached anywhere. */
 interface Tally {
   weight: number;
   deepest: number;
+  /** Of the container captured last; undefined after a scalar. */
+  watch: Watch | undefined;
 }
 
 /** What a part shared with the base counts for, its size being unknown. */
@@ -52,7 +66,14 @@ function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-function captureValue(tally: Tally, live: unknown, base: Json | undefined, depth: number): Json {
+function captureValue(
+  tally: Tally,
+  live: unknown,
+  base: Json | undefined,
+  watch: Watch | undefined,
+  depth: number,
+): Json {
+  tally.watch = undefined;
   switch (typeof live) {
     case "string":
       if (live === base) return base;
@@ -69,9 +90,13 @@ function captureValue(tally: Tally, live: unknown, base: Json | undefined, depth
     case "object":
       if (live === null) return null;
       if (depth >= MAX_DEPTH) throw new Unfit();
+      if (watch !== undefined && watch.live === live && isUnchanged(watch)) {
+        tally.watch = watch;
+        return keep(tally, watch.captured);
+      }
       if (isCaptured(live)) return reuse(tally, live, depth);
-      if (Array.isArray(live)) return captureArray(tally, live, Array.isArray(base) ? base : undefined, depth);
-      return captureObject(tally, live, isPlainBase(base) ? base : undefined, depth);
+      if (Array.isArray(live)) return captureArray(tally, live, Array.isArray(base) ? base : undefined, watch, depth);
+      return captureObject(tally, live, isPlainBase(base) ? base : undefined, watch, depth);
     default:
       throw new Unfit();
   }
@@ -88,20 +113,32 @@ function reuse(tally: Tally, live: object, depth: number): Json {
   tally.weight += WORTH_REMEMBERING;
   if (reach > tally.deepest) tally.deepest = Math.min(reach, MAX_DEPTH);
   // Only capture and decode register values.
-  return live as Json;
+  const value = live as JsonContainer;
+  tally.watch = trust(live, value);
+  return value;
 }
 
-function captureArray(tally: Tally, live: readonly unknown[], base: JsonArray | undefined, depth: number): JsonArray {
+function captureArray(
+  tally: Tally,
+  live: readonly unknown[],
+  base: JsonArray | undefined,
+  watch: Watch | undefined,
+  depth: number,
+): JsonArray {
   if (!isPlainArray(live)) throw new Unfit();
   const before = tally.weight;
   const length = live.length;
+  const watches = new WatchRow(live, base, watch);
+  // The live row begins as the base does, as a rule; what follows is for the rest.
+  const same = watches.countUnchanged(live);
+  tally.weight += same * KEPT_WEIGHT;
   let copy: Json[] | undefined;
-  let partner = 0;
+  let partner = same;
   let insertedUntil = 0;
   let budget: ShiftBudget | undefined;
-  for (let i = 0; i < length; i += 1) {
+  for (let i = same; i < length; i += 1) {
     const from = base === undefined || i < insertedUntil ? undefined : base[partner];
-    let child = captureValue(tally, live[i], from, depth + 1);
+    let child = captureValue(tally, live[i], from, watches.known?.[partner], depth + 1);
     if (child === from) {
       partner += 1;
     } else {
@@ -113,7 +150,7 @@ function captureArray(tally: Tally, live: readonly unknown[], base: JsonArray | 
           : findShift({ live, at: i, base, partner, isInserted: i < insertedUntil, budget });
       switch (shift.kind) {
         case "moved":
-          child = captureValue(tally, live[i], base?.[shift.partner], depth + 1);
+          child = captureValue(tally, live[i], base?.[shift.partner], watches.known?.[shift.partner], depth + 1);
           partner = shift.partner + 1;
           break;
         case "inserted":
@@ -123,14 +160,20 @@ function captureArray(tally: Tally, live: readonly unknown[], base: JsonArray | 
           if (i >= insertedUntil) partner += 1;
       }
     }
+    watches.add(i, tally.watch);
     if (copy !== undefined) copy.push(child);
   }
-  if (copy === undefined && base?.length === length) return keep(tally, base);
+  if (copy === undefined && base?.length === length) {
+    tally.watch = watches.over(base);
+    return keep(tally, base);
+  }
   const value = copy ?? firstOf(base, length);
   // Holes make fewer keys, named extras more; a hole and an extra together fail on the hole, which reads undefined.
   if (Object.keys(live).length !== length || hasSymbols(live)) throw new Unfit();
   tally.weight += length;
-  return seal(tally, { value, children: value, regular: true, base, depth, before });
+  const sealed = seal(tally, { value, children: value, regular: true, base, depth, before, front: same });
+  tally.watch = watches.over(sealed);
+  return sealed;
 }
 
 /** Spreading copies a frozen array at once; slice would go element by element. */
@@ -140,31 +183,46 @@ function firstOf(base: JsonArray | undefined, length: number): Json[] {
   return copy;
 }
 
-function captureObject(tally: Tally, live: object, base: JsonObject | undefined, depth: number): JsonObject {
+function captureObject(
+  tally: Tally,
+  live: object,
+  base: JsonObject | undefined,
+  watch: Watch | undefined,
+  depth: number,
+): JsonObject {
   if (!isPlainObject(live)) throw new Unfit();
   // Plain, and with no keys on Object.prototype: `for in` meets its own keys only.
   const source = live as Readonly<Record<string, unknown>>;
   const before = tally.weight;
+  const watches = new WatchRow(live, base, watch);
   if (base === undefined) {
     if (hasSymbols(source)) throw new Unfit();
     const keys = Object.keys(source);
     const values: Json[] = [];
-    for (const key of keys) values.push(captureValue(tally, inspected(tally, source, key), undefined, depth + 1));
-    return seal(tally, { ...buildSealing(keys, values), base, depth, before });
+    for (const key of keys) {
+      values.push(captureValue(tally, inspected(tally, source, key), undefined, undefined, depth + 1));
+      watches.add(values.length - 1, tally.watch);
+    }
+    const sealed = seal(tally, { ...buildSealing(keys, values), base, depth, before, front: 0 });
+    tally.watch = watches.over(sealed);
+    return sealed;
   }
   let changed: Map<string, Json> | undefined;
   let count = 0;
   let shared = 0;
   for (const key in source) {
+    const at = count;
     count += 1;
     const value = source[key];
     const from = base[key];
     // Much the most frequent case. What a base only inherits is a function, `undefined` or Object.prototype.
     if (value === from && (typeof value === "string" || typeof value === "number" || value === null)) {
+      watches.add(at, undefined);
       shared += 1;
       continue;
     }
-    const child = captureValue(tally, value, from, depth + 1);
+    const child = captureValue(tally, value, from, watches.known?.[at], depth + 1);
+    watches.add(at, tally.watch);
     if (child === from) {
       shared += 1;
       continue;
@@ -175,11 +233,16 @@ function captureObject(tally: Tally, live: object, base: JsonObject | undefined,
     changed.set(key, child);
   }
   const sameKeys = shared === count && countKeys(base) === count;
-  if (changed === undefined && sameKeys) return keep(tally, base);
+  if (changed === undefined && sameKeys) {
+    tally.watch = watches.over(base);
+    return keep(tally, base);
+  }
   if (hasSymbols(source)) throw new Unfit();
   const built =
     sameKeys && changed !== undefined ? changeValues(base, changed) : changeKeys(base, Object.keys(source), changed);
-  return seal(tally, { ...built, base, depth, before });
+  const sealed = seal(tally, { ...built, base, depth, before, front: 0 });
+  tally.watch = watches.over(sealed);
+  return sealed;
 }
 
 function countKeys(base: JsonObject): number {
@@ -241,6 +304,8 @@ interface Sealing<T extends JsonContainer> extends Built<T> {
   readonly depth: number;
   /** The tally's weight when the container was entered. */
   readonly before: number;
+  /** So many children at the front are known to be those of the base. */
+  readonly front: number;
 }
 
 function seal<T extends JsonContainer>(tally: Tally, sealing: Sealing<T>): T {
@@ -253,6 +318,6 @@ function seal<T extends JsonContainer>(tally: Tally, sealing: Sealing<T>): T {
   // What is shared with the base has no weight here, so a base worth remembering speaks for its successor.
   const hasBase = base !== undefined && isCaptured(base);
   if (hasBase || tally.weight - sealing.before >= WORTH_REMEMBERING) rememberCaptured(value, tally.deepest - depth);
-  if (hasBase) linkBase(value, base);
+  if (hasBase) linkBase(value, base, sealing.front);
   return value;
 }

@@ -10,6 +10,8 @@ const bases = new WeakMap<object, Base>();
 
 interface Base {
   readonly value: JsonContainer;
+  /** So many elements at the front are the very same: no need to look. */
+  readonly front: number;
   readonly links: number;
 }
 
@@ -60,14 +62,14 @@ export function markIrregular(value: object): void {
 }
 
 /** `base` is what `value` was captured against: most of its parts are shared. A hint for encode, no more. */
-export function linkBase(value: object, base: JsonContainer): void {
+export function linkBase(value: object, base: JsonContainer, front: number): void {
   const links = bases.get(base)?.links ?? 0;
   if (links >= MAX_LINKS) bases.delete(base);
-  bases.set(value, { value: base, links: links >= MAX_LINKS ? 1 : links + 1 });
+  bases.set(value, { value: base, front, links: links >= MAX_LINKS ? 1 : links + 1 });
 }
 
-export function baseOf(value: object): JsonContainer | undefined {
-  return bases.get(value)?.value;
+export function baseOf(value: object): Base | undefined {
+  return bases.get(value);
 }
 
 export function unlinkBase(value: object): void {

@@ -1,18 +1,17 @@
-import type { Json } from "../json.ts";
+import type { Json, JsonContainer } from "../json.ts";
 import { utf8 } from "./byte-writer.ts";
 import { capturedJson } from "./canonical-json.ts";
 import { encodeText } from "./encode-text.ts";
 import type { EncodingContext } from "./encoding-context.ts";
 import { INLINE_BELOW, LEAF_MAX, TEXT_LEAF_MAX } from "./limits.ts";
+import { isFramed } from "./lower-bound.ts";
+import { encodingOf } from "./long-texts.ts";
+import type { Texts } from "./long-texts.ts";
 import { Stored } from "./memo.ts";
 import type { Encoding } from "./memo.ts";
 
 /** A short value as its JSON text, a long one as a chunk. `texts` are long strings whose encoding is known. */
-export function encodeChild(
-  context: EncodingContext,
-  value: Json,
-  texts: ReadonlyMap<string, Encoding> | undefined,
-): string | Encoding {
+export function encodeChild(context: EncodingContext, value: Json, texts: Texts | undefined): string | Encoding {
   if (typeof value === "string") {
     return value.length + 2 < INLINE_BELOW ? encodeShortString(context, value) : encodeString(context, value, texts);
   }
@@ -20,8 +19,28 @@ export function encodeChild(
   const known = context.memo.encodings.get(value);
   if (known !== undefined) return known;
   const text = capturedJson(value);
+  return text.length > LEAF_MAX ? context.encodeLong(value) : encodeShort(context, value, text);
+}
+
+/** An element of an array: one chunk also where it is a long text in a frame. */
+export function encodeElement(context: EncodingContext, value: Json, texts: Texts | undefined): string | Encoding {
+  if (typeof value !== "object" || value === null) return encodeChild(context, value, texts);
+  const { encodings, elements } = context.memo;
+  const framed = elements.get(value);
+  if (framed !== undefined) return framed;
+  const known = encodings.get(value);
+  // As a member of an object it may have become pages.
+  if (known !== undefined && (known.levels.length === 0 || !isFramed(value))) return known;
+  const text = capturedJson(value);
+  if (text.length <= LEAF_MAX) return encodeShort(context, value, text);
+  if (!isFramed(value)) return context.encodeLong(value);
+  const encoding = encodeLeaf(context, text);
+  elements.set(value, encoding);
+  return encoding;
+}
+
+function encodeShort(context: EncodingContext, value: JsonContainer, text: string): string | Encoding {
   if (text.length < INLINE_BELOW) return text;
-  if (text.length > LEAF_MAX) return context.encodeLong(value);
   const encoding = encodeLeaf(context, text);
   context.memo.encodings.set(value, encoding);
   return encoding;
@@ -32,12 +51,8 @@ function encodeShortString(context: EncodingContext, value: string): string | En
   return text.length < INLINE_BELOW ? text : encodeLeaf(context, text);
 }
 
-function encodeString(
-  context: EncodingContext,
-  value: string,
-  texts: ReadonlyMap<string, Encoding> | undefined,
-): Encoding {
-  const known = texts?.get(value);
+function encodeString(context: EncodingContext, value: string, texts: Texts | undefined): Encoding {
+  const known = encodingOf(texts, value);
   if (known !== undefined) return known;
   return value.length > TEXT_LEAF_MAX ? encodeText(context, value) : encodeLeaf(context, JSON.stringify(value));
 }

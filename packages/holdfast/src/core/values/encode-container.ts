@@ -3,11 +3,12 @@ import type { Json, JsonArray, JsonContainer, JsonObject } from "../json.ts";
 import { arrayPages } from "./array-pages.ts";
 import { capturedJson } from "./canonical-json.ts";
 import { baseOf, unlinkBase } from "./captured.ts";
+import { commonPrefix } from "./common-prefix.ts";
 import { checkSize } from "./check-size.ts";
 import { topOf } from "./encode-text.ts";
 import type { EncodingContext } from "./encoding-context.ts";
 import { LEAF_MAX } from "./limits.ts";
-import { isLongerThan } from "./lower-bound.ts";
+import { isFramed, isLongerThan } from "./lower-bound.ts";
 import type { Encoding, Level } from "./memo.ts";
 import { objectPages } from "./object-pages.ts";
 import { TAGS } from "./page-format.ts";
@@ -31,8 +32,10 @@ export function encodeContainer(
       if (!encodings.has(next.value)) encodings.set(next.value, encodePages(context, next.value));
     } else {
       next.opened = true;
+      const inArray = isJsonArray(next.value);
       for (const child of freshChildren(next.value)) {
-        if (!encodings.has(child) && isLong(child)) pending.push({ value: child, opened: false });
+        if (encodings.has(child) || (inArray && isFramed(child))) continue;
+        if (isLong(child)) pending.push({ value: child, opened: false });
       }
     }
   }
@@ -63,20 +66,23 @@ function encodePages(context: EncodingContext, value: JsonContainer): Encoding {
 /** What the value was captured on, if that was encoded as pages too. */
 interface KnownBase {
   readonly value: JsonContainer;
+  readonly front: number;
   readonly pages: Level;
   readonly levels: readonly Level[];
 }
 
 function knownBase(context: EncodingContext, value: JsonContainer): KnownBase | undefined {
   const base = baseOf(value);
-  const levels = base === undefined ? undefined : context.memo.encodings.get(base)?.levels;
+  if (base === undefined) return undefined;
+  const levels = context.memo.encodings.get(base.value)?.levels;
   const pages = levels?.[0];
-  return base === undefined || levels === undefined || pages === undefined ? undefined : { value: base, pages, levels };
+  return levels === undefined || pages === undefined ? undefined : { ...base, pages, levels };
 }
 
 function pagesOfArray(context: EncodingContext, value: JsonArray, base: KnownBase | undefined): Level {
   const from = base?.value;
-  return arrayPages(context, value, base && isJsonArray(from) ? { value: from, pages: base.pages } : undefined);
+  if (base === undefined || !isJsonArray(from)) return arrayPages(context, value, undefined);
+  return arrayPages(context, value, { value: from, pages: base.pages, front: base.front });
 }
 
 function pagesOfObject(context: EncodingContext, value: JsonObject, base: KnownBase | undefined): Level {
@@ -93,9 +99,8 @@ function pagesOfObject(context: EncodingContext, value: JsonObject, base: KnownB
 function freshChildren(value: JsonContainer): readonly JsonContainer[] {
   const base = baseOf(value);
   const children = childrenOf(value);
-  const known = base === undefined ? [] : childrenOf(base);
-  let start = 0;
-  while (start < children.length && children[start] === known[start]) start += 1;
+  const known = base === undefined ? [] : childrenOf(base.value);
+  const start = commonPrefix(children, known, base?.front ?? 0);
   let end = children.length;
   for (let from = known.length; end > start && from > start && children[end - 1] === known[from - 1]; from -= 1) {
     end -= 1;

@@ -141,6 +141,58 @@ describe("the digest", () => {
   });
 });
 
+describe("a long text in a frame", () => {
+  const framed = (id: number, length: number): Json => ({
+    id,
+    content: [{ type: "text", text: `${id} `.repeat(length / 2) }],
+  });
+  const chunksOf = (value: Json): number => {
+    const shelf = new ChunkShelf();
+    freshly(value, shelf);
+    return shelf.added.chunks;
+  };
+
+  test("is one chunk as an element of an array, and only there", () => {
+    const [one, two] = [framed(1, 8000), framed(2, 8000)];
+    expect(chunksOf([one, two])).toBe(2);
+    expect(chunksOf({ one, two })).toBeGreaterThan(4);
+    expect(chunksOf([framed(1, 20_000), framed(2, 20_000)])).toBeGreaterThan(4);
+    expect(chunksOf([{ one }, { two, more: "x".repeat(1100) }])).toBeGreaterThan(3);
+  });
+
+  test("has the same digest whichever place it was met in first", () => {
+    const message = capture(framed(1, 8000));
+    const list = [message, ...messages(0, 20)];
+    const values: readonly Json[] = [{ list }, { message }, { list, message }, message, [[message], list]];
+    const expected = values.map((value) => freshly(cloneJson(value)).digest);
+    for (const order of [
+      [0, 1, 2, 3, 4],
+      [3, 1, 0, 2, 4],
+      [4, 2, 1, 0, 3],
+    ]) {
+      const memo = createMemo();
+      const sink = new ChunkShelf();
+      for (const at of order) {
+        expect(encode({ value: capture(values[at]), memo, hasher, sink }).digest).toBe(expected[at]);
+      }
+    }
+  });
+
+  test("is known again after reading back, in either place", () => {
+    const saver = new Saver();
+    const first = saver.save({ list: [framed(1, 8000), ...messages(0, 20)] });
+    const memo = createMemo();
+    const read = decode({ root: first.root, source: saver.shelf, memo, check: { hasher, digest: first.digest } });
+    const { list } = read as { readonly list: readonly Json[] };
+    const [message = null] = list;
+    for (const next of [{ list: [...list, 1] }, { list, message }, { message }]) {
+      const encoded = encode({ value: capture(next, read), memo, hasher, sink: saver.shelf });
+      expect(encoded.digest).toBe(freshly(cloneJson(next)).digest);
+      expect(readBack(encoded, saver.shelf)).toEqual(next);
+    }
+  });
+});
+
 const GOLDEN = [
   "e882f574af11461a3bce33153cc3de3a3fdccc10452448a2c07d0ff3b7c62ea5",
   "619bd1ec6c8de3810328c42836faa6c68460381901e8b76355750c94205a1d1e",

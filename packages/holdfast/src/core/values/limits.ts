@@ -11,7 +11,7 @@ export const MAX_LOGICAL_BYTES = 500_000_000;
 export const MAX_ENTRIES = 1 << 22;
 
 /*
- * The three below, like the numbers in cut.ts and cut-text.ts, decide how a value is cut up and so enter its digest:
+ * Those below, like the numbers in cut.ts and cut-text.ts, decide how a value is cut up and so enter its digest:
  * another number is another format.
  */
 
@@ -20,6 +20,13 @@ export const INLINE_BELOW = 512;
 
 /** A container up to this long is one chunk of JSON; longer, it becomes pages of entries. */
 export const LEAF_MAX = 4096;
+
+/**
+ * An element of an array may be longer and one chunk all the same, if it is one text with little around it: a message.
+ * `FRAME_MAX` is what may be around it.
+ */
+export const FRAMED_TEXT_MAX = 16_384;
+export const FRAME_MAX = 1024;
 
 /** A string longer than this is cut into pieces. */
 export const TEXT_LEAF_MAX = 65_536;

@@ -1,5 +1,6 @@
 import { isJsonArray } from "../json.ts";
 import type { Json } from "../json.ts";
+import { FRAME_MAX, FRAMED_TEXT_MAX } from "./limits.ts";
 import { sortedKeys } from "./sorted-keys.ts";
 
 /** Whether canonical JSON of the value is surely longer than `limit`, found by looking at no more than that much of it. */
@@ -24,4 +25,45 @@ function rest(value: Json, limit: number): number {
     if (left < 0) return left;
   }
   return left;
+}
+
+/** Whether the value is one text of moderate length with little around it. Says nothing about a value that is short. */
+export function isFramed(value: Json): boolean {
+  const frame: Frame = { size: 0, longest: 0 };
+  measure(value, frame);
+  return !isTooMuch(frame);
+}
+
+interface Frame {
+  size: number;
+  /** Length of the longest string so far. */
+  longest: number;
+}
+
+/** Once true, it stays so whatever is added: what is around the longest string never gets less. */
+function isTooMuch(frame: Frame): boolean {
+  return frame.size - frame.longest > FRAME_MAX || frame.longest > FRAMED_TEXT_MAX;
+}
+
+function measure(value: Json, frame: Frame): void {
+  if (typeof value === "string") {
+    frame.size += value.length + 2;
+    if (value.length > frame.longest) frame.longest = value.length;
+    return;
+  }
+  frame.size += 1;
+  if (typeof value !== "object" || value === null) return;
+  if (isJsonArray(value)) {
+    for (const child of value) {
+      frame.size += 1;
+      measure(child, frame);
+      if (isTooMuch(frame)) return;
+    }
+    return;
+  }
+  for (const key of sortedKeys(value)) {
+    frame.size += key.length + 4;
+    measure(value[key] ?? null, frame);
+    if (isTooMuch(frame)) return;
+  }
 }

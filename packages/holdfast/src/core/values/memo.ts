@@ -1,5 +1,6 @@
 import type { Digest } from "../json.ts";
 import type { ChunkSink } from "./chunk.ts";
+import type { Texts } from "./long-texts.ts";
 
 /**
  * What encode and decode learned about captured values: weak, so it never keeps a value alive. It holds chunk ids,
@@ -8,10 +9,12 @@ import type { ChunkSink } from "./chunk.ts";
  */
 export interface Memo {
   readonly encodings: WeakMap<object, Encoding>;
+  /** Of containers that are one chunk only where they are elements of an array. */
+  readonly elements: WeakMap<object, Encoding>;
 }
 
 export function createMemo(): Memo {
-  return { encodings: new WeakMap() };
+  return { encodings: new WeakMap(), elements: new WeakMap() };
 }
 
 export interface Encoding {
@@ -33,7 +36,7 @@ export interface Page {
   /** Bytes of those as canonical JSON, without the commas between them. */
   readonly logical: number;
   /** Strings have no identity to remember them by, so the page that holds a long one does. */
-  readonly texts: ReadonlyMap<string, Encoding> | undefined;
+  readonly texts: Texts | undefined;
 }
 
 /** A chunk that is in the store already, or that goes there when something comes to refer to it. A root never does. */

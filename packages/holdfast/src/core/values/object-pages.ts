@@ -31,7 +31,8 @@ export function objectPages(context: EncodingContext, row: ObjectRow, base: Obje
 function pagedBase(row: ObjectRow, base: ObjectBase): PagedBase {
   return {
     pages: base.pages,
-    same: (at, baseAt) => {
+    same: 0,
+    isSame: (at, baseAt) => {
       const key = row.keys[at];
       return key !== undefined && key === base.keys[baseAt] && row.value[key] === base.value[key];
     },

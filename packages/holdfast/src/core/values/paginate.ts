@@ -14,9 +14,11 @@ export function paginate(params: {
   readonly emit: (page: Page) => void;
 }): Level {
   const { length, base } = params;
+  const pages = base === undefined ? [] : frontPages(base);
+  let at = 0;
+  for (const page of pages) at += page.count;
   const reuse = base === undefined ? undefined : new PageReuse(base, length);
-  const pages: Page[] = [];
-  for (let at = 0; at < length;) {
+  while (at < length) {
     const page = reuse?.pageAt(at) ?? params.build(at);
     pages.push(page);
     at += page.count;
@@ -25,10 +27,26 @@ export function paginate(params: {
   return pages;
 }
 
+/**
+ * Those of the base up to the first entry that differs. They need not be emitted: as one of several, each was when it
+ * was made. The last one is left to PageReuse.
+ */
+function frontPages(base: PagedBase): Page[] {
+  const { pages } = base;
+  let count = 0;
+  for (let end = 0; count < pages.length - 1; count += 1) {
+    end += pages[count]?.count ?? 0;
+    if (end > base.same) break;
+  }
+  return pages.slice(0, count);
+}
+
 export interface PagedBase {
   readonly pages: Level;
+  /** So many entries at the front are the very same. */
+  readonly same: number;
   /** Whether this entry is the very same as that of the base. */
-  same(at: number, baseAt: number): boolean;
+  isSame(at: number, baseAt: number): boolean;
   /** Where the base has this entry. */
   locate(at: number): number | undefined;
 }
@@ -62,14 +80,14 @@ class PageReuse {
     // The last page of the base was cut by the row's end, not by an entry: it fits only where ours ends too.
     if (end > this.#length || (index === this.#base.pages.length - 1 && end !== this.#length)) return undefined;
     for (let i = 1; i < page.count; i += 1) {
-      if (!this.#base.same(at + i, baseAt + i)) return undefined;
+      if (!this.#base.isSame(at + i, baseAt + i)) return undefined;
     }
     return page;
   }
 
   #align(at: number): number | undefined {
     const expected = at + this.#shift;
-    if (expected >= 0 && this.#base.same(at, expected)) return expected;
+    if (expected >= 0 && this.#base.isSame(at, expected)) return expected;
     const found = this.#base.locate(at);
     if (found !== undefined) this.#shift = found - at;
     return found;

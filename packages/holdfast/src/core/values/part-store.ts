@@ -5,7 +5,7 @@ import { hasIrregular, markIrregular, rememberCaptured } from "./captured.ts";
 import { corrupt } from "./corrupt.ts";
 import { escapeBytes } from "./cut-text.ts";
 import { parseFrozen } from "./freeze-json.ts";
-import { MAX_DEPTH, MAX_ENTRIES } from "./limits.ts";
+import { LEAF_MAX, MAX_DEPTH, MAX_ENTRIES } from "./limits.ts";
 import { Stored } from "./memo.ts";
 import type { Encoding, Memo } from "./memo.ts";
 import { TAGS } from "./page-format.ts";
@@ -74,8 +74,10 @@ export class PartStore {
   #read(walked: WalkedChunk, chunk: Stored): Part {
     const { parsed, bytes } = walked;
     switch (parsed.kind) {
-      case "json":
-        return { kind: "leaf", ...parseFrozen(textOf(bytes)), logical: bytes.length };
+      case "json": {
+        const text = textOf(bytes);
+        return { kind: "leaf", ...parseFrozen(text), logical: bytes.length, isFramed: text.length > LEAF_MAX };
+      }
       case "piece": {
         const content = bytes.subarray(1);
         return { kind: "text", text: textOf(content), logical: content.length + escapeBytes(content), level: 1 };
@@ -114,7 +116,12 @@ export class PartStore {
   #finish(part: Part, chunk: Stored): Child {
     switch (part.kind) {
       case "leaf":
-        return this.#remember(part.value, part.height, { chunk, logical: part.logical, levels: [] });
+        return this.#remember(
+          part.value,
+          part.height,
+          { chunk, logical: part.logical, levels: [] },
+          part.isFramed ? this.#memo?.elements : this.#memo?.encodings,
+        );
       case "text":
         return { value: part.text, height: 0, encoding: { chunk, logical: part.logical + 2, levels: [] } };
       case "array":
@@ -138,14 +145,14 @@ export class PartStore {
       markIrregular(value);
     }
     const logical = part.logical + children.length + 1;
-    return this.#remember(value, part.height + 1, { chunk, logical, levels: part.levels });
+    return this.#remember(value, part.height + 1, { chunk, logical, levels: part.levels }, this.#memo?.encodings);
   }
 
-  #remember(value: Json, height: number, encoding: Encoding): Child {
+  #remember(value: Json, height: number, encoding: Encoding, known: Memo["encodings"] | undefined): Child {
     if (height > MAX_DEPTH) throw corrupt(`it is nested deeper than ${MAX_DEPTH} levels`);
     if (typeof value === "object" && value !== null) {
       rememberCaptured(value, height);
-      if (encoding.chunk.digest !== UNKNOWN) this.#memo?.encodings.set(value, encoding);
+      if (encoding.chunk.digest !== UNKNOWN) known?.set(value, encoding);
     }
     return { value, height, encoding };
   }

@@ -12,6 +12,8 @@ interface LeafPart {
   readonly value: Json;
   readonly height: number;
   readonly logical: number;
+  /** Longer than a chunk of JSON is elsewhere: an element of an array. */
+  readonly isFramed: boolean;
 }
 
 export interface ArrayPart {

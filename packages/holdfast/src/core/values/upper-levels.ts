@@ -1,3 +1,4 @@
+import { commonPrefix } from "./common-prefix.ts";
 import { isCut, REFERENCE_WEIGHT } from "./cut.ts";
 import type { EncodingContext } from "./encoding-context.ts";
 import { Stored } from "./memo.ts";
@@ -35,7 +36,8 @@ function pagedBase(row: Level, base: Level | undefined, pages: Level | undefined
   if (base === undefined || pages === undefined) return undefined;
   return {
     pages,
-    same: (at, baseAt) => row[at] === base[baseAt],
+    same: commonPrefix(row, base, 0),
+    isSame: (at, baseAt) => row[at] === base[baseAt],
     locate: (at) => {
       const page = row[at];
       const found = page === undefined ? -1 : base.indexOf(page);

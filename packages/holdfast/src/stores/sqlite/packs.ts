@@ -56,6 +56,12 @@ const CACHE_BYTES = 16 << 20;
 const KNOWN_DIGESTS = 1 << 16;
 const OBJECT_TEXT = 0x7b;
 
+/**
+ * What is shorter is not looked for in the index, nor entered. Only pages of a few references are, and most of them live
+ * until the next save: an entry would cost about what they do. Another handle that saves the same writes them again.
+ */
+const WORTH_FINDING = 192;
+
 interface OpenPack {
   readonly id: number;
   readonly chunks: Chunk[];
@@ -156,7 +162,8 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
     return {
       put(digest, content) {
         if (age !== born) throw new PacksForgotten();
-        const found = known.get(digest) ?? lookUp(digest);
+        const isWorthFinding = content.length >= WORTH_FINDING;
+        const found = known.get(digest) ?? (isWorthFinding ? lookUp(digest) : undefined);
         if (found !== undefined) {
           highest = Math.max(highest, found);
           return found;
@@ -167,7 +174,7 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
         pack.chunks.push({ digest, bytes: content });
         pack.size += content.length;
         remember(digest, id);
-        fresh.push([digest, id]);
+        if (isWorthFinding) fresh.push([digest, id]);
         return id;
       },
       flush() {
