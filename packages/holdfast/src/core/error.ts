@@ -38,6 +38,10 @@ export const ERROR_CODES = [
   "FORGE_FAILED", // not reached, or no complete answer
   "FORGE_DENIED", // it knows us and says no, or does not know us
   "FORGE_REFUSED", // the request itself cannot be met: there is a pull request already, nothing to merge
+  "FORMAT_INVALID", // a foreign document that does not fit its format
+  "FORMAT_TOO_NEW", // its version is one that we do not know
+  "FORMAT_DAMAGED", // its bytes cannot be read: cut, not UTF-8, a bomb
+  "FORMAT_UNKNOWN", // no format claims it, or several do
   "INTERRUPTED",
   "UNSUPPORTED",
   "INTERNAL",
