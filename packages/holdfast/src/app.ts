@@ -11,6 +11,8 @@ import type { RunSummary, Work } from "./core/run.ts";
 import { makeRunId } from "./core/run-id.ts";
 import { diffJson } from "./core/values/index.ts";
 import type { JsonChange } from "./core/values/index.ts";
+import { readStatus } from "./app/run-status.ts";
+import type { RunStatus } from "./app/run-status.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "./engine/addresses.ts";
 import { applyGc, gcIsDue, planGc } from "./engine/collector.ts";
 import type { GcPlan, GcReport } from "./engine/collector.ts";
@@ -27,6 +29,10 @@ import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
+export type { Question } from "./app/journal-picture.ts";
+export type { Condition, RunStatus } from "./app/run-status.ts";
+export type { RunOutcome } from "./engine/outcome.ts";
+export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export type { SaveParams } from "./engine/planes.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
@@ -148,6 +154,12 @@ export class Holdfast implements AsyncDisposable {
 
   async run(id: string): Promise<RunHandle> {
     return new RunHandle(this.#parts, await resolveRun(this.#parts, id, undefined));
+  }
+
+  /** Where the run stands, told from its journal and its lease. */
+  async status(address?: string): Promise<RunStatus> {
+    const { id } = await this.resolveRun(address);
+    return await readStatus(await this.run(id));
   }
 
   /** Newest first. */

@@ -48,6 +48,8 @@ export interface CommandSpec {
   readonly json: string;
   /** Only looks: a broken config file is a warning here, and the defaults are used. */
   readonly reads?: true;
+  /** Winds down by itself after a signal and has the last word; main waits for it. */
+  readonly windsDown?: true;
   /** Left out of the list of commands: for shells, not for people. */
   readonly hidden?: true;
 }
@@ -96,6 +98,8 @@ export interface Shell {
   /** Page of stderr, for talk with style. */
   readonly talk: Page;
   readonly page: Page;
+  /** Width of stdout at this moment: windows are resized. */
+  columns(): number;
   progress(): Progress;
   confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
 }

@@ -3,6 +3,7 @@ import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
+import type { DIMENSIONS } from "./work-settings.ts";
 
 /** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
 export const configSchema = z.strictObject({
@@ -30,6 +31,44 @@ export const configSchema = z.strictObject({
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
+  agent: z.optional(model()),
+  models: z.optional(
+    z.strictObject({ impl: z.optional(model()), review: z.optional(model()), simplify: z.optional(model()) }),
+  ),
+  forge: z.optional(
+    z.strictObject({
+      kind: z.optional(choice(["auto", "local", "none"])),
+      path: z.optional(leaf("a directory", nonEmpty)),
+    }),
+  ),
+  impl: z.optional(
+    z.strictObject({
+      maxIterations: z.optional(count(1)),
+      maxReviews: z.optional(count(1)),
+      review: z.optional(yesOrNo()),
+      simplify: z.optional(yesOrNo()),
+      yolo: z.optional(yesOrNo()),
+      waitForCi: z.optional(yesOrNo()),
+      draft: z.optional(yesOrNo()),
+      afterRebase: z.optional(choice(["review", "impl"])),
+      gate: z.optional(leaf("a shell command", nonEmpty)),
+      base: z.optional(leaf("a branch name", nonEmpty)),
+      prompt: z.optional(leaf("a file", nonEmpty)),
+      tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
+      thresholds: z.optional(z.strictObject(thresholdShape())),
+    }),
+  ),
+  budget: z.optional(
+    z.strictObject({
+      maxTokens: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      maxCost: z.optional(
+        leaf('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
+      ),
+      maxTime: z.optional(
+        leaf('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+    }),
+  ),
 });
 
 export type FileConfig = z.output<typeof configSchema>;
@@ -82,6 +121,55 @@ function ruleOf(keep: unknown, per: unknown): KeepRule | undefined {
   if (per !== "run" && per !== "stage") return undefined;
   if (keep === "all") return { keep, per };
   return typeof keep === "number" && Number.isSafeInteger(keep) && keep >= 0 ? { keep, per } : undefined;
+}
+
+function thresholdShape(): Record<(typeof DIMENSIONS)[number], ReturnType<typeof percent>> {
+  return { faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() };
+}
+
+function percent() {
+  return z.optional(
+    leaf("a score from 0 to 100", (value) => {
+      const score = whole(value, 0);
+      return score !== undefined && score <= 100 ? score : undefined;
+    }),
+  );
+}
+
+/** Which models there are is known by the agent alone; here only the form is checked. */
+function model() {
+  return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
+    typeof value === "string" && MODEL.test(value) ? value : undefined,
+  );
+}
+
+export const MODEL = /^[a-z][a-z0-9-]*(?::[^\0\n]+)?$/;
+
+function count(least: number) {
+  return leaf(`a whole number from ${least}`, (value) => whole(value, least));
+}
+
+function whole(value: unknown, least: number): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
+}
+
+/** In millionths of a dollar, rounded up to the next one. */
+export function money(value: unknown): number | undefined {
+  const text = typeof value === "number" ? String(value) : typeof value === "string" ? value.replace(/^\$/, "") : "";
+  if (!/^\d{1,9}(?:\.\d+)?$/.test(text)) return undefined;
+  const amount = Math.ceil(Number(text) * 1e6);
+  return amount > 0 ? amount : undefined;
+}
+
+export function milliseconds(value: unknown): number | undefined {
+  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
+  return parsed !== undefined && parsed > 0 ? Math.ceil(parsed) : undefined;
+}
+
+function words(value: unknown): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
+  return texts.length === value.length ? texts : undefined;
 }
 
 function choice<const T extends string>(choices: readonly T[]) {

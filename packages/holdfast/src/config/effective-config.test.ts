@@ -91,7 +91,19 @@ describe("the file that init writes", () => {
 
   test("names every key, and sets all but those that depend on the place", () => {
     const byDefault = written.entries.filter((entry) => entry.origin.kind === "default").map(({ key }) => key);
-    expect(byDefault).toEqual(["store", "workspace.worktrees"]);
+    expect(byDefault).toEqual([
+      "store",
+      "workspace.worktrees",
+      "agent",
+      "models.impl",
+      "models.review",
+      "models.simplify",
+      "forge.path",
+      "impl.gate",
+      "impl.base",
+      "impl.prompt",
+      "impl.tags",
+    ]);
     for (const { key } of plain.entries)
       expect(configTemplate()).toMatch(new RegExp(`^ *(# )?${key.split(".").at(-1)}:`, "m"));
   });
