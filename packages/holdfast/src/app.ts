@@ -11,6 +11,8 @@ import type { RunSummary, Work } from "./core/run.ts";
 import { makeRunId } from "./core/run-id.ts";
 import { diffJson } from "./core/values/index.ts";
 import type { JsonChange } from "./core/values/index.ts";
+import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
+import type { AgentLogFile } from "./app/agent-logs.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { RunStatus } from "./app/run-status.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "./engine/addresses.ts";
@@ -29,6 +31,7 @@ import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
+export type { AgentLogFile } from "./app/agent-logs.ts";
 export type { Question } from "./app/journal-picture.ts";
 export type { Condition, RunStatus } from "./app/run-status.ts";
 export type { RunOutcome } from "./engine/outcome.ts";
@@ -160,6 +163,16 @@ export class Holdfast implements AsyncDisposable {
   async status(address?: string): Promise<RunStatus> {
     const { id } = await this.resolveRun(address);
     return await readStatus(await this.run(id));
+  }
+
+  /** What the agents of a run said, one file a call. */
+  async agentLogs(run: string): Promise<readonly AgentLogFile[]> {
+    return await listAgentLogs(join(this.store.location, "logs", run));
+  }
+
+  /** Whole lines of one of these files from a byte on, and where to go on. */
+  async readLog(path: string, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
+    return await readLogLines(path, start);
   }
 
   /** Newest first. */

@@ -12,13 +12,19 @@ import { helpSpec } from "./commands/help/spec.ts";
 import { initSpec } from "./commands/init/spec.ts";
 import { listSpec } from "./commands/list/spec.ts";
 import { logSpec } from "./commands/log/spec.ts";
+import { logsSpec } from "./commands/logs/spec.ts";
 import { restoreSpec } from "./commands/restore/spec.ts";
 import { showSpec } from "./commands/show/spec.ts";
+import { statusSpec } from "./commands/status/spec.ts";
+import { stopSpec } from "./commands/stop/spec.ts";
 import { tagSpec } from "./commands/tag/spec.ts";
 import { verifySpec } from "./commands/verify/spec.ts";
 
-/** In the order of the help: look, save, go back, keep in order, set up. Code is loaded when a command is started. */
+/** In the order of the help: work, look, save, go back, keep in order, set up. Code is loaded when a command is started. */
 export const COMMANDS: readonly Command[] = [
+  command(statusSpec, () => import("./commands/status/run.ts")),
+  command(stopSpec, () => import("./commands/stop/run.ts")),
+  command(logsSpec, () => import("./commands/logs/run.ts")),
   command(listSpec, () => import("./commands/list/run.ts")),
   command(showSpec, () => import("./commands/show/run.ts")),
   command(logSpec, () => import("./commands/log/run.ts")),

@@ -10,6 +10,8 @@ export interface BooleanFlag {
   readonly type: "boolean";
   readonly short?: string;
   readonly about: string;
+  /** An old spelling, understood with a warning and shown nowhere: what to write today. */
+  readonly instead?: string;
 }
 export interface TextFlag {
   readonly type: "text";
@@ -17,11 +19,17 @@ export interface TextFlag {
   /** What to call the value in the help: "N", "DIR". */
   readonly value: string;
   readonly about: string;
+  readonly instead?: string;
   /** The only values there are; checked by the parser, offered by the completion. */
   readonly choices?: readonly string[];
   readonly completes?: Completes;
 }
 export type Flags = Readonly<Record<string, Flag>>;
+
+/** Those that people are told about. */
+export function currentFlags(flags: Flags): Flags {
+  return Object.fromEntries(Object.entries(flags).filter(([, flag]) => flag.instead === undefined));
+}
 
 /** What the shell can offer in this place. */
 export type Completes = "run" | "address" | "command" | "directory" | "file" | "nothing";

@@ -1,6 +1,8 @@
 import * as z from "zod/mini";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
+import { milliseconds, money } from "./amount.ts";
+import { MODEL } from "./model-name.ts";
 import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
 import type { DIMENSIONS } from "./work-settings.ts";
@@ -32,9 +34,7 @@ export const configSchema = z.strictObject({
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
   agent: z.optional(model()),
-  models: z.optional(
-    z.strictObject({ impl: z.optional(model()), review: z.optional(model()), simplify: z.optional(model()) }),
-  ),
+  models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
   forge: z.optional(
     z.strictObject({
       kind: z.optional(choice(["auto", "local", "none"])),
@@ -45,6 +45,7 @@ export const configSchema = z.strictObject({
     z.strictObject({
       maxIterations: z.optional(count(1)),
       maxReviews: z.optional(count(1)),
+      onMaxReviews: z.optional(choice(["proceed", "fatal"])),
       review: z.optional(yesOrNo()),
       simplify: z.optional(yesOrNo()),
       yolo: z.optional(yesOrNo()),
@@ -53,7 +54,7 @@ export const configSchema = z.strictObject({
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(leaf("a shell command", nonEmpty)),
       base: z.optional(leaf("a branch name", nonEmpty)),
-      prompt: z.optional(leaf("a file", nonEmpty)),
+      prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
       tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
       thresholds: z.optional(z.strictObject(thresholdShape())),
     }),
@@ -127,6 +128,10 @@ function thresholdShape(): Record<(typeof DIMENSIONS)[number], ReturnType<typeof
   return { faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() };
 }
 
+function file() {
+  return z.optional(leaf("a file", nonEmpty));
+}
+
 function percent() {
   return z.optional(
     leaf("a score from 0 to 100", (value) => {
@@ -136,14 +141,11 @@ function percent() {
   );
 }
 
-/** Which models there are is known by the agent alone; here only the form is checked. */
 function model() {
   return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
     typeof value === "string" && MODEL.test(value) ? value : undefined,
   );
 }
-
-export const MODEL = /^[a-z][a-z0-9-]*(?::[^\0\n]+)?$/;
 
 function count(least: number) {
   return leaf(`a whole number from ${least}`, (value) => whole(value, least));
@@ -151,19 +153,6 @@ function count(least: number) {
 
 function whole(value: unknown, least: number): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
-}
-
-/** In millionths of a dollar, rounded up to the next one. */
-export function money(value: unknown): number | undefined {
-  const text = typeof value === "number" ? String(value) : typeof value === "string" ? value.replace(/^\$/, "") : "";
-  if (!/^\d{1,9}(?:\.\d+)?$/.test(text)) return undefined;
-  const amount = Math.ceil(Number(text) * 1e6);
-  return amount > 0 ? amount : undefined;
-}
-
-export function milliseconds(value: unknown): number | undefined {
-  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
-  return parsed !== undefined && parsed > 0 ? Math.ceil(parsed) : undefined;
 }
 
 function words(value: unknown): readonly string[] | undefined {
@@ -189,8 +178,8 @@ function size(value: unknown): number | undefined {
 }
 
 function days(value: unknown): number | undefined {
-  const milliseconds = typeof value === "string" ? parseDuration(value) : undefined;
-  return milliseconds === undefined ? undefined : milliseconds / DAY;
+  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
+  return parsed === undefined ? undefined : parsed / DAY;
 }
 
 const DAY = 86_400_000;

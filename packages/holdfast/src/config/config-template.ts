@@ -49,7 +49,6 @@ gc:
 # models:
 #   impl: command:./my-agent
 #   review: command:./my-reviewer
-#   simplify: command:./my-agent
 
 forge:
   # Where issues and pull requests are: auto (told from the remote), local (files beside a bare repository) or none.
@@ -61,6 +60,8 @@ forge:
 impl:
   maxIterations: ${value("impl.maxIterations")}
   maxReviews: ${value("impl.maxReviews")}
+  # When that many reviews have said no: proceed (to the pull request) or fatal.
+  onMaxReviews: ${value("impl.onMaxReviews")}
   # A review by an agent after each implementation, and a round that makes the result simpler.
   review: ${value("impl.review")}
   simplify: ${value("impl.simplify")}
@@ -75,8 +76,12 @@ impl:
   # gate: npm test
   # Branch to start from and to merge into. Default: the remote's own.
   # base: main
-  # Your own prompt template. Default: the one that is built in.
-  # prompt: docs/prompt.md
+  # Your own prompt templates. Default: those that are built in.
+  # prompts:
+  #   impl: docs/impl-prompt.md
+  #   review: docs/review-prompt.md
+  #   simplify: docs/simplify-prompt.md
+  #   rebase: docs/rebase-prompt.md
   # Tags that may begin a pull request's title. Default: the list that is built in.
   # tags: [feat, bugfix, docs]
   # Scores that a review must reach.

@@ -97,14 +97,16 @@ describe("the file that init writes", () => {
       "agent",
       "models.impl",
       "models.review",
-      "models.simplify",
       "forge.path",
       "impl.gate",
       "impl.base",
-      "impl.prompt",
+      "impl.prompts.impl",
+      "impl.prompts.review",
+      "impl.prompts.simplify",
+      "impl.prompts.rebase",
       "impl.tags",
     ]);
     for (const { key } of plain.entries)
-      expect(configTemplate()).toMatch(new RegExp(`^ *(# )?${key.split(".").at(-1)}:`, "m"));
+      expect(configTemplate()).toMatch(new RegExp(`^ *(# *)?${key.split(".").at(-1)}:`, "m"));
   });
 });

@@ -6,7 +6,7 @@ import { formatDuration } from "./parse-duration.ts";
 export interface WorkSettings {
   /** `provider:model`; null: must be named on the command line. */
   readonly agent: string | null;
-  readonly models: { readonly impl: string | null; readonly review: string | null; readonly simplify: string | null };
+  readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly forge: {
     /** "auto": told from the remote. */
     readonly kind: "auto" | "local" | "none";
@@ -24,6 +24,8 @@ export interface WorkSettings {
 export interface ImplSettings {
   readonly maxIterations: number;
   readonly maxReviews: number;
+  /** What follows when that many have said no: the pull request all the same, or giving up. */
+  readonly onMaxReviews: "proceed" | "fatal";
   readonly review: boolean;
   readonly simplify: boolean;
   readonly yolo: boolean;
@@ -34,8 +36,8 @@ export interface ImplSettings {
   readonly gate: string | null;
   /** null: the remote's default branch. */
   readonly base: string | null;
-  /** Path of the user's own prompt template; null: the built-in one. */
-  readonly prompt: string | null;
+  /** Paths of the user's own prompt templates; null: the built-in one. */
+  readonly prompts: Readonly<Record<PromptRole, string | null>>;
   /** null: the built-in list. */
   readonly tags: readonly string[] | null;
   readonly thresholds: Readonly<Record<Dimension, number>>;
@@ -43,14 +45,17 @@ export interface ImplSettings {
 
 export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
+export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase"] as const;
+type PromptRole = (typeof PROMPT_ROLES)[number];
 
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
-  models: { impl: null, review: null, simplify: null },
+  models: { impl: null, review: null },
   forge: { kind: "auto", path: null },
   impl: {
     maxIterations: 10,
     maxReviews: 8,
+    onMaxReviews: "proceed",
     review: true,
     simplify: false,
     yolo: false,
@@ -59,7 +64,7 @@ export const DEFAULT_WORK: WorkSettings = {
     afterRebase: "review",
     gate: null,
     base: null,
-    prompt: null,
+    prompts: { impl: null, review: null, simplify: null, rebase: null },
     tags: null,
     thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
   },
@@ -68,7 +73,11 @@ export const DEFAULT_WORK: WorkSettings = {
 
 export function mergeWork(values: FileConfig, directory: string): WorkSettings {
   const { models, forge, impl = {}, budget = {} } = values;
-  const { prompt, ...rest } = impl;
+  const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
+  const promptOf = (role: PromptRole): string | null => {
+    const file = prompts[role];
+    return file === undefined ? null : resolve(directory, file);
+  };
   const path = forge?.path;
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
@@ -76,8 +85,13 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
     forge: { kind: forge?.kind ?? DEFAULT_WORK.forge.kind, path: path === undefined ? null : resolve(directory, path) },
     impl: {
       ...DEFAULT_WORK.impl,
-      ...given(rest),
-      prompt: prompt === undefined ? null : resolve(directory, prompt),
+      ...given(impl),
+      prompts: {
+        impl: promptOf("impl"),
+        review: promptOf("review"),
+        simplify: promptOf("simplify"),
+        rebase: promptOf("rebase"),
+      },
       thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
     },
     budget: {
@@ -95,11 +109,11 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["agent", work.agent ?? "(none)"],
     ["models.impl", work.models.impl ?? "(the agent)"],
     ["models.review", work.models.review ?? "(the agent)"],
-    ["models.simplify", work.models.simplify ?? "(the agent)"],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
     ["impl.maxIterations", impl.maxIterations],
     ["impl.maxReviews", impl.maxReviews],
+    ["impl.onMaxReviews", impl.onMaxReviews],
     ["impl.review", impl.review],
     ["impl.simplify", impl.simplify],
     ["impl.yolo", impl.yolo],
@@ -108,7 +122,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["impl.afterRebase", impl.afterRebase],
     ["impl.gate", impl.gate ?? "(none)"],
     ["impl.base", impl.base ?? "(the remote's default)"],
-    ["impl.prompt", impl.prompt ?? "(built in)"],
+    ...PROMPT_ROLES.map((role) => [`impl.prompts.${role}`, impl.prompts[role] ?? "(built in)"] as const),
     ["impl.tags", impl.tags === null ? "(built in)" : impl.tags.join(", ")],
     ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
     ["budget.maxTokens", budget.tokens ?? "none"],
