@@ -84,6 +84,8 @@ export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly json: boolean;
+  /** --quiet: results and errors only. */
+  readonly quiet: boolean;
   readonly signal: AbortSignal;
   /** The whole table, for help and completion. */
   readonly commands: readonly Command[];

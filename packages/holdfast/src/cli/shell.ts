@@ -61,6 +61,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     env,
     cwd,
     json,
+    quiet: globals.on("quiet"),
     signal,
     commands: params.commands,
     page,
