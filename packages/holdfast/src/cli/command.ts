@@ -70,7 +70,9 @@ export interface Example {
 /** What was typed, checked against the spec. Names that the spec does not have do not compile. */
 export interface Input<F extends Flags = Flags> {
   on(name: NamesOf<F, "boolean">): boolean;
+  /** Given more than once, the last one counts. */
   text(name: NamesOf<F, "text">): string | undefined;
+  texts(name: NamesOf<F, "text">): readonly string[];
   operand(at: number): string | undefined;
   /** What followed `--`. */
   readonly paths: readonly string[];

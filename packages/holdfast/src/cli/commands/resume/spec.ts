@@ -7,19 +7,19 @@ export const resumeSpec = {
   details: [
     "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
     "A run that is done stays done (status 0). One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
-    `Kinds of findings: ${FINDING_KINDS.join(", ")}.`,
+    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back puts the files back to the checkpoint instead of keeping them (what is there is saved first).`,
   ],
   operands: [
     {
       name: "RUN",
-      about: "a run id, or an issue number; default the newest that is not finished",
+      about: "a run id, an issue number, or RUN@7 for --from; default the newest that is not finished",
       required: false,
       completes: "run",
     },
   ],
   paths: false,
   flags: {
-    accept: { type: "text", value: "KINDS", about: "go on in spite of these findings; several with commas, or all" },
+    accept: { type: "text", value: "KIND", about: "go on in spite of a finding of this kind; may be given again" },
     from: {
       type: "text",
       value: "ADDRESS",

@@ -67,7 +67,7 @@ export function nextText(status: RunStatus, page: Page): string {
   const { condition, run } = status;
   switch (condition.kind) {
     case "running":
-      return `Watch it: ${page.program} status ${run.id} --watch   Stop it: ${page.program} stop ${run.id}`;
+      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:   ${page.program} stop ${run.id}`;
     case "parked":
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
@@ -76,7 +76,7 @@ export function nextText(status: RunStatus, page: Page): string {
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
     case "fatal":
-      return `What happened: ${page.program} log ${run.id}   Begin again from a checkpoint: ${page.program} resume ${run.id} --from ${run.id}@N --force`;
+      return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
       return `Its checkpoints: ${page.program} list ${run.id}`;
     case "held":
@@ -121,7 +121,7 @@ function whyText(condition: Condition, page: Page): string | null {
       return `${sentence(condition.reason)}${until}${asked}`;
     }
     case "crashed":
-      return `Its process (pid ${condition.lease.owner.pid} on ${condition.lease.owner.host}) ended without letting go. Everything up to the last line is saved.`;
+      return `Its process (pid ${condition.lease.owner.pid} on ${condition.lease.owner.host}) ended without letting go. What it had finished is saved.`;
     case "stopped":
       return "Nobody works on it now. Everything is saved.";
     case "manual":
@@ -142,7 +142,7 @@ function stageLine(status: RunStatus, page: Page): string | null {
   if (status.stage === null) return null;
   const place = stageText({ stage: status.stage, iteration: status.iteration });
   const step = status.step === null ? "" : `, in ${status.step}`;
-  const since = status.since === null ? "" : ` (since ${relativeTime(status.since, page.now)})`;
+  const since = status.since === null ? "" : ` (entered ${relativeTime(status.since, page.now)})`;
   return place === "" ? null : `${place}${step}${since}`;
 }
 
