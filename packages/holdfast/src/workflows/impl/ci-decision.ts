@@ -25,7 +25,10 @@ export function decideCi(params: {
   if (pullRequest.state === "merged") return { kind: "pass", reason: `${name} is merged` };
   if (pullRequest.state === "closed") return { kind: "closed", reason: `${name} was closed without being merged` };
   if (pullRequest.headCommit !== params.commit)
-    return { kind: "wait", reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}` };
+    return {
+      kind: "wait",
+      reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
+    };
   switch (pullRequest.mergeability) {
     case "conflicting":
       return { kind: "conflict", reason: `${name} conflicts with ${pullRequest.base}` };
@@ -68,7 +71,12 @@ function failures(checks: Checks): readonly string[] {
 }
 
 function namesOf(checks: Checks, state: "pending" | "failed"): string {
-  return checks.runs.filter((run) => run.state === state).map((run) => run.name).join(", ") || "unnamed";
+  return (
+    checks.runs
+      .filter((run) => run.state === state)
+      .map((run) => run.name)
+      .join(", ") || "unnamed"
+  );
 }
 
 function short(commit: string): string {

@@ -23,7 +23,13 @@ export function parseFinalize(text: string): Finalize {
   const kept = lines(text).filter((line) => !ANY_MARKER.test(line));
   const first = kept.findIndex((line) => line.trim() !== "");
   if (first === -1) return { title: null, body: "" };
-  return { title: (kept[first] ?? "").trim(), body: kept.slice(first + 1).join("\n").trim() };
+  return {
+    title: (kept[first] ?? "").trim(),
+    body: kept
+      .slice(first + 1)
+      .join("\n")
+      .trim(),
+  };
 }
 
 const ANY_MARKER = /^\s*Issue #?\d+ resolved(?:\s*\(iteration \d+, [a-z0-9-]+\.\d+\))?\.?\s*$/;

@@ -95,7 +95,8 @@ function entryRefused(
 function nextIteration(counted: Counted, { maxIterations }: ImplOptions): Counted {
   const { position, result } = counted;
   const iteration = position.iteration + 1;
-  if (iteration > maxIterations) return fatal(counted, `Max iteration limit (${maxIterations}) reached: ${result.reason}`);
+  if (iteration > maxIterations)
+    return fatal(counted, `Max iteration limit (${maxIterations}) reached: ${result.reason}`);
   return { ...counted, position: { ...position, iteration } };
 }
 

@@ -24,23 +24,24 @@ const RESULT_OF: Readonly<Record<ImplEvent, HistoryEntry["result"]>> = {
   fatal: "failure",
 };
 
-/** How a stage ends: its event with the state and one more line of history. */
-export function conclude(params: {
-  readonly position: Position;
-  readonly now: number;
+export interface Conclusion {
   readonly event: ImplEvent;
   readonly reason: string;
   readonly state: ImplState;
   /** Absent: what the next prompt is told stays as it is. */
   readonly feedback?: string | null;
   readonly score?: number | null;
-}): StageResult<ImplState> {
-  const { position, event, reason, state, feedback } = params;
-  const score = params.score ?? null;
+}
+
+/** How a stage ends: its event with the state and one more line of history. */
+export function conclude(
+  context: { readonly position: Position; now(): number },
+  { event, reason, state, feedback, score = null }: Conclusion,
+): StageResult<ImplState> {
   const entry: HistoryEntry = {
-    stage: position.stage,
-    iteration: position.iteration,
-    timestamp: new Date(params.now).toISOString(),
+    stage: context.position.stage,
+    iteration: context.position.iteration,
+    timestamp: new Date(context.now()).toISOString(),
     result: RESULT_OF[event],
     event,
     reason,

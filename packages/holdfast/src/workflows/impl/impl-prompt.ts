@@ -26,10 +26,7 @@ export function implPrompt(params: ImplPromptParams): string {
     ...fixedValues(params),
     iteration_section: iterationSection(params),
     ci_failure_section: section("What must be put right:", params.feedback),
-    previous_commit_report_section: section(
-      "Previous iteration summary (commit report):",
-      params.previousCommitReport,
-    ),
+    previous_commit_report_section: section("Previous iteration summary (commit report):", params.previousCommitReport),
     previous_output_section: section("Output from last iteration:", params.previousOutput),
   });
 }

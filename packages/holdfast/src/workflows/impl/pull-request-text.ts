@@ -1,6 +1,8 @@
 import type { Finalize, Issue } from "./state.ts";
 
-export type TitleVerdict = { readonly kind: "valid"; readonly title: string } | { readonly kind: "invalid"; readonly why: string };
+export type TitleVerdict =
+  | { readonly kind: "valid"; readonly title: string }
+  | { readonly kind: "invalid"; readonly why: string };
 
 /** `[tag][#N] description`, with a known tag and the number of this run's issue. */
 export function checkTitle(params: {

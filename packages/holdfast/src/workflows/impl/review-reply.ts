@@ -40,7 +40,7 @@ export function parseReviewReply(text: string): ReviewReply {
   return { kind: "unreadable", why };
 }
 
-const FENCE = /```(?:json)?[ \t]*\r?\n([\s\S]*?)```/gi;
+const FENCE = /```[^\n`]*\r?\n([\s\S]*?)```/g;
 
 function candidates(text: string): readonly string[] {
   const fenced = [...text.matchAll(FENCE)].map((match) => match[1] ?? "");

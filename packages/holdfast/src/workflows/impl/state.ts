@@ -53,6 +53,8 @@ export type ImplState = {
   /** What the remote has because we pushed it, or because it was there and we built on it. */
   readonly pushed: string | null;
   readonly pullRequest: OpenedRequest | null;
+  /** Of a run that gave up. */
+  readonly stuckReport: string | null;
   readonly history: readonly HistoryEntry[];
 };
 
@@ -68,6 +70,7 @@ export const initialImplState: ImplState = {
   failing: null,
   pushed: null,
   pullRequest: null,
+  stuckReport: null,
   history: [],
 };
 
@@ -121,6 +124,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   failing: nullable(object<Failing>({ gate: text, detail: text })),
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
+  stuckReport: nullable(text),
   history: list(
     object<HistoryEntry>({
       stage: text,

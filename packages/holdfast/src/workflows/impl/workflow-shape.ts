@@ -23,7 +23,9 @@ export const IMPL_EVENTS = [
 export type ImplEvent = (typeof IMPL_EVENTS)[number];
 
 /** Stages that are switched off are not in the machine at all: nothing passes through a stage that does nothing. */
-export function implShape(options: Pick<ImplOptions, "review" | "simplify" | "waitForCi" | "afterRebase">): WorkflowShape {
+export function implShape(
+  options: Pick<ImplOptions, "review" | "simplify" | "waitForCi" | "afterRebase">,
+): WorkflowShape {
   const toPr = "pr";
   const toSimplify = options.simplify ? "simplify" : toPr;
   const toReview = options.review ? "review" : toSimplify;
