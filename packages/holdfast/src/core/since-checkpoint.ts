@@ -1,6 +1,7 @@
 import type { JournalEntry } from "./journal.ts";
 import { isJsonArray, isJsonObject } from "./json.ts";
 import type { Json } from "./json.ts";
+import type { Visit } from "./visit.ts";
 
 /** What the run itself did after its newest checkpoint: differences that stem from it are nobody else's. */
 export interface SinceCheckpoint {
@@ -10,11 +11,15 @@ export interface SinceCheckpoint {
   readonly commits: ReadonlySet<string>;
 }
 
-/** Such a step ends together with a checkpoint, so one that was begun after the newest one has not ended. */
-export function foldSince(entries: Iterable<Pick<JournalEntry, "kind" | "body">>): SinceCheckpoint {
-  let changesFiles = false;
+export function foldSince(params: {
+  /** Of the checkpoint. */
+  readonly visit: Visit;
+  readonly entries: Iterable<Pick<JournalEntry, "kind" | "body">>;
+}): SinceCheckpoint {
+  // One that a checkpoint names as running was in its middle then; one that failed since may have left files behind.
+  let changesFiles = Object.values(params.visit.running ?? {}).some((step) => step.files);
   const commits = new Set<string>();
-  for (const { kind, body } of entries) {
+  for (const { kind, body } of params.entries) {
     if (kind === "step.started" && body["files"] === true) changesFiles = true;
     if (kind === "step.finished") collect(body["result"], commits);
     if (kind === "effect.settled") collect(body["receipt"], commits);

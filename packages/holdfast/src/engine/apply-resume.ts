@@ -1,5 +1,6 @@
 import { adoptWorld } from "../core/adopt-world.ts";
 import type { Checkpoint, CheckpointSummary, Planes } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
 import type { Setting } from "../core/finding.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Lease } from "../core/lease.ts";
@@ -9,22 +10,17 @@ import type { Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
-import type { Saver } from "./saver.ts";
+import { Saver } from "./saver.ts";
+import { findStanding } from "./standing.ts";
 
 export interface ResumeWork {
   readonly parts: Parts;
   readonly run: RunSummary;
-  /** What the findings were made from. */
+  /** What the run goes on from, as the findings have it. */
   readonly checkpoint: Checkpoint;
   readonly current: Setting;
   readonly plan: ResumePlan;
   readonly lease: Lease;
-  readonly saver: Saver;
-  /**
-   * Where the run stands, the checkpoint with the entries after it. Called once, when the worktree is there: the place to deal with a
-   * step that was in flight, because a checkpoint may follow. Not called for a run that is done.
-   */
-  readonly standing: () => Promise<Planes>;
 }
 
 export interface ResumeReport {
@@ -40,21 +36,32 @@ const NOTHING: ResumeReport = { workspace: undefined, checkpoint: null };
  * made once by its name, and what was decided is written in one commit, after which the same differences are none any more.
  */
 export async function applyResume(work: ResumeWork): Promise<ResumeReport> {
-  const { parts, plan, run } = work;
+  const { plan } = work;
   if (plan.kind === "refuse" || plan.kind === "nothing") return NOTHING;
-  for (const action of plan.actions) {
-    if (action.kind !== "keep_tips") continue;
-    for (const commit of action.commits) await parts.workspaces?.keep({ run: run.id, commit });
-  }
+  await keepTips(work, plan.actions, plan.kind === "ask");
   if (plan.kind === "ask" || (plan.kind === "done" && plan.actions.length === 0)) return NOTHING;
   if (plan.kind === "done") return await finishRun(work, plan);
   if (plan.judgements.length === 0 && plan.actions.length === 0) return NOTHING;
   return await takeUp(work, plan);
 }
 
+/** A tip that could not be fetched is the remote's alone: a reason to ask, and none to go on over it. */
+async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeAction[], asks: boolean): Promise<void> {
+  for (const action of actions) {
+    if (action.kind !== "keep_tips") continue;
+    for (const commit of action.commits) {
+      try {
+        await parts.workspaces?.keep({ run: run.id, commit });
+      } catch (error) {
+        if (!asks || !(error instanceof HoldfastError) || error.code !== "TREE_MISSING") throw error;
+      }
+    }
+  }
+}
+
 /** Whatever lies in the worktree is saved with the end: nobody comes back for it. */
 async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "done" }>): Promise<ResumeReport> {
-  const { parts, lease, checkpoint } = work;
+  const { parts, lease, run } = work;
   const place = await repairPlace({ ...work, actions: [] });
   const entries: readonly NewEntry[] = [
     ...plan.judgements.flatMap(note),
@@ -65,49 +72,60 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
     await parts.store.commit({ lease, entries });
     return NOTHING;
   }
-  const { planes } = checkpoint;
+  const { planes } = await findStanding(parts, run.id);
+  const saver = new Saver(parts, run);
   return {
     workspace: place.workspace,
-    checkpoint: await commitHere({ work, entries, planes, workspace: place.workspace }),
+    checkpoint: await commitHere({ lease, saver, entries, planes, workspace: place.workspace }),
   };
 }
 
 async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
-  const { parts, run, lease, checkpoint, current } = work;
+  const { parts, run, lease, current } = work;
   const { actions, judgements } = plan;
   for (const action of actions) {
     if (action.kind === "quarantine")
       await parts.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
   }
-  const place = await repairPlace({ parts, run, checkpoint, actions, lease });
+  const place = await repairPlace({ ...work, actions });
   const { workspace } = place;
-  const standing = await work.standing();
-  const moved = await moveTo({ work, standing, workspace, target: targetOf(actions, place.unfinished) });
+  const saver = new Saver(parts, run);
+  const standing = await findStanding(parts, run.id);
+  const target = targetOf(actions, place.unfinished);
+  const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
   const entries = [
     ...judgements.flatMap(note),
     ...actions.flatMap((action) => noteBack(action)),
     ...place.entries,
-    ...(putsBack ? [started(checkpoint)] : []),
+    ...(putsBack ? [started(standing.newest)] : []),
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));
   if (!adopts) {
     if (entries.length > 0) await parts.store.commit({ lease, entries });
     return { workspace, checkpoint: null };
   }
-  const planes = adoptWorld({ planes: moved ?? standing, actions, current });
+  const planes = adoptWorld({ planes: moved ?? standing.planes, actions, current });
   const adopted = await commitHere({
-    work,
+    lease,
+    saver,
     entries,
     planes,
     workspace,
     trigger: putsBack ? "before_restore" : "automatic",
   });
   if (!putsBack || workspace === undefined || parts.workspaces === null) return { workspace, checkpoint: adopted };
-  const tree = await placeFiles({ parts, workspaces: parts.workspaces, workspace, target: checkpoint, fresh: true });
+  const tree = await placeFiles({
+    parts,
+    workspaces: parts.workspaces,
+    workspace,
+    target: standing.newest,
+    fresh: true,
+  });
   const restored = await commitHere({
-    work,
-    entries: [finished(checkpoint, tree)],
+    lease,
+    saver,
+    entries: [finished(standing.newest, tree)],
     planes,
     workspace,
     trigger: "restore",
@@ -135,38 +153,43 @@ function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): 
   return back === undefined ? unfinished : { sequence: back.sequence, paths: null };
 }
 
-/** Through a restore, so that what is there is saved first; money that was spent since stays spent. null: nowhere to go. */
+/**
+ * Through a restore, so that what is there is saved first. What was spent stays spent, and the visit gets a number that was never
+ * given, because effects are told apart by it.
+ */
 async function moveTo(params: {
   readonly work: ResumeWork;
+  readonly saver: Saver;
   readonly standing: Planes;
   readonly workspace: Workspace | undefined;
-  readonly target: Target | null;
-}): Promise<Planes | null> {
-  const { standing, workspace, target: to } = params;
-  const { parts, run, saver, lease } = params.work;
-  if (to === null) return null;
+  readonly target: Target;
+}): Promise<Planes> {
+  const { saver, standing, workspace, target: to } = params;
+  const { parts, run, lease } = params.work;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: to.sequence });
   const plan = await planRestore({ parts, target, workspace, paths: to.paths ?? undefined });
   await applyRestore({ parts, plan, target, saver, lease, workspace });
   if (to.paths !== null) return standing;
-  const newest = await saver.newest();
-  const planes = newest?.planes ?? target.planes;
-  return { ...planes, position: { ...planes.position, budget: standing.position.budget } };
+  const { position } = target.planes;
+  const number = Math.max(position.visit.number, standing.position.visit.number) + 1;
+  const visit = { ...position.visit, number };
+  const { budget } = standing.position;
+  return { ...target.planes, effects: standing.effects, position: { ...position, budget, visit } };
 }
 
 async function commitHere(params: {
-  readonly work: ResumeWork;
+  readonly lease: Lease;
+  readonly saver: Saver;
   readonly entries: readonly NewEntry[];
   readonly planes: Planes;
   readonly workspace: Workspace | undefined;
   readonly trigger?: "automatic" | "before_restore" | "restore";
 }): Promise<CheckpointSummary> {
-  const { work, entries, workspace } = params;
-  const { saver, lease } = work;
+  const { lease, saver, entries, planes, workspace } = params;
   const save = { trigger: params.trigger ?? "automatic", name: "taken up again" } as const;
-  if (workspace === undefined) return await saver.commit({ lease, planes: params.planes, params: save, entries });
+  if (workspace === undefined) return await saver.commit({ lease, planes, params: save, entries });
   const { sequence, files } = await saver.snapshot(workspace, save.name);
-  return await saver.commit({ lease, planes: { ...params.planes, files }, params: save, entries, sequence });
+  return await saver.commit({ lease, planes: { ...planes, files }, params: save, entries, sequence });
 }
 
 /** One line for each decision, so that the journal says who let what pass. */

@@ -17,16 +17,21 @@ import type { WorkParts } from "./work-parts.ts";
 export async function observeWorld(params: {
   readonly parts: WorkParts;
   readonly run: RunSummary;
+  /** What the run goes on from. */
   readonly checkpoint: Checkpoint;
+  /** What branch and files are compared with, when the run goes on from an older one; absent: the same. */
+  readonly newest?: Checkpoint;
   /** What would carry the run on. */
   readonly current: Setting;
 }): Promise<readonly Finding[]> {
   const { parts, run, checkpoint } = params;
   const { position, config } = checkpoint.planes;
   const relied = reliedOn(checkpoint.planes);
-  const since = foldSince(await Array.fromAsync(parts.store.readJournal({ run: run.id, after: checkpoint.entry })));
+  const newest = params.newest ?? checkpoint;
+  const entries = await Array.fromAsync(parts.store.readJournal({ run: run.id, after: newest.entry }));
+  const since = foldSince({ visit: newest.planes.position.visit, entries });
   const effects = await parts.store.listEffects(run.id);
-  const place = await observePlace({ parts, run, checkpoint, since });
+  const place = await observePlace({ parts, run, checkpoint: newest, since });
   const forge = await observeForge({ parts, run, relied, effects, place });
   const remote = await observeRemote({ parts, relied, place, merged: forge.merged });
   return [
