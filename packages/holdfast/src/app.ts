@@ -31,6 +31,7 @@ import { WORKTREE, labelOf } from "./engine/worktree-label.ts";
 import type { WorkParts } from "./engine/work-parts.ts";
 import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
 import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
+import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { openSqliteStore } from "./stores/sqlite/open.ts";
 import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
@@ -41,7 +42,7 @@ export type { Question } from "./app/journal-picture.ts";
 export type { Condition, RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
 export type { StartPlan } from "./app/plan-start.ts";
-export type { WorkParts };
+export type { WorkParts, WorkReport };
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
@@ -57,6 +58,8 @@ export interface OpenParams {
   readonly store?: string;
   /** When there is no store yet: make it (default), or STORE_ABSENT. */
   readonly create?: boolean;
+  /** A store in memory instead of a real one: to look at what would be done. */
+  readonly pretend?: boolean;
   readonly retention?: RetentionPolicy;
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
@@ -91,6 +94,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "cwd",
   "store",
   "create",
+  "pretend",
   "retention",
   "maxUntrackedBytes",
   "includeIgnored",
@@ -107,7 +111,10 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   const workspaces = await repositoryAt(cwd);
   try {
     const directory = storeDirectory(params, cwd, workspaces);
-    const store = await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
+    const store =
+      params.pretend === true
+        ? openMemoryStore({ clock: systemClock })
+        : await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
     const root = params.worktrees;
     const parts: Parts = {
       store,

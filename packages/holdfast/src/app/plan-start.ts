@@ -94,7 +94,9 @@ async function freeId(parts: WorkParts, work: Work): Promise<string> {
   }
 }
 
-function configOf(request: StartRequest<JsonObject> | Pick<StartRequest<JsonObject>, "agent" | "options">): ExecutionConfig {
+function configOf(
+  request: StartRequest<JsonObject> | Pick<StartRequest<JsonObject>, "agent" | "options">,
+): ExecutionConfig {
   const { agent } = request;
   const colon = agent?.indexOf(":") ?? -1;
   return {

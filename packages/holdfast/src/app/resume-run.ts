@@ -79,7 +79,10 @@ async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<void> {
 function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
   switch (plan.kind) {
     case "ask":
-      return { kind: "ask", findings: plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding) };
+      return {
+        kind: "ask",
+        findings: plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding),
+      };
     case "done":
       return { kind: "done", reason: plan.why };
     case "nothing":

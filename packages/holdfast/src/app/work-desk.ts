@@ -12,6 +12,7 @@ import type { Parts } from "../engine/parts.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
+import { sha256 } from "../system/hash.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
@@ -122,6 +123,17 @@ export class WorkDesk {
     await answerDecision({ parts: await this.parts(), ...params });
   }
 
+  /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+  async fileTask(text: string): Promise<Work | null> {
+    const { forge } = await this.parts();
+    if (forge === null) return null;
+    const key = `task/${sha256(text).slice(0, 32)}`;
+    const known = await forge.findIssue(key);
+    const [title = text] = text.trim().split("\n");
+    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels: [], key }));
+    return { kind: "issue", number: issue.number };
+  }
+
   async findRunFor(issue: number): Promise<FoundRun> {
     return await findRunFor({ parts: this.#parts, issue });
   }
@@ -142,10 +154,10 @@ export class WorkDesk {
     const saved = (await parts.store.latest(params.run))?.planes.config;
     const config = withAgent(saved, params.agent);
     const { answers = {}, from, force = false, limit = {} } = params;
-    const workflow = params.workflow ?? ownWorkflow(parts, run, config?.inputs ?? {});
+    const { workflow } = params;
     return {
       run: params.run,
-      workflow: anyWorkflow(workflow),
+      workflow: workflow === undefined ? ownWorkflow(parts, run, config?.inputs ?? {}) : anyWorkflow(workflow),
       config: config ?? NO_CONFIG,
       answers,
       from,

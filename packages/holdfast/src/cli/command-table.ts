@@ -1,5 +1,6 @@
 import { command } from "./command.ts";
 import type { Command } from "./command.ts";
+import { approveSpec } from "./commands/approve/spec.ts";
 import { checkpointSpec } from "./commands/checkpoint/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
@@ -14,6 +15,8 @@ import { listSpec } from "./commands/list/spec.ts";
 import { logSpec } from "./commands/log/spec.ts";
 import { logsSpec } from "./commands/logs/spec.ts";
 import { restoreSpec } from "./commands/restore/spec.ts";
+import { resumeSpec } from "./commands/resume/spec.ts";
+import { runSpec } from "./commands/run/spec.ts";
 import { showSpec } from "./commands/show/spec.ts";
 import { statusSpec } from "./commands/status/spec.ts";
 import { stopSpec } from "./commands/stop/spec.ts";
@@ -22,8 +25,11 @@ import { verifySpec } from "./commands/verify/spec.ts";
 
 /** In the order of the help: work, look, save, go back, keep in order, set up. Code is loaded when a command is started. */
 export const COMMANDS: readonly Command[] = [
+  command(runSpec, () => import("./commands/run/run.ts")),
+  command(resumeSpec, () => import("./commands/resume/run.ts")),
   command(statusSpec, () => import("./commands/status/run.ts")),
   command(stopSpec, () => import("./commands/stop/run.ts")),
+  command(approveSpec, () => import("./commands/approve/run.ts")),
   command(logsSpec, () => import("./commands/logs/run.ts")),
   command(listSpec, () => import("./commands/list/run.ts")),
   command(showSpec, () => import("./commands/show/run.ts")),

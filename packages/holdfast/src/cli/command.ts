@@ -91,8 +91,8 @@ export interface Shell {
   readonly signal: AbortSignal;
   /** The whole table, for help and completion. */
   readonly commands: readonly Command[];
-  /** Opened once, closed by main. Readers pass `create: false`. */
-  open(params: { readonly create: boolean }): Promise<Holdfast>;
+  /** Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. */
+  open(params: { readonly create: boolean; readonly pretend?: boolean }): Promise<Holdfast>;
   /** Undefined where nothing was ever saved. A store that was named and is not there is an error all the same. */
   openIfThere(): Promise<Holdfast | undefined>;
   /** Works also where the store cannot be opened. */

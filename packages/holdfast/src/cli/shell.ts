@@ -67,7 +67,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     page,
     talk,
     config: async () => (await read()).config,
-    open: ({ create }) => (holdfast ??= openStore({ cwd, create, settings: read() })),
+    open: ({ create, pretend = false }) => (holdfast ??= openStore({ cwd, create, pretend, settings: read() })),
     openIfThere: async () => {
       try {
         return await shell.open({ create: false });

@@ -105,7 +105,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
 
 /** What `openHoldfast` is to be told. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
-  const { store, retention, workspace } = config.settings;
+  const { store, retention, workspace, work } = config.settings;
   const { maxUntrackedBytes, includeIgnored, worktrees } = workspace;
   return {
     ...(store === null ? {} : { store }),
@@ -113,6 +113,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     retention,
     maxUntrackedBytes,
     includeIgnored,
+    forge: work.forge,
   };
 }
 

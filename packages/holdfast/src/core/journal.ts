@@ -66,7 +66,8 @@ export type RunParked = {
   /** The question that a person must answer; absent when there is none. */
   readonly decision?: PendingDecision;
 };
-export type RunUnparked = { readonly decision?: string; readonly answer?: string };
+/** `by`: who gave the answer. */
+export type RunUnparked = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 
 /** Bodies of what a stage does; progress-fold.ts says what they add up to. */
 export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };

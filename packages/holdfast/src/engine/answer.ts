@@ -17,8 +17,11 @@ export async function answerDecision(params: {
   readonly parts: WorkParts;
   readonly run: string;
   readonly answer: string;
+  /** Who says so, for the journal. */
+  readonly by?: string;
 }): Promise<void> {
   const { parts, run, answer } = params;
+  const by = params.by === undefined ? {} : { by: params.by };
   await using lease = await holdLease(parts, run);
   const { state } = await summaryOf(parts, run);
   if (state.kind !== "parked") {
@@ -30,7 +33,7 @@ export async function answerDecision(params: {
   }
   const { decision } = state;
   if (decision === undefined) {
-    await parts.store.commit({ lease: lease.lease, entries: [unparked({ answer })] });
+    await parts.store.commit({ lease: lease.lease, entries: [unparked({ answer, ...by })] });
     return;
   }
   const { name, question, options } = decision;
@@ -45,7 +48,7 @@ export async function answerDecision(params: {
   const { position } = (await readProgress(parts, run)).progress;
   const body: StepFinished = { visit: position.visit.number, step: name, result: answer, spent: null };
   const answered: NewEntry = { kind: "step.finished", body };
-  await parts.store.commit({ lease: lease.lease, entries: [unparked({ decision: name, answer }), answered] });
+  await parts.store.commit({ lease: lease.lease, entries: [unparked({ decision: name, answer, ...by }), answered] });
 }
 
 /** New limits from now on; a run that waits for them goes on with the next resume. */

@@ -72,7 +72,7 @@ export function demoScript(): string {
   );
 }
 
-const FIRST = "export function greet(name) {\n  return name ? `Hello, ${name}!` : \"Hello!\";\n}\n";
+const FIRST = 'export function greet(name) {\n  return name ? `Hello, ${name}!` : "Hello!";\n}\n';
 const SECOND =
   'export function greet(name = "") {\n  const known = name.trim();\n  return known === "" ? "Hello!" : `Hello, ${known}!`;\n}\n';
 const TEST =

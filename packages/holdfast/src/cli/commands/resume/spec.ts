@@ -27,6 +27,12 @@ export const resumeSpec = {
       completes: "address",
     },
     force: { type: "boolean", about: "also when the run has ended; needs --from" },
+    workflow: {
+      type: "text",
+      value: "FILE",
+      about: "the file of a workflow of your own, when it has moved",
+      completes: "file",
+    },
     "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
     "max-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },

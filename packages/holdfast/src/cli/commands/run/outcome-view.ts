@@ -38,7 +38,11 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
       return told(paint(page, "yellow", `Parked on ${outcome.on}`), `${id}: ${sentence(outcome.reason)}${until}`, page);
     }
     case "interrupted":
-      return told(paint(page, "yellow", "Interrupted"), `${id}: the agent was stopped and everything is saved${at(status)}.`, page);
+      return told(
+        paint(page, "yellow", "Interrupted"),
+        `${id}: the agent was stopped and everything is saved${at(status)}.`,
+        page,
+      );
     case "ask":
       return told(paint(page, "yellow", "Needs a decision"), `${id}: nothing was changed.`, page);
   }
@@ -51,9 +55,13 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
     case "done":
       return [];
     case "fatal":
-      return [`What happened: ${program} log ${id}`, `Begin again from a checkpoint: ${program} resume ${id}@N --force`];
+      return [
+        `What happened: ${program} log ${id}`,
+        `Begin again from a checkpoint: ${program} resume ${id}@N --force`,
+      ];
     case "parked": {
-      if (outcome.on === "budget") return [`Give it more: ${program} resume ${id} --max-cost USD (or --max-tokens, --max-time)`];
+      if (outcome.on === "budget")
+        return [`Give it more: ${program} resume ${id} --max-cost USD (or --max-tokens, --max-time)`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]
@@ -64,7 +72,11 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
     case "ask":
       return outcome.findings.length === 0
         ? []
-        : [`Go on with: ${program} resume ${id} ${kinds(outcome).map((kind) => `--accept ${kind}`).join(" ")}`];
+        : [
+            `Go on with: ${program} resume ${id} ${kinds(outcome)
+              .map((kind) => `--accept ${kind}`)
+              .join(" ")}`,
+          ];
   }
 }
 
