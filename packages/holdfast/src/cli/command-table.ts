@@ -5,6 +5,8 @@ import { checkpointSpec } from "./commands/checkpoint/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
 import { configSpec } from "./commands/config/spec.ts";
+import { demoSpec } from "./commands/demo/spec.ts";
+import { demoWorkerSpec } from "./commands/demo-worker/spec.ts";
 import { diffSpec } from "./commands/diff/spec.ts";
 import { doctorSpec } from "./commands/doctor/spec.ts";
 import { forkSpec } from "./commands/fork/spec.ts";
@@ -31,6 +33,7 @@ export const COMMANDS: readonly Command[] = [
   command(stopSpec, () => import("./commands/stop/run.ts")),
   command(approveSpec, () => import("./commands/approve/run.ts")),
   command(logsSpec, () => import("./commands/logs/run.ts")),
+  command(demoSpec, () => import("./commands/demo/run.ts")),
   command(listSpec, () => import("./commands/list/run.ts")),
   command(showSpec, () => import("./commands/show/run.ts")),
   command(logSpec, () => import("./commands/log/run.ts")),
@@ -47,4 +50,5 @@ export const COMMANDS: readonly Command[] = [
   command(completionSpec, () => import("./commands/completion/run.ts")),
   command(helpSpec, () => import("./commands/help/run.ts")),
   command(completeSpec, () => import("./commands/complete/run.ts")),
+  command(demoWorkerSpec, () => import("./commands/demo-worker/run.ts")),
 ];
