@@ -90,6 +90,17 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
     await endTree({ mark: `${mark}2` });
   });
 
+  test("what cannot be ended is said, with its pid", async () => {
+    const mark = `run-${randomId()}`;
+    const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
+    // No time at all to die in stands for a process that cannot be killed.
+    await expect(endTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
+      code: "WORKSPACE_BUSY",
+      message: expect.stringContaining(`Process ${pid} of ${mark}`),
+      data: { pids: [pid] },
+    });
+  });
+
   test("we ourselves and our ancestors are spared, even with the mark", async () => {
     const mark = `run-${randomId()}`;
     const module = JSON.stringify(new URL("process-tree.ts", import.meta.url).href);
@@ -131,7 +142,7 @@ async function startTree(params: {
     stdio: ["ignore", "pipe", "ignore"],
     detached: true,
   });
-  onTestFinished(() => endTree({ mark: params.mark, graceMs: 0 }).then(() => undefined));
+  onTestFinished(() => endTree({ mark: params.mark, graceMs: 20 }).then(() => undefined));
   const pids: number[] = [];
   let text = "";
   for await (const chunk of child.stdout.setEncoding("utf8")) {
