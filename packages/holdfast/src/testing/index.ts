@@ -1,2 +1,4 @@
 export { createSetClock, storeContract } from "./store-contract.ts";
 export type { OwnerIdentity, SetClock, StoreCase, StoreHarness } from "./store-contract.ts";
+export { forgeContract } from "./forge-contract.ts";
+export type { ForgeCase, ForgeHarness } from "./forge-contract.ts";
