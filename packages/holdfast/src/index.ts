@@ -18,6 +18,26 @@ export type { RetentionPolicy } from "./core/retention.ts";
 export { TRIGGERS } from "./core/trigger.ts";
 export type { Trigger } from "./core/trigger.ts";
 
+// Workflows of one's own
+export { defineWorkflow } from "./engine/define-workflow.ts";
+export type { WorkflowParams } from "./engine/define-workflow.ts";
+export type { Guard, Workflow } from "./engine/definition.ts";
+export type { RunOutcome } from "./engine/outcome.ts";
+export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
+export type {
+  AgentCall,
+  AgentReport,
+  Decision,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StageFunction,
+  StepOptions,
+  StepScope,
+} from "./engine/stage-context.ts";
+export type { Position } from "./core/position.ts";
+export type { StageResult, TransitionTable, WorkflowShape } from "./core/workflow.ts";
+
 // Errors
 export { ERROR_CODES, HoldfastError } from "./core/error.ts";
 export type { ErrorCode } from "./core/error.ts";

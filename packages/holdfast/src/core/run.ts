@@ -35,11 +35,11 @@ export type RunState =
   | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
 
 /** A question to a person, and what may be answered; no options: any text. */
-export interface PendingDecision {
+export type PendingDecision = {
   readonly name: string;
   readonly question: string;
   readonly options: readonly string[];
-}
+};
 
 export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk";
 

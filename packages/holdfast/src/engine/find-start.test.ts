@@ -11,7 +11,7 @@ import { openSqliteStore } from "../stores/sqlite/open.ts";
 import { systemClock } from "../system/clock.ts";
 import { findRunFor } from "./find-run.ts";
 import { findStart } from "./find-start.ts";
-import { planTakeUp } from "./take-up.ts";
+import { planTakeUp } from "./resume-run.ts";
 
 const directoryOf = (scene: ResumeScene): string => scene.repo.path(".git/holdfast");
 
