@@ -30,8 +30,9 @@ try {
  */
 async function buildCli(outdir) {
   await bundle("src/cli/main.ts", join(outdir, "main.cjs"));
-  // A program of its own that the scripted agent starts; it looks for it beside itself.
+  // Programs of their own that the scripted agent and the syntax gate start; they look for them beside themselves.
   await bundle("src/agents/script-runner.ts", join(outdir, "script-runner.cjs"));
+  await bundle("src/gates/node-parser.ts", join(outdir, "node-parser.cjs"));
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
   await writeFile(join(outdir, "help.txt"), overview());
 }
