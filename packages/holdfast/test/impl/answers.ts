@@ -5,13 +5,15 @@ import type { Answer } from "./bench.ts";
 export const title = "[feat][#1] Add a greeting";
 
 /** Writes a file and says that all is done. */
-export function finish(params: {
-  readonly iteration?: number;
-  readonly path?: string;
-  readonly text?: string;
-  readonly title?: string;
-  readonly body?: string;
-} = {}): Answer {
+export function finish(
+  params: {
+    readonly iteration?: number;
+    readonly path?: string;
+    readonly text?: string;
+    readonly title?: string;
+    readonly body?: string;
+  } = {},
+): Answer {
   const { iteration, path = "greeting.txt", text = "hello\n" } = params;
   return {
     when: { role: "impl", ...(iteration === undefined ? {} : { iteration }) },

@@ -10,6 +10,7 @@ import { defaultRetention } from "../../src/core/retention.ts";
 import { beginRun } from "../../src/engine/begin-run.ts";
 import { conduct } from "../../src/engine/conduct.ts";
 import type { RunOutcome } from "../../src/engine/outcome.ts";
+import type { ProgressListener } from "../../src/engine/progress-event.ts";
 import type { WorkParts } from "../../src/engine/work-parts.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
 import { createSyntaxGate } from "../../src/gates/syntax-gate.ts";
@@ -40,11 +41,11 @@ export interface Bench extends AsyncDisposable {
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
   /** Takes the run up (begins it, the first time) and carries it as far as it goes. */
-  work(signal?: AbortSignal): Promise<RunOutcome>;
+  work(params?: { readonly signal?: AbortSignal; readonly listen?: ProgressListener }): Promise<RunOutcome>;
   /** Another script from the next call on. */
   script(answers: readonly Answer[]): Promise<void>;
-  /** Somebody else's commit on the base branch. */
-  moveBase(path: string, text: string): Promise<void>;
+  /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
+  moveBaseOnce(path: string, text: string): Promise<string>;
   planes(): Promise<Planes>;
   state(): Promise<ImplState>;
   /** A file of the worktree; null when it is not there. */
@@ -116,7 +117,7 @@ export async function makeBench(params: {
     script,
     planes,
     state: async () => parseImplState((await planes()).context.values),
-    async work(signal = new AbortController().signal) {
+    async work({ signal = new AbortController().signal, listen = () => undefined } = {}) {
       const workspace = await makeImplWorktree({ parts, forge, run: RUN, baseBranch: null });
       const inputs = { issue: null, task: null, base: null, plan: null };
       const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
@@ -129,15 +130,21 @@ export async function makeBench(params: {
         config: { ...config, inputs: implOptionsJson(options) },
         workspace,
       });
-      return await conduct({ parts, run: RUN, workflow, signal });
+      return await conduct({ parts, run: RUN, workflow, signal, listen });
     },
-    async moveBase(path, text) {
-      await git("clone", "fetch", "-q", "origin");
-      await git("clone", "reset", "-q", "--hard", "origin/main");
-      await put(at.clone, { [path]: text });
-      await git("clone", "add", "-A");
-      await git("clone", "commit", "-qm", `Change ${path}`);
-      await git("clone", "push", "-q", "origin", "main");
+    async moveBaseOnce(path, text) {
+      await put(root, { "base-file": text });
+      const steps = [
+        `[ -e ${root}/base-moved ] && exit 0`,
+        `touch ${root}/base-moved`,
+        `cd ${at.clone}`,
+        `cp ${root}/base-file ${path}`,
+        `git add -A`,
+        `git -c user.name=b -c user.email=b@example.org commit -qm "Change ${path}"`,
+        `git push -q origin main`,
+      ];
+      await put(root, { "move-base.sh": `set -e\n${steps.join("\n")}\n` });
+      return `sh ${root}/move-base.sh`;
     },
     read: async (path) => await readFile(join(at.worktree, path), "utf8").catch(() => null),
     async trail() {

@@ -6,11 +6,19 @@ describe("an issue becomes a pull request", () => {
   test("in one iteration, with every file that people expect and none of them committed", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
-    expect(await bench.trail()).toEqual(["setup:setup_done", "impl:impl_done", "review:review_pass", "pr:pr_pass", "done:done"]);
+    expect(await bench.trail()).toEqual([
+      "setup:setup_done",
+      "impl:impl_done",
+      "review:review_pass",
+      "pr:pr_pass",
+      "done:done",
+    ]);
     const pull = await bench.forge.findPullRequest("holdfast/issue-1-bench");
     expect(pull).toMatchObject({ state: "open", title, base: "main" });
     expect(pull?.body).toMatch(/^Why\.\n\nCloses #1/);
-    expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "holdfast/issue-1-bench")).toBe("greeting.txt\nreadme.md");
+    expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "holdfast/issue-1-bench")).toBe(
+      "greeting.txt\nreadme.md",
+    );
 
     expect(await bench.read(".tmp/issue-1.md")).toContain("Say hello.");
     expect(await bench.read(".tmp/impl-input-base.txt")).toContain("issue #1");
@@ -24,7 +32,10 @@ describe("an issue becomes a pull request", () => {
       state: { issue_no: 1, current_stage: "done", iteration: 1, last_score: 95, pr_url: pull?.url },
     });
     const { inputs } = await bench.planes();
-    expect(inputs).toMatchObject({ issue: { number: 1, body: expect.stringContaining("Say hello.") }, base: await bench.git("clone", "rev-parse", "main") });
+    expect(inputs).toMatchObject({
+      issue: { number: 1, body: expect.stringContaining("Say hello.") },
+      base: await bench.git("clone", "rev-parse", "main"),
+    });
   });
 
   test("what a review says reaches the next prompt", async () => {
@@ -53,14 +64,22 @@ describe("an issue becomes a pull request", () => {
     await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
     expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("could not be read") });
     const entries = await Array.fromAsync(bench.parts.store.readJournal({ run: "issue-1-bench" }));
-    const calls = entries.filter(({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"));
+    const calls = entries.filter(
+      ({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"),
+    );
     expect(calls).toHaveLength(2);
     expect((await bench.planes()).position.score).toBeNull();
   });
 
   test("stale completion marker: one that is left in the file does not finish the next iteration", async () => {
-    const stale = { when: { role: "impl", iteration: 2 }, edits: [{ do: "append", path: "greeting.txt", text: "more\n" }] };
-    await using bench = await makeBench({ answers: [stale, finish(), score(50, 1), pass], options: { maxIterations: 3 } });
+    const stale = {
+      when: { role: "impl", iteration: 2 },
+      edits: [{ do: "append", path: "greeting.txt", text: "more\n" }],
+    };
+    await using bench = await makeBench({
+      answers: [stale, finish(), score(50, 1), pass],
+      options: { maxIterations: 3 },
+    });
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect((await bench.trail()).slice(1, 4)).toEqual(["impl:impl_done", "review:review_fail", "impl:impl_not_done"]);
   });
