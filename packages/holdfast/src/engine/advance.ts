@@ -41,6 +41,7 @@ export async function advance<S extends JsonObject>(
       writer.position = { ...after, best, budget };
       // The state is an object, and a capture has the shape of what it was taken from.
       if (state !== undefined) writer.values = state as S;
+      if (result.inputs !== undefined) writer.inputs = { ...writer.inputs, ...result.inputs };
       return [
         { kind: "stage.ended", body: ended },
         { kind: "stage.entered", body: entered },

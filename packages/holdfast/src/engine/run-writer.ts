@@ -46,6 +46,8 @@ export class RunWriter {
   readonly budgetTold = new Set<Resource>();
   /** Values of the workflow. */
   values: JsonObject;
+  /** What the run works on; a stage may find out more. */
+  inputs: Planes["inputs"];
   conversation: ConversationPlane | null;
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
@@ -82,15 +84,12 @@ export class RunWriter {
     this.#top = params.top;
     this.files = newest.planes.files;
     this.values = newest.planes.context.values;
+    this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
     this.#unpack(params.position.visit);
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
-  }
-
-  get inputs(): Planes["inputs"] {
-    return this.#base.inputs;
   }
 
   get config(): Planes["config"] {
@@ -195,6 +194,7 @@ export class RunWriter {
       position: this.position,
       context: { ...this.#base.context, values: this.values },
       files,
+      inputs: this.inputs,
       conversation: this.conversation,
       effects: { entry: this.#entry, pending: pending.map(({ key }) => key) },
     };

@@ -1,2 +1,4 @@
+export { agentContract } from "./agent-contract.ts";
+export type { AgentBehaviour, AgentCase, AgentHarness } from "./agent-contract.ts";
 export { createSetClock, storeContract } from "./store-contract.ts";
 export type { OwnerIdentity, SetClock, StoreCase, StoreHarness } from "./store-contract.ts";

@@ -97,13 +97,19 @@ describe("commit", () => {
     scene.tree.write("a.txt", "two\n");
     await scene.branch.commit(PARAMS);
     expect(existsSync(mark)).toBe(false);
-    expect(scene.user.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/main", "refs/tags")).toBe(before);
+    expect(scene.user.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/main", "refs/tags")).toBe(
+      before,
+    );
     expect(scene.user.git("status", "--porcelain")).toBe("");
   });
 
   test("line ends and filters as git add would store them; what nobody touched is not converted again", async () => {
     scene.dispose();
-    scene = await createBranchScene({ ".gitattributes": "*.bat text eol=crlf\n*.big filter=mark\n", "x.bat": "one\n", "y.big": "stored\n" });
+    scene = await createBranchScene({
+      ".gitattributes": "*.bat text eol=crlf\n*.big filter=mark\n",
+      "x.bat": "one\n",
+      "y.big": "stored\n",
+    });
     scene.user.git("config", "filter.mark.clean", "sed s/^/cleaned-/");
     expect(scene.tree.read("x.bat")).toBe("one\r\n");
     expect(await scene.branch.commit(PARAMS)).toBeNull();

@@ -21,7 +21,11 @@ describe("push", () => {
     expect(await scene.branch.push({ expected: null })).toEqual({ kind: "up_to_date", commit: first });
     expect(await scene.branch.lookUpRemote("holdfast/issue-42")).toEqual({ kind: "known", commit: first });
     await work("three\n");
-    expect(await scene.branch.push({ expected: first })).toEqual({ kind: "pushed", commit: scene.tip(), forced: false });
+    expect(await scene.branch.push({ expected: first })).toEqual({
+      kind: "pushed",
+      commit: scene.tip(),
+      forced: false,
+    });
     expect(remoteTip()).toBe(scene.tip());
   });
 
@@ -32,8 +36,14 @@ describe("push", () => {
     await scene.branch.fetch();
     expect(await scene.branch.rebase({ onto, at: AT })).toMatchObject({ kind: "rebased", from: pushed });
     // The plain push that the seed system tries again and again is refused each time:
-    expect(() => scene.tree.git("push", "-q", "origin", "HEAD:refs/heads/holdfast/issue-42")).toThrow(/non-fast-forward/);
-    expect(await scene.branch.push({ expected: pushed })).toEqual({ kind: "pushed", commit: scene.tip(), forced: true });
+    expect(() => scene.tree.git("push", "-q", "origin", "HEAD:refs/heads/holdfast/issue-42")).toThrow(
+      /non-fast-forward/,
+    );
+    expect(await scene.branch.push({ expected: pushed })).toEqual({
+      kind: "pushed",
+      commit: scene.tip(),
+      forced: true,
+    });
     expect(remoteTip()).toBe(scene.tip());
     const again = await scene.branch.rebase({ onto, at: "2026-03-01T13:00:00Z" });
     expect(again).toEqual({ kind: "up_to_date", commit: scene.tip() });
@@ -109,7 +119,11 @@ describe("a refusal is told by its real cause, though every one of them prints '
   });
 
   test("auth: ssh is not let in; the token in the URL is not told", async () => {
-    scene.user.git("config", "core.sshCommand", "sh -c 'echo \"git@host: Permission denied (publickey).\" >&2; exit 255'");
+    scene.user.git(
+      "config",
+      "core.sshCommand",
+      "sh -c 'echo \"git@host: Permission denied (publickey).\" >&2; exit 255'",
+    );
     scene.user.git("remote", "set-url", "origin", "ssh://git@host.invalid/x.git");
     expect(refusal(await scene.branch.push({ expected: null })).cause).toBe("auth");
     expect(await scene.branch.lookUpRemote("main")).toMatchObject({ kind: "unknown" });

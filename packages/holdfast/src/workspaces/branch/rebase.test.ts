@@ -10,7 +10,12 @@ const LINES = Array.from({ length: 20 }, (_, line) => `line ${line}\n`);
 
 let scene: BranchScene;
 beforeEach(async () => {
-  scene = await createBranchScene({ "a.txt": LINES.join(""), "b.txt": "b\n", "gone.txt": "g\n", ".gitignore": "*.log\n" });
+  scene = await createBranchScene({
+    "a.txt": LINES.join(""),
+    "b.txt": "b\n",
+    "gone.txt": "g\n",
+    ".gitignore": "*.log\n",
+  });
   scene.tree.write("a.txt", edited(2, "ours"));
   await commit("First of ours", AT);
   scene.tree.write("new.txt", "new\n");
@@ -95,7 +100,11 @@ describe("rebase", () => {
   test("changes that are not committed, or an ignored file in the way: WORKSPACE_BUSY and nothing moved", async () => {
     const onto = scene.moveBase({ "c.txt": "c\n", "d/e.txt": "e\n" });
     const before = scene.tip();
-    for (const [path, text] of [["a.txt", "mine\n"], ["c.txt", "mine too\n"], ["d", "a file for a folder\n"]] as const) {
+    for (const [path, text] of [
+      ["a.txt", "mine\n"],
+      ["c.txt", "mine too\n"],
+      ["d", "a file for a folder\n"],
+    ] as const) {
       scene.tree.write(path, text);
       await expect(scene.branch.rebase({ onto, at: LATER })).rejects.toMatchObject({ code: "WORKSPACE_BUSY" });
       expect(scene.tree.read(path)).toBe(text);
