@@ -2,23 +2,10 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { PullRequest } from "../ports/forge.ts";
-import { BRANCH, ISSUE, RUN, startResumeScene } from "../testing/resume-scene.ts";
+import { BRANCH, ISSUE, RUN, headOf, mergedRequest, startResumeScene } from "../testing/resume-scene.ts";
 import type { ResumeScene } from "../testing/resume-scene.ts";
 
-const request = (change: Partial<PullRequest>): PullRequest => ({
-  number: 7,
-  url: "local:7",
-  title: "t",
-  body: "",
-  state: "open",
-  draft: false,
-  head: BRANCH,
-  headCommit: "",
-  base: "main",
-  mergeability: "mergeable",
-  ...change,
-});
-const headOf = (scene: ResumeScene): string => scene.repo.git("rev-parse", BRANCH).trim();
+const request = (change: Partial<PullRequest>): PullRequest => ({ ...mergedRequest(""), ...change });
 const dropWorktree = (scene: ResumeScene): void => rmSync(scene.worktree().root, { recursive: true });
 
 describe("nothing changed", () => {

@@ -52,6 +52,7 @@ export interface ResumeScene {
   append(...entries: readonly NewEntry[]): Promise<void>;
   plan(params?: SceneResume): Promise<TakeUpPlan>;
   resume(params?: SceneResume): Promise<TakeUpPlan>;
+  perform(planned: TakeUpPlan, parts?: WorkParts): Promise<void>;
   found(): Promise<readonly FindingKind[]>;
 }
 
@@ -73,6 +74,33 @@ export const ISSUE: IssueSnapshot = {
   state: "open",
   updatedAt: "2026-01-01T00:00:00Z",
 };
+
+export function headOf(scene: ResumeScene): string {
+  return scene.repo.git("rev-parse", BRANCH).trim();
+}
+
+/** Somebody else's history in the place of the run's; returns its tip. */
+export function forcePush(scene: ResumeScene): string {
+  scene.repo.git("checkout", "-q", "--orphan", "theirs");
+  scene.repo.git("commit", "-q", "--allow-empty", "-m", "theirs");
+  scene.repo.git("push", "-q", "--force", "origin", `theirs:${BRANCH}`);
+  return scene.repo.git("rev-parse", "theirs").trim();
+}
+
+export function mergedRequest(headCommit: string): PullRequest {
+  return {
+    number: 7,
+    url: "local:7",
+    title: "t",
+    body: "",
+    state: "merged",
+    draft: false,
+    head: BRANCH,
+    headCommit,
+    base: "main",
+    mergeability: "mergeable",
+  };
+}
 
 export async function startResumeScene(): Promise<ResumeScene> {
   const repo = startCommitted();
@@ -136,8 +164,11 @@ export async function startResumeScene(): Promise<ResumeScene> {
     },
     async resume(params = {}) {
       const planned = await scene.plan(params);
-      await applyTakeUp({ parts: params.parts ?? parts, lease, planned });
+      await scene.perform(planned, params.parts);
       return planned;
+    },
+    async perform(planned, through = parts) {
+      await applyTakeUp({ parts: through, lease, planned });
     },
     async found() {
       return (await scene.plan()).findings.map((finding) => finding.kind);

@@ -49,9 +49,11 @@ async function look(work: ImplWork, context: ImplContext, forge: Forge, looks: n
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
   return await askForge(context, async () => {
     try {
+      // Checks first: they can take long, and the base may move meanwhile. What passes is what could be merged afterwards.
+      const checks = await forge.checks(commit);
       return decideCi({
         pullRequest: await forge.getPullRequest(pullRequest.number),
-        checks: await forge.checks(commit),
+        checks,
         commit,
         rebaseWhenBehind: work.options.ci.rebaseWhenBehind,
         noneBefore: looks > 0,
