@@ -11,6 +11,7 @@ import type { FoundRun } from "../engine/find-run.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
+import { runMark } from "../engine/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { sha256 } from "../system/hash.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
@@ -132,6 +133,12 @@ export class WorkDesk {
     const [title = text] = text.trim().split("\n");
     const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels: [], key }));
     return { kind: "issue", number: issue.number };
+  }
+
+  /** Ends what is left of a run's processes on this host; how many there were. */
+  async endProcesses(run: string): Promise<number> {
+    const parts = await this.parts();
+    return (await parts.commands.endMarked(runMark(parts, run))).ended;
   }
 
   async findRunFor(issue: number): Promise<FoundRun> {

@@ -48,7 +48,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       collected: { "final.txt": "all of it", ".tmp/none.txt": null },
     },
   ]);
-  expect(marks).toEqual([`${ID}/1/edit`]);
+  expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);
   expect(logs.get("edit")).toEqual(["raw line"]);
   const [saved] = await store.listCheckpoints({ run: ID, trigger: "agent_complete" });
   const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
@@ -76,7 +76,7 @@ test("killed in the middle: half-done files are saved, put back, and the call ru
   expect(file("half.txt")).toBe(true);
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect(calls).toBe(2);
-  expect(ended).toContain(ID);
+  expect(ended).toContain(`${store.id}/${ID}`);
   const [saved] = await store.listCheckpoints({ run: ID, trigger: "error_recovery" });
   const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
   expect(planes.files?.artifacts.map(({ path }) => path)).toEqual(["half.txt"]);

@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { StageResult } from "../core/workflow.ts";
 import type { Workflow } from "./definition.ts";
+import { runMark } from "./run-mark.ts";
 import type { RunWriter } from "./run-writer.ts";
 import { createStageContext } from "./stage-calls.ts";
 import type { StageFunction } from "./stage-context.ts";
@@ -52,7 +53,7 @@ export async function runStage<S extends JsonObject>(
 /** Whoever took the lease may run processes under the same mark: ours end by their signal alone then. */
 async function endWork(writer: RunWriter, working: Promise<void>): Promise<void> {
   const { parts, run, halt } = writer;
-  if (!isLeaseLost(halt.cause)) await parts.commands.endMarked(run.id);
+  if (!isLeaseLost(halt.cause)) await parts.commands.endMarked(runMark(parts, run.id));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const grace = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, GRACE_MS);

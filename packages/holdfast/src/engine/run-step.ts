@@ -5,6 +5,7 @@ import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { reasonOf } from "./reason-of.ts";
+import { runMark } from "./run-mark.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -141,7 +142,8 @@ export async function movedBranch(stay: { readonly writer: Stay["writer"] }, bas
 }
 
 export function markOf(stay: Stay, name: string): string {
-  return `${stay.writer.run.id}/${stay.writer.visit}/${name}`;
+  const { parts, run, visit } = stay.writer;
+  return `${runMark(parts, run.id)}/${visit}/${name}`;
 }
 
 export function attemptOf(stay: Stay, name: string): number {

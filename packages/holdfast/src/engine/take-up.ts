@@ -13,6 +13,7 @@ import { unparked } from "./park.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { recoverFiles } from "./recover-files.ts";
 import { RunHandle } from "./run-handle.ts";
+import { runMark } from "./run-mark.ts";
 import { RunWriter } from "./run-writer.ts";
 import type { WorkParts } from "./work-parts.ts";
 
@@ -51,7 +52,7 @@ export async function takeUp<S extends JsonObject>(params: {
   const run = summary.id;
   const { newest, top, progress } = await readProgress(parts, run);
   checkDefinition(workflow, run, progress.position, params.allowChanged);
-  await parts.commands.endMarked(run);
+  await parts.commands.endMarked(runMark(parts, run));
   const writer = new RunWriter({
     parts,
     run: summary,

@@ -137,7 +137,7 @@ async function gatherFacts(params: {
     branches: heads.filter((name) => name !== "main"),
     forgeLog: await readForgeLog(parts.forge?.location ?? ""),
     verified,
-    leftBehind: (await parts.commands.endMarked(run)).ended,
+    leftBehind: await holdfast.work.endProcesses(run),
     tree: await treeOf(repository),
     controlTree: await treeOf(control),
     deaths: deaths.length,
