@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import { GOOD, startWork } from "./work-repository.ts";
+
+/** Each in a place of its own, and most of their time is spent waiting for disks. */
+const test = sequentialTest.concurrent;
 
 let work: Awaited<ReturnType<typeof startWork>>;
 beforeAll(async () => {

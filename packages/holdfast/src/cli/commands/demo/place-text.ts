@@ -26,16 +26,23 @@ export function placeText(event: ProgressEvent): string {
     case "stage_ended":
       return `as ${event.stage} ended`;
     case "step_started":
-      return `as ${event.step} began`;
+      return `as the step ${event.step} began`;
     case "step_finished":
-      return `right after ${event.step}`;
+      return `right after the step ${event.step}`;
     case "agent":
       return event.event.kind === "tool" ? `while the agent was at ${event.event.detail}` : "while the agent worked";
     case "checkpoint":
       return `right after checkpoint ${event.checkpoint.sequence}`;
     case "effect":
-      return `with ${event.key.split("/").slice(1).join("/")} ${event.what}`;
+      return event.what === "intended"
+        ? `about to do ${effectOf(event.key)}`
+        : `right after ${effectOf(event.key)} was written down`;
     default:
       return "somewhere";
   }
+}
+
+/** "push" of "issue-1/pr/push.6". */
+function effectOf(key: string): string {
+  return (key.split("/").at(-1) ?? key).replace(/\.\d+$/, "");
 }
