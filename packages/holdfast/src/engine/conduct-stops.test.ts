@@ -128,10 +128,8 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         await step("a", () => 1);
         const lease = await store.getLease(ID);
         if (lease !== undefined) await store.releaseLease(lease);
-        signal.addEventListener("abort", () => {
-          stopped = true;
-        });
         await step("b", () => 2).catch(() => null);
+        stopped = signal.aborted;
         await step("c", () => 3);
         return { event: "worked", reason: "did it" };
       },
