@@ -61,7 +61,8 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
     const directory = scratchDirectory(onTestFinished);
     const hop = join(directory, "hop.sh");
     const beat = join(directory, "beat");
-    writeFileSync(hop, `trap "" TERM\n: > ${beat}\nsleep 0.002\nsh ${hop} &\n`);
+    // A session of its own for each: no process group holds two of them.
+    writeFileSync(hop, `trap "" TERM\n: > ${beat}\nsetsid sh ${hop} &\n`);
     await startTree({ mark, script: `echo $$; sh ${hop} & wait`, count: 1 });
     await until(() => existsSync(beat));
     await endTree({ mark, graceMs: 50 });
