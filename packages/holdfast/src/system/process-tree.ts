@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
-import { readProcess, readProcessTable, type ProcessEntry, type ProcessTable } from "./process-table.ts";
+import { readProcess, readProcessTable, type ProcessEntry } from "./process-table.ts";
+import { carries, createCompleteness, findTargets, type Target } from "./process-targets.ts";
 
 /**
  * Ends every process that carries the mark, or one that begins with it and a slash, and whatever those have started: asks, waits a
@@ -12,7 +13,7 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
   const { mark, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const seen = new Map<number, Target>();
-  const settled = createSettled();
+  const completes = createCompleteness();
   // In the middle of a look, so that what forks and exits over and over is hit before it has hopped on.
   const strike = (entry: ProcessEntry): void => {
     if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGKILL");
@@ -24,7 +25,7 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
     const table = readProcessTable(isForced ? strike : undefined);
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
-    const isComplete = settled(table);
+    const isComplete = completes(table);
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
     // On a host that forks all the time no look may be beyond doubt; so many empty ones in a row are as good.
     if (emptyRounds > 0 && (isComplete || emptyRounds === ENOUGH_LOOKS)) return { ended: seen.size, supported: true };
@@ -57,62 +58,11 @@ const FORCE_MS = 10_000;
 const MAX_PAUSE_MS = 50;
 const ENOUGH_LOOKS = 50;
 
-interface Target {
-  readonly entry: ProcessEntry;
-  /** A process below a marked one may have dropped the mark (`env -i`) or carry another (a Holdfast inside an agent). */
-  readonly foundBy: "mark" | "parent";
-}
-
-/** Once seen, a process stays a target until it is gone, also when its parent dies or it changes its environment. */
-function findTargets(params: {
-  readonly processes: readonly ProcessEntry[];
-  readonly mark: string;
-  readonly seen: ReadonlyMap<number, Target>;
-  readonly spared: ReadonlySet<number>;
-}): readonly Target[] {
-  const { processes, mark, seen, spared } = params;
-  const targets = new Map<number, Target>();
-  for (const entry of processes) {
-    if (spared.has(entry.pid)) continue;
-    const known = seen.get(entry.pid);
-    if (known?.entry.started === entry.started) targets.set(entry.pid, known);
-    else if (carries(entry.mark, mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
-  }
-  for (let before = -1; before !== targets.size;) {
-    before = targets.size;
-    for (const entry of processes) {
-      if (!targets.has(entry.parent) || targets.has(entry.pid) || spared.has(entry.pid)) continue;
-      targets.set(entry.pid, { entry, foundBy: "parent" });
-    }
-  }
-  return [...targets.values()];
-}
-
-function carries(found: string | null, mark: string): boolean {
-  return found !== null && (found === mark || found.startsWith(`${mark}/`));
-}
-
 /** Ourselves, our parents up to the first process, and that one. */
 function ancestors(): ReadonlySet<number> {
   const found = new Set<number>([1]);
   for (let pid = process.pid; pid > 0 && !found.has(pid); pid = readProcess(pid)?.parent ?? 0) found.add(pid);
   return found;
-}
-
-/**
- * Tells of one table after the other whether it leaves no doubt. A process that was read before, and was none of ours, raises
- * none by going away; a zombie or a process without any environment raises one only when it is first seen so.
- */
-function createSettled(): (table: ProcessTable) => boolean {
-  let known = new Set<number>();
-  const told = new Set<string>();
-  return ({ live, doubts }) => {
-    const isComplete = doubts.every(({ pid, why }) => known.has(pid) || told.has(`${pid} ${why}`));
-    for (const { pid, why } of doubts) told.add(`${pid} ${why}`);
-    const blank = new Set(doubts.map((doubt) => doubt.pid));
-    known = new Set(live.flatMap((entry) => (entry.mark === null && !blank.has(entry.pid) ? [entry.pid] : [])));
-    return isComplete;
-  };
 }
 
 function signal(target: Target, mark: string, name: NodeJS.Signals): void {
