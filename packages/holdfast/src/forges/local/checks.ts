@@ -18,10 +18,12 @@ export async function readChecks(place: ForgePlace, commit: string, waitMs: numb
   const { ci, ciTimeoutMinutes } = readForgeSettings(place);
   if (ci === undefined || !(await hasCommit(place, commit))) return checksOf([]);
   const timeoutMs = (ciTimeoutMinutes ?? DEFAULT_TIMEOUT_MINUTES) * 60_000;
-  await withForgeLock(place, async () => startCi(place, { commit, command: ci, timeoutMs }));
-  const state = await awaitCi(place, commit, waitMs, timeoutMs);
-  if (state.kind === "running") return checksOf([runOf("pending", "")]);
-  return withForgeLock(place, async () => record(place, commit, state));
+  await withForgeLock(place, async () => {
+    if (readWritten(place, commit) === undefined) startCi(place, { commit, command: ci, timeoutMs });
+  });
+  const state = await awaitCi(place, { commit, waitMs, timeoutMs });
+  if (state?.kind === "ended") return withForgeLock(place, async () => record(place, commit, state));
+  return checksOf(readWritten(place, commit) ?? [runOf("pending", "")]);
 }
 
 const DEFAULT_TIMEOUT_MINUTES = 60;
