@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { HoldfastError } from "../../core/error.ts";
 import type { CheckRun, Checks } from "../../ports/forge.ts";
 import { checksOf } from "../checks-state.ts";
+import { gitFailed } from "./bare-git.ts";
 import { applyChange } from "./change.ts";
 import { awaitCi, clearCi, startCi, type CiState } from "./ci.ts";
 import { readForgeFile } from "./forge-file.ts";
@@ -65,7 +66,11 @@ function runOf(state: CheckRun["state"], summary: string): CheckRun {
 }
 
 async function hasCommit(place: ForgePlace, commit: string): Promise<boolean> {
-  return (await place.git.result(["cat-file", "-e", `${commit}^{commit}`])).code === 0;
+  const args = ["cat-file", "-e", `${commit}^{commit}`];
+  const found = await place.git.result(args);
+  if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
+    return found.code === 0;
+  throw gitFailed(place.gitDir, args, found);
 }
 
 function requireCommitId(commit: string): void {

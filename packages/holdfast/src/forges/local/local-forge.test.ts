@@ -254,3 +254,19 @@ test.each([
 ])("the remote %j is the path %j", (url, path) => {
   expect(localPathOf(url, "/work/repo")).toBe(path);
 });
+
+test("a repository that is gone, or broken, is a failure and never 'absent'", async () => {
+  const forge = scene.forge();
+  await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+  scene.write("forge.yaml", "ci: 'true'\n");
+  await forge.createPullRequest(pullRequest());
+  rmSync(join(scene.bare.root, "HEAD"));
+  for (const ask of [
+    () => forge.findPullRequest("topic"),
+    () => forge.createPullRequest(pullRequest({ head: "other", key: "k" })),
+    () => forge.defaultBranch(),
+    () => forge.checks("a".repeat(40)),
+  ]) {
+    await expect(ask()).rejects.toMatchObject({ code: "FORGE_FAILED", retry: "later" });
+  }
+});
