@@ -42,7 +42,8 @@ export type { StageResult, TransitionTable, WorkflowShape } from "./core/workflo
 export { ERROR_CODES, HoldfastError } from "./core/error.ts";
 export type { ErrorCode } from "./core/error.ts";
 
-// Contracts, for those who bring their own store or workspace
+// Contracts, for those who bring their own store, workspace or agent
+export type { Agent, AgentOutcome, AgentTask } from "./ports/agent.ts";
 export type { Store, VerifyEvent } from "./ports/store.ts";
 export type { Workspace, Workspaces } from "./ports/workspace.ts";
 export { openMemoryStore } from "./stores/memory/memory-store.ts";

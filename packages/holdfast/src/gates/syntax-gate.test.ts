@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { SyntaxVerdict } from "../ports/gate.ts";
@@ -210,13 +210,14 @@ test.each([
 });
 
 test("settings in the worktree and in the environment change nothing, and nothing is left in it", async () => {
+  const ran = join(scratchDirectory(onTestFinished), "ran");
   const { root, paths } = place({
     "a.py": "import b\n",
-    "b.py": "open('ran', 'w')\n",
-    "sitecustomize.py": "open('ran', 'w')\n",
+    "b.py": `open('${ran}', 'w')\n`,
+    "sitecustomize.py": `open('${ran}', 'w')\n`,
     ".python-version": "0.0.0\n",
-    "a.sh": "echo ran > ran\n",
-    "a.js": "require('fs').writeFileSync('ran', '')\n",
+    "a.sh": `: > ${ran}\n`,
+    "a.js": `require('fs').writeFileSync('${ran}', '')\n`,
   });
   process.env["BASH_ENV"] = join(root, "a.sh");
   process.env["PYTHONPATH"] = root;
@@ -226,6 +227,7 @@ test("settings in the worktree and in the environment change nothing, and nothin
   });
   const verdicts = await createSyntaxGate().check({ root, paths: ["a.py", "b.py", "a.sh", "a.js"], signal });
   expect(verdicts.map(brief)).toEqual(["parsed", "parsed", "parsed", "parsed"]);
+  expect(existsSync(ran)).toBe(false);
   expect(readdirSync(root).toSorted()).toEqual(paths.toSorted());
 });
 

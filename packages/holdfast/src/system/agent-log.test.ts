@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
@@ -30,6 +30,17 @@ test("a step's name cannot leave the directory, and two names never share a file
     expect(dirname(path)).toBe("/logs/issue-4-abc");
     expect(basename(path)).toMatch(/^3-[A-Za-z0-9_.%~-]{1,120}\.log$/);
   }
+});
+
+test("a link in the log's place is not followed", async () => {
+  const directory = scratchDirectory(onTestFinished);
+  const log = openAgentLog({ ...call, directory });
+  mkdirSync(dirname(log.path));
+  writeFileSync(join(directory, "theirs"), "");
+  symlinkSync(join(directory, "theirs"), log.path);
+  log.append("x");
+  await log.close();
+  expect(readFileSync(join(directory, "theirs"), "utf8")).toBe("");
 });
 
 test("a full log says so once; a place that cannot be written disturbs nobody", async () => {

@@ -104,7 +104,7 @@ async function supervise(
   }
   // A program that exits without reading its input is judged by its exit code, not by our broken pipe.
   child.stdin?.on("error", () => undefined).end(params.input);
-  child.once("error", (error) => resolve({ kind: "not_started", reason: error.message }));
+  child.on("error", (error) => resolve({ kind: "not_started", reason: error.message }));
   child.once("exit", (code, signal) => resolve({ kind: "exited", code, signal }));
   const exit = await promise;
   for (const pending of [timer, idle]) if (pending !== null) clearTimeout(pending);

@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from "node:fs";
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
-  readonly group: number;
   /** Clock ticks since boot. With the pid it names one process for ever: a later one with the same pid began later. */
   readonly started: string;
   /**
@@ -19,19 +18,26 @@ export interface ProcessTable {
    * Who may have started somebody after the list was made and before it was read: what vanished meanwhile, what is a zombie by now,
    * and what shows no environment at all because it is just becoming another program. A table without doubts is complete.
    */
-  readonly doubts: readonly string[];
+  readonly doubts: readonly Doubt[];
 }
 
-/** null where the system has no /proc that tells. */
-export function readProcessTable(): ProcessTable | null {
+export interface Doubt {
+  readonly pid: number;
+  readonly why: string;
+}
+
+/** null where the system has no /proc that tells. `onSight` is called for each process while it is still warm. */
+export function readProcessTable(onSight?: (entry: ProcessEntry) => void): ProcessTable | null {
   if (process.platform !== "linux" || readProcess(process.pid) === null) return null;
   const live: ProcessEntry[] = [];
-  const doubts: string[] = [];
-  for (const name of readdirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const look = lookAt(Number(name));
-    if (look.doubt !== null) doubts.push(look.doubt);
-    if (look.entry !== null) live.push(look.entry);
+  const doubts: Doubt[] = [];
+  // Newest first: those that live shortest are read soonest after they were listed.
+  const pids = readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
+  for (const pid of pids.toSorted((a, b) => b - a)) {
+    const { entry, doubt } = lookAt(pid);
+    if (entry !== null) onSight?.(entry);
+    if (entry !== null) live.push(entry);
+    if (doubt !== null) doubts.push({ pid, why: doubt });
   }
   return { live, doubts };
 }
@@ -49,14 +55,14 @@ const KERNEL_THREADS = 2;
 function lookAt(pid: number): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {
   const stat = readQuietly(`/proc/${pid}/stat`);
   // The name stands in brackets and may hold spaces and brackets itself.
-  const [state, parent, group, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const started = rest[16];
-  if (started === undefined) return { entry: null, doubt: `${pid} vanished` };
-  if (state === "Z" || state === "X") return { entry: null, doubt: `${pid} ended ${started}` };
+  const [state, parent, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const started = rest[17];
+  if (started === undefined) return { entry: null, doubt: "vanished" };
+  if (state === "Z" || state === "X") return { entry: null, doubt: `ended ${started}` };
   const environment = readQuietly(`/proc/${pid}/environ`);
-  const entry = { pid, parent: Number(parent), group: Number(group), started, mark: markIn(environment) };
+  const entry = { pid, parent: Number(parent), started, mark: markIn(environment) };
   const isKernel = pid === KERNEL_THREADS || entry.parent === KERNEL_THREADS;
-  return { entry, doubt: environment === "" && !isKernel ? `${pid} blank ${started}` : null };
+  return { entry, doubt: environment === "" && !isKernel ? `blank ${started}` : null };
 }
 
 function markIn(environment: string): string | null {

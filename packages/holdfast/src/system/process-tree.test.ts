@@ -59,15 +59,15 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
   test("one that forks and exits, over and over, is caught", async () => {
     const mark = `run-${randomId()}`;
     const directory = scratchDirectory(onTestFinished);
-    const hop = join(directory, "hop.sh");
     const beat = join(directory, "beat");
-    writeFileSync(hop, `trap "" TERM\n: > ${beat}\nsleep 0.002\nsh ${hop} &\n`);
-    await startTree({ mark, script: `echo $$; sh ${hop} & wait`, count: 1 });
+    // A millisecond each, deaf, and a session of its own for each: gone before a look at all processes is over.
+    const hop = `use POSIX; $SIG{TERM} = "IGNORE"; for (;;) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
+    await startTree({ mark, script: `echo $$; perl -e '${hop}' ${beat} & wait`, count: 1 });
     await until(() => existsSync(beat));
     await endTree({ mark, graceMs: 50 });
-    const before = mtime(beat);
+    const before = statSync(beat).size;
     await pause(100);
-    expect(mtime(beat)).toBe(before);
+    expect(statSync(beat).size).toBe(before);
   });
 
   test("a child that dropped its mark goes with its parent", async () => {
@@ -88,6 +88,17 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
     expect([other, neighbour, wanted].map((pid) => isAlive(pid ?? 0))).toEqual([true, true, false]);
     await endTree({ mark });
     await endTree({ mark: `${mark}2` });
+  });
+
+  test("what cannot be ended is said, with its pid", async () => {
+    const mark = `run-${randomId()}`;
+    const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
+    // No time at all to die in stands for a process that cannot be killed.
+    await expect(endTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
+      code: "WORKSPACE_BUSY",
+      message: expect.stringContaining(`Process ${pid} of ${mark}`),
+      data: { pids: [pid] },
+    });
   });
 
   test("we ourselves and our ancestors are spared, even with the mark", async () => {
@@ -112,10 +123,6 @@ function isAlive(pid: number): boolean {
   return readProcess(pid) !== null;
 }
 
-function mtime(path: string): number {
-  return existsSync(path) ? statSync(path).mtimeMs : 0;
-}
-
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await pause(5);
 }
@@ -131,7 +138,7 @@ async function startTree(params: {
     stdio: ["ignore", "pipe", "ignore"],
     detached: true,
   });
-  onTestFinished(() => endTree({ mark: params.mark, graceMs: 0 }).then(() => undefined));
+  onTestFinished(() => endTree({ mark: params.mark, graceMs: 20 }).then(() => undefined));
   const pids: number[] = [];
   let text = "";
   for await (const chunk of child.stdout.setEncoding("utf8")) {

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync, readlinkSync, realpathSync } from "node:fs";
-import { appears, failedWith, NEEDS_PROC, prepareCall, processesOf, type AgentCase } from "./harness.ts";
+import {
+  appears,
+  NEEDS_PROC,
+  prepareCall,
+  processesOf,
+  type AgentCase,
+  type AgentHarness,
+  type Call,
+} from "./harness.ts";
 
 const OUTER: Readonly<Record<string, string>> = {
   GIT_DIR: "/somewhere/else",
@@ -20,14 +28,12 @@ export const environmentCases: readonly AgentCase[] = [
       try {
         const model = await harness.behave({ write: { path: "up", text: "" }, hang: true });
         const env = { HOLDFAST_ISSUE: "42", CONTRACT_OWN: "own", HOLDFAST_MARK: "stolen" };
-        const { task, abort } = prepareCall(harness, { model, env, iteration: 3, attempt: 2, role: "review" });
-        const running = harness.agent.run(task);
-        await appears(harness, "up");
-        const pids = processesOf(task.mark);
-        assert.notDeepEqual(pids, [], "no process carries the mark");
-        for (const pid of pids) checkProcess({ pid, cwd: harness.cwd, mark: task.mark });
-        abort();
-        failedWith(await running, "interrupted");
+        const call = prepareCall(harness, { model, env, iteration: 3, attempt: 2, role: "review" });
+        await whileRunning(harness, call, () => {
+          const pids = processesOf(call.task.mark);
+          assert.notDeepEqual(pids, [], "no process carries the mark");
+          for (const pid of pids) checkProcess({ pid, cwd: harness.cwd, mark: call.task.mark });
+        });
       } finally {
         for (const [name, value] of before) {
           if (value === undefined) delete process.env[name];
@@ -37,6 +43,18 @@ export const environmentCases: readonly AgentCase[] = [
     },
   },
 ];
+
+/** What goes wrong in between must not leave the agent hanging. */
+async function whileRunning(harness: AgentHarness, call: Call, look: () => void): Promise<void> {
+  const running = harness.agent.run(call.task);
+  try {
+    await appears(harness, "up");
+    look();
+  } finally {
+    call.abort();
+    await running;
+  }
+}
 
 function checkProcess(params: { readonly pid: number; readonly cwd: string; readonly mark: string }): void {
   const text = readFileSync(`/proc/${params.pid}/environ`, "utf8");
