@@ -50,12 +50,19 @@ export function gitFailed(gitDir: string, args: readonly string[], done: Process
 /** Commit of a branch; null when there is no such branch. By its exact name: `main^` is no branch. */
 export async function readBranch(git: BareGit, branch: string): Promise<string | null> {
   if (branch.includes("\0")) return null;
-  const found = await git.result(["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`]);
-  return found.kind === "exited" && found.code === 0 ? found.stdout.toString("utf8").trim() : null;
+  const args = ["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`];
+  const found = await git.result(args);
+  if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
+  // A repository that is gone, or a git that died, has not said that the branch is absent.
+  if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
+  throw gitFailed(git.gitDir, args, found);
 }
 
 export async function isAncestor(git: BareGit, ancestor: string, of: string): Promise<boolean> {
-  return (await git.result(["merge-base", "--is-ancestor", ancestor, of])).code === 0;
+  const args = ["merge-base", "--is-ancestor", ancestor, of];
+  const found = await git.result(args);
+  if (found.kind === "exited" && (found.code === 0 || found.code === 1)) return found.code === 0;
+  throw gitFailed(git.gitDir, args, found);
 }
 
 const TIMEOUT_MS = 10 * 60_000;

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { HoldfastError } from "../../core/error.ts";
 import type { CheckRun, Checks } from "../../ports/forge.ts";
 import { checksOf } from "../checks-state.ts";
+import { gitFailed } from "./bare-git.ts";
 import { applyChange } from "./change.ts";
 import { awaitCi, clearCi, startCi, type CiState } from "./ci.ts";
 import { readForgeFile } from "./forge-file.ts";
@@ -18,10 +19,12 @@ export async function readChecks(place: ForgePlace, commit: string, waitMs: numb
   const { ci, ciTimeoutMinutes } = readForgeSettings(place);
   if (ci === undefined || !(await hasCommit(place, commit))) return checksOf([]);
   const timeoutMs = (ciTimeoutMinutes ?? DEFAULT_TIMEOUT_MINUTES) * 60_000;
-  await withForgeLock(place, async () => startCi(place, { commit, command: ci, timeoutMs }));
-  const state = await awaitCi(place, commit, waitMs, timeoutMs);
-  if (state.kind === "running") return checksOf([runOf("pending", "")]);
-  return withForgeLock(place, async () => record(place, commit, state));
+  await withForgeLock(place, async () => {
+    if (readWritten(place, commit) === undefined) startCi(place, { commit, command: ci, timeoutMs });
+  });
+  const state = await awaitCi(place, { commit, waitMs, timeoutMs });
+  if (state?.kind === "ended") return withForgeLock(place, async () => record(place, commit, state));
+  return checksOf(readWritten(place, commit) ?? [runOf("pending", "")]);
 }
 
 const DEFAULT_TIMEOUT_MINUTES = 60;
@@ -63,7 +66,11 @@ function runOf(state: CheckRun["state"], summary: string): CheckRun {
 }
 
 async function hasCommit(place: ForgePlace, commit: string): Promise<boolean> {
-  return (await place.git.result(["cat-file", "-e", `${commit}^{commit}`])).code === 0;
+  const args = ["cat-file", "-e", `${commit}^{commit}`];
+  const found = await place.git.result(args);
+  if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
+    return found.code === 0;
+  throw gitFailed(place.gitDir, args, found);
 }
 
 function requireCommitId(commit: string): void {

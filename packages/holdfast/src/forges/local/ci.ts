@@ -40,11 +40,14 @@ export function startCi(
   writeFileSync(join(folder, "runner.json"), JSON.stringify(runner));
 }
 
-/** Waits for its end, but not longer than that. */
-export async function awaitCi(place: ForgePlace, commit: string, waitMs: number, timeoutMs: number): Promise<CiState> {
+/** Waits for its end, but not longer than that. undefined: it is gone, because it died or somebody else wrote its result down. */
+export async function awaitCi(
+  place: ForgePlace,
+  params: { readonly commit: string; readonly waitMs: number; readonly timeoutMs: number },
+): Promise<CiState | undefined> {
   for (let waited = 0; ; waited += PAUSE_MS) {
-    const state = lookAtCi(place, commit, timeoutMs);
-    if (state?.kind === "ended" || waited >= waitMs) return state ?? { kind: "running" };
+    const state = lookAtCi(place, params.commit, params.timeoutMs);
+    if (state?.kind !== "running" || waited >= params.waitMs) return state;
     await setTimeout(PAUSE_MS);
   }
 }

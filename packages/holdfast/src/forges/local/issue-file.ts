@@ -52,7 +52,7 @@ export function editIssue(
 
 function splitFront(text: string): { readonly front: string; readonly body: string } {
   const plain = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
-  const match = /^---[ \t]*\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\n|$)/.exec(plain);
+  const match = /^---[ \t]*\n(?:([\s\S]*?)\n)?---[ \t]*(?:\n|$)/.exec(plain);
   return match === null ? { front: "", body: plain } : { front: match[1] ?? "", body: plain.slice(match[0].length) };
 }
 

@@ -1,5 +1,5 @@
 import type { Branch, Refusal } from "../../ports/branch.ts";
-import type { BranchPlace } from "./branch-place.ts";
+import { readRef, type BranchPlace } from "./branch-place.ts";
 import { classifyRefusal } from "./classify-refusal.ts";
 import { findRemote } from "./choose-remote.ts";
 import { runUserGit, type UserGitResult } from "./user-git.ts";
@@ -23,7 +23,7 @@ export async function readRemoteBranch(
   branch: string,
 ): Promise<string | null> {
   const remote = await findRemote(at, configured);
-  return remote === null ? null : readRef(at, `refs/remotes/${remote.name}/${branch}`);
+  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${branch}`);
 }
 
 export async function lookUpRemote(
@@ -70,12 +70,6 @@ export function chooseDefault(params: {
 export function refusalOf(result: UserGitResult): Refusal {
   const { stderr, failedHook, kind } = result;
   return classifyRefusal({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
-}
-
-async function readRef(at: BranchPlace, ref: string): Promise<string | null> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
-  const found = await at.git.result({ args });
-  return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
 }
 
 async function listRefs(at: BranchPlace, prefix: string): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { CapturePlace } from "../capture.ts";
-import type { Git } from "../git-command.ts";
+import { gitFailure, type Git } from "../git-command.ts";
 import { findOperation } from "../operation.ts";
 import { readHead } from "../read-head.ts";
 
@@ -16,9 +16,15 @@ export interface BranchPlace {
 }
 
 /** Commit of the branch; null before its first one. */
-export async function readTip({ place, ref }: BranchPlace): Promise<string | null> {
+export function readTip({ place, ref }: BranchPlace): Promise<string | null> {
+  return readRef(place.repository.git, ref);
+}
+
+/** null: not there. A git that died has not said so. */
+export async function readRef(git: Git, ref: string): Promise<string | null> {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
-  const found = await place.repository.git.result({ args });
+  const found = await git.result({ args });
+  if (found.kind !== "exited") throw gitFailure(args, found);
   return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
 }
 
@@ -65,6 +71,7 @@ async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{${kind}}`];
   const found = name === "" ? undefined : await git.result({ args });
   if (found?.code === 0) return found.stdout.toString("utf8").trim();
+  if (found !== undefined && found.kind !== "exited") throw gitFailure(args, found);
   throw new HoldfastError({
     code: "USAGE",
     message: `${JSON.stringify(name)} is not a ${kind} in this repository`,

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
 import { processIdentity } from "../../system/process-identity.ts";
 
@@ -9,12 +9,13 @@ const AT = "2026-03-01T12:00:00Z";
 const PARAMS = { message: "Work", at: AT, exclude: [".tmp"] };
 
 let scene: BranchScene;
-beforeEach(async () => {
-  scene = await createBranchScene();
-});
-afterEach(() => scene.dispose());
 
 describe("commit", () => {
+  beforeEach(async () => {
+    scene = await createBranchScene();
+  });
+  afterEach(() => scene.dispose());
+
   test("tracked, untracked and removed files; not ignored or excluded ones; status is clean; user's identity; pinned dates", async () => {
     const { branch, tree } = scene;
     tree.write("a.txt", "two\n");
@@ -155,6 +156,11 @@ describe("commit", () => {
 });
 
 describe("refused, and nothing changed", () => {
+  beforeAll(async () => {
+    scene = await createBranchScene();
+  });
+  afterAll(() => scene.dispose());
+
   const cases: readonly (readonly [name: string, code: string, act: () => Promise<unknown>])[] = [
     ["a time that is none", "USAGE", () => scene.branch.commit({ ...PARAMS, at: "yesterday" })],
     ["an empty message", "USAGE", () => scene.branch.commit({ ...PARAMS, message: " \n" })],

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { Git } from "../git-command.ts";
+import { gitFailure, type Git } from "../git-command.ts";
 import { snapshotIdentity } from "../snapshot-identity.ts";
 
 /** Author and committer as git takes them from the environment: the user of this repository, at a given time. */
@@ -29,12 +29,11 @@ export function parseTime(at: string): number {
 }
 
 async function readSetting(git: Git, name: string): Promise<string> {
-  const found = await git.result({ args: ["config", "--get", name] });
+  const args = ["config", "--get", name];
+  const found = await git.result({ args });
+  // 1 says that it is not set. Any other failure must not pass for that: the commit would get another author, and so another id.
+  if (found.kind !== "exited" || (found.code !== 0 && found.code !== 1)) throw gitFailure(args, found);
   // What git itself strips from a name: it would end the header early.
-  return found.code === 0
-    ? found.stdout
-        .toString("utf8")
-        .replaceAll(/[<>\n\0]/g, "")
-        .trim()
-    : "";
+  const text = found.stdout.toString("utf8").replaceAll(/[<>\n\0]/g, "");
+  return text.trim();
 }

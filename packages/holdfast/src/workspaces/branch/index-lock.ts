@@ -22,7 +22,7 @@ export async function withIndexLock(place: CapturePlace, scratch: string, work: 
   }
 }
 
-const ATTEMPTS = 30;
+const ATTEMPTS = 10;
 const PAUSE_MS = 100;
 
 /** A link, so that the lock is never there without its text. */
