@@ -7,6 +7,7 @@ import { createAgentRegistry } from "../../src/agents/registry.ts";
 import type { Planes } from "../../src/core/checkpoint.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { defaultRetention } from "../../src/core/retention.ts";
+import { answerDecision } from "../../src/engine/answer.ts";
 import { beginRun } from "../../src/engine/begin-run.ts";
 import { conduct } from "../../src/engine/conduct.ts";
 import type { RunOutcome } from "../../src/engine/outcome.ts";
@@ -44,8 +45,8 @@ export interface Bench extends AsyncDisposable {
   git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
   /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
   work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
-  /** Another script from the next call on. */
-  script(answers: readonly Answer[]): Promise<void>;
+  /** A person's answer to the question that the run waits with. */
+  answer(text: string): Promise<void>;
   /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
   moveBaseOnce(path: string, text: string): Promise<string>;
   planes(): Promise<Planes>;
@@ -79,9 +80,7 @@ export async function makeBench(params: {
   await makeRepository(at, git, params.files ?? { "readme.md": "hello\n" });
   const forge = openLocalForge({ repository: at.remote });
   const { number } = await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "bench" });
-  const script = async (answers: readonly Answer[]): Promise<void> =>
-    await writeFile(join(root, "script.yaml"), JSON.stringify({ answers }));
-  await script(params.answers);
+  await writeFile(join(root, "script.yaml"), JSON.stringify({ answers: params.answers }));
 
   const workspaces = await openGitWorkspaces(at.clone);
   const world = createMemoryWorld();
@@ -123,9 +122,9 @@ export async function makeBench(params: {
     forge,
     store,
     git,
-    script,
     planes,
     state: async () => parseImplState((await planes()).context.values),
+    answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
     async work({ signal = new AbortController().signal, listen = () => undefined, dies } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
       const own = openMemoryStore({ world, identity: { ...processIdentity(), started: "0" } });

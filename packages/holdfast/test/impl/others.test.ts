@@ -33,6 +33,9 @@ describe("other people act while the run waits", () => {
     const outcome = await bench.work();
     expect(outcome).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining(foreign) });
     expect(await bench.git("remote", "rev-parse", HEAD)).toBe(foreign);
+    await bench.answer("theirs");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "log", "-1", "--format=%P", HEAD)).toBe(foreign);
   });
 });
 
