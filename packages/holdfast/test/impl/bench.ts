@@ -26,7 +26,6 @@ import { livenessOf, processIdentity } from "../../src/system/process-identity.t
 import { createGitBranches } from "../../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../../src/workspaces/git-workspaces.ts";
 import { implWorkflow } from "../../src/workflows/impl/impl-workflow.ts";
-import { makeImplWorktree } from "../../src/workflows/impl/make-worktree.ts";
 import { implOptionsJson, parseImplOptions } from "../../src/workflows/impl/options.ts";
 import { parseImplState } from "../../src/workflows/impl/state.ts";
 import type { ImplState } from "../../src/workflows/impl/state.ts";
@@ -132,7 +131,8 @@ export async function makeBench(params: {
       const parts = partsOf(mortal.store);
       const workflow = implWorkflow(options, parts);
       try {
-        const workspace = await makeImplWorktree({ parts, forge, run: RUN, baseBranch: null });
+        const path = join(root, "work", RUN);
+        const workspace = await workspaces.create({ run: RUN, path, base: "origin/main" });
         const inputs = { issue: null, task: null, base: null, plan: null };
         const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
         await beginRun({
