@@ -7,6 +7,7 @@ import { createAgentRegistry } from "../../src/agents/registry.ts";
 import type { Planes } from "../../src/core/checkpoint.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { defaultRetention } from "../../src/core/retention.ts";
+import { answerDecision } from "../../src/engine/answer.ts";
 import { beginRun } from "../../src/engine/begin-run.ts";
 import { conduct } from "../../src/engine/conduct.ts";
 import type { RunOutcome } from "../../src/engine/outcome.ts";
@@ -14,7 +15,9 @@ import type { ProgressListener } from "../../src/engine/progress-event.ts";
 import type { WorkParts } from "../../src/engine/work-parts.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
 import { createSyntaxGate } from "../../src/gates/syntax-gate.ts";
+import type { Store } from "../../src/ports/store.ts";
 import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
+import { createMemoryWorld } from "../../src/stores/memory/world.ts";
 import { openAgentLog } from "../../src/system/agent-log.ts";
 import { systemClock } from "../../src/system/clock.ts";
 import { systemCommands } from "../../src/system/commands.ts";
@@ -23,7 +26,6 @@ import { livenessOf, processIdentity } from "../../src/system/process-identity.t
 import { createGitBranches } from "../../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../../src/workspaces/git-workspaces.ts";
 import { implWorkflow } from "../../src/workflows/impl/impl-workflow.ts";
-import { makeImplWorktree } from "../../src/workflows/impl/make-worktree.ts";
 import { implOptionsJson, parseImplOptions } from "../../src/workflows/impl/options.ts";
 import { parseImplState } from "../../src/workflows/impl/state.ts";
 import type { ImplState } from "../../src/workflows/impl/state.ts";
@@ -37,13 +39,13 @@ export type Answer = JsonObject;
 export interface Bench extends AsyncDisposable {
   readonly root: string;
   readonly forge: ReturnType<typeof openLocalForge>;
-  readonly parts: WorkParts;
+  readonly store: Store;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
-  /** Takes the run up (begins it, the first time) and carries it as far as it goes. */
-  work(params?: { readonly signal?: AbortSignal; readonly listen?: ProgressListener }): Promise<RunOutcome>;
-  /** Another script from the next call on. */
-  script(answers: readonly Answer[]): Promise<void>;
+  /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
+  work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
+  /** A person's answer to the question that the run waits with. */
+  answer(text: string): Promise<void>;
   /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
   moveBaseOnce(path: string, text: string): Promise<string>;
   planes(): Promise<Planes>;
@@ -53,6 +55,13 @@ export interface Bench extends AsyncDisposable {
   /** "stage:event" in the order of the journal. */
   trail(): Promise<readonly string[]>;
   pulls(): Promise<number>;
+}
+
+export interface Life {
+  readonly signal?: AbortSignal;
+  readonly listen?: ProgressListener;
+  /** It dies at its nth commit to the store: before or after it is made. Nothing that it does later reaches the store. */
+  readonly dies?: { readonly at: number; readonly when: "before" | "after" };
 }
 
 /** A remote, a clone, an issue and a scripted agent: everything real, nothing beyond this machine. */
@@ -70,14 +79,13 @@ export async function makeBench(params: {
   await makeRepository(at, git, params.files ?? { "readme.md": "hello\n" });
   const forge = openLocalForge({ repository: at.remote });
   const { number } = await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "bench" });
-  const script = async (answers: readonly Answer[]): Promise<void> =>
-    await writeFile(join(root, "script.yaml"), JSON.stringify({ answers }));
-  await script(params.answers);
+  await writeFile(join(root, "script.yaml"), JSON.stringify({ answers: params.answers }));
 
   const workspaces = await openGitWorkspaces(at.clone);
-  const store = openMemoryStore();
-  const parts: WorkParts = {
-    store,
+  const world = createMemoryWorld();
+  const store = openMemoryStore({ world });
+  const partsOf = (own: Store): WorkParts => ({
+    store: own,
     workspaces,
     clock: systemClock,
     random: () => "bench",
@@ -100,9 +108,8 @@ export async function makeBench(params: {
       signal.throwIfAborted();
       return Promise.resolve();
     },
-  };
+  });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
-  const workflow = implWorkflow(options, parts);
 
   const planes = async (): Promise<Planes> => {
     const latest = await store.latest(RUN);
@@ -112,25 +119,36 @@ export async function makeBench(params: {
   return {
     root,
     forge,
-    parts,
+    store,
     git,
-    script,
     planes,
     state: async () => parseImplState((await planes()).context.values),
-    async work({ signal = new AbortController().signal, listen = () => undefined } = {}) {
-      const workspace = await makeImplWorktree({ parts, forge, run: RUN, baseBranch: null });
-      const inputs = { issue: null, task: null, base: null, plan: null };
-      const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
-      await beginRun({
-        parts,
-        workflow,
-        id: RUN,
-        work: { kind: "issue", number },
-        inputs,
-        config: { ...config, inputs: implOptionsJson(options) },
-        workspace,
-      });
-      return await conduct({ parts, run: RUN, workflow, signal, listen });
+    answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
+    async work({ signal = new AbortController().signal, listen = () => undefined, dies } = {}) {
+      // To the next life, this one is an earlier process of the same number: dead.
+      const own = openMemoryStore({ world, identity: { ...processIdentity(), started: "0" } });
+      const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
+      const parts = partsOf(mortal.store);
+      const workflow = implWorkflow(options, parts);
+      try {
+        const path = join(root, "work", RUN);
+        const workspace = await workspaces.create({ run: RUN, path, base: "origin/main" });
+        const inputs = { issue: null, task: null, base: null, plan: null };
+        const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
+        await beginRun({
+          parts,
+          workflow,
+          id: RUN,
+          work: { kind: "issue", number },
+          inputs,
+          config: { ...config, inputs: implOptionsJson(options) },
+          workspace,
+        });
+        return await conduct({ parts, run: RUN, workflow, signal, listen });
+      } catch (error) {
+        if (mortal.isDead()) return { kind: "killed" };
+        throw error;
+      }
     },
     async moveBaseOnce(path, text) {
       await put(root, { "base-file": text });
@@ -164,6 +182,31 @@ export async function makeBench(params: {
       await rm(root, { recursive: true, force: true });
     },
   };
+}
+
+function mortalStore(
+  store: Store,
+  dies: NonNullable<Life["dies"]>,
+): { readonly store: Store; readonly isDead: () => boolean } {
+  let commits = 0;
+  let dead = false;
+  const refuse = (): Promise<never> => Promise.reject(new Error("the process is dead"));
+  const commit: Store["commit"] = async (request) => {
+    if (dead) return await refuse();
+    commits += 1;
+    dead = commits >= dies.at;
+    if (!dead) return await store.commit(request);
+    if (dies.when === "after") await store.commit(request);
+    return await refuse();
+  };
+  const proxy = new Proxy(store, {
+    get(target, name, receiver) {
+      if (name === "commit") return commit;
+      const value: unknown = Reflect.get(target, name, receiver);
+      return dead && typeof value === "function" ? refuse : value;
+    },
+  });
+  return { store: proxy, isDead: () => dead };
 }
 
 const GIT_ENV = {

@@ -63,7 +63,7 @@ describe("an issue becomes a pull request", () => {
     const mumble = { when: { role: "review" }, reply: "Score: 85/100, fine" };
     await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
     expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("could not be read") });
-    const entries = await Array.fromAsync(bench.parts.store.readJournal({ run: "issue-1-bench" }));
+    const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
     const calls = entries.filter(
       ({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"),
     );

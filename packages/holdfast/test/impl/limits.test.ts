@@ -34,24 +34,6 @@ describe("reviews that go nowhere", () => {
       expect(report).toContain(part);
     expect((await bench.state()).stuckReport).toBe(report);
   });
-
-  test("counters reset on resume: taken up anew after every stage, it ends the same", async () => {
-    await using bench = await makeBench({ answers: falling });
-    const kinds = new Set<string>();
-    for (let tries = 0; tries < 40 && !kinds.has("fatal"); tries += 1) {
-      const stop = new AbortController();
-      const listen = ({ kind }: { readonly kind: string }): void => (kind === "stage_ended" ? stop.abort() : undefined);
-      kinds.add((await bench.work({ signal: stop.signal, listen })).kind);
-    }
-    expect([...kinds].toSorted()).toEqual(["fatal", "interrupted"]);
-    expect((await bench.planes()).position).toMatchObject({
-      iteration: 5,
-      attempts: { review: 5 },
-      streaks: { review: 4 },
-      best: { score: 75 },
-    });
-    expect(await bench.read("greeting.txt")).toBe("worth 75\n");
-  });
 });
 
 describe("an agent that does not get there", () => {

@@ -41,7 +41,7 @@ export async function mendConflict(
     return await giveUp(
       `the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`,
     );
-  const verdict = await runGates(work, context, worktree, { from: onto });
+  const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
   if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
   const message = `Issue #${issue.number}: ${issue.title.trim()}\n`;
   const committed = await context.step(

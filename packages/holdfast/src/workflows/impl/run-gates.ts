@@ -13,12 +13,19 @@ export type GateVerdict =
 
 const OUTPUT_CHARACTERS = 12_000;
 
+export interface GateParams {
+  /** What the files are compared with. */
+  readonly from: string;
+  /** Pins the date of a commit of what a gate that passed has changed (a formatter): what is reviewed is what is pushed. null: none is made. */
+  readonly commitAt: string | null;
+}
+
 /** All files that differ from `from` must parse; then the user's own command must succeed. */
 export async function runGates(
   work: ImplWork,
   context: ImplContext,
   worktree: Worktree,
-  params: { readonly from: string },
+  params: GateParams,
 ): Promise<GateVerdict> {
   const verdicts = await parseGate(work, context, worktree, params.from);
   const report = parseReport(verdicts);
@@ -28,7 +35,7 @@ export async function runGates(
     const detail = [`${reason}.`, report.traceback].join("\n");
     return { kind: "failed", gate: "parse", reason, failing: { gate: "parse", detail } };
   }
-  return await commandGate(work, context, worktree);
+  return await commandGate(work, context, worktree, params.commitAt);
 }
 
 async function parseGate(
@@ -48,7 +55,8 @@ async function parseGate(
 async function commandGate(
   { options, parts }: ImplWork,
   context: ImplContext,
-  { root }: Worktree,
+  { root, branch }: Worktree,
+  commitAt: string | null,
 ): Promise<GateVerdict> {
   const { gate } = options;
   if (gate === null) return { kind: "passed" };
@@ -64,6 +72,8 @@ async function commandGate(
       });
       // Interrupted is no verdict: the step must run again.
       signal.throwIfAborted();
+      if (commitAt !== null && done.kind === "exited" && done.code === 0)
+        await branch.commit({ message: `Changes made by ${gate.command}`, at: commitAt, exclude: [OUTPUT_DIRECTORY] });
       return { kind: done.kind, code: done.code, output: keepEnd(done.output, OUTPUT_CHARACTERS) };
     },
     { changesFiles: true },

@@ -89,10 +89,6 @@ export function requireSetup(state: ImplState): {
   throw new HoldfastError({ code: "INTERNAL", message: "A stage of impl began before setup was done" });
 }
 
-export function lastReview(state: ImplState): Review | null {
-  return state.reviews.at(-1) ?? null;
-}
-
 const TEXTS = list(text);
 const STATE: Shape<ImplState> = object<ImplState>({
   issue: nullable(

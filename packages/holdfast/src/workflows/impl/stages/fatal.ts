@@ -1,10 +1,8 @@
-import { counterOf } from "../../../core/counters.ts";
-import type { Position } from "../../../core/position.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { commitWork } from "../commit-work.ts";
 import { OUTPUT_DIRECTORY, outputFiles } from "../output-files.ts";
-import { lastReview } from "../state.ts";
 import type { ImplState } from "../state.ts";
+import { bestToReturnTo } from "../return-to-best.ts";
 import { stuckReport } from "../stuck-report.ts";
 import { openWorktree, prettyJson, stageTime } from "../work.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
@@ -34,11 +32,4 @@ export async function fatalStage(work: ImplWork, context: ImplContext): Promise<
   await outputs.write(outputFiles.fatal(Date.parse(at)), prettyJson(report.json));
   await outputs.write(outputFiles.stuckReport, report.text);
   return { event: "fatal", reason, state: { ...state, stuckReport: report.text } };
-}
-
-/** Reviews plateaued or regressed: the last one failed and was no better than one before it. */
-export function bestToReturnTo(position: Position, state: ImplState): Position["best"] {
-  const review = lastReview(state);
-  if (review === null || review.pass || counterOf(position.streaks, "review") < 2) return null;
-  return position.best;
 }

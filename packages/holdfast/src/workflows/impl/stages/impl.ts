@@ -62,7 +62,7 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
   }
 
   const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
-  const verdict = await runGates(work, context, worktree, { from: base.commit });
+  const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: at });
   if (verdict.kind === "passed")
     return conclude(context, {
       event: "impl_done",

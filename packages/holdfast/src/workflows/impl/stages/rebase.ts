@@ -37,8 +37,8 @@ async function rebase(work: ImplWork, context: ImplContext, worktree: Worktree):
   const { base } = requireSetup(state);
   const at = await stageTime(context);
   const before = await context.step("head", () => branch.head());
-  // A gate may have left changes, and a branch with changes in its files cannot be moved.
-  await commitWork(context, worktree, { step: "commit", message: "What the gates left\n", before, at });
+  // A person may have edited meanwhile, and a branch with changes in its files cannot be moved.
+  await commitWork(context, worktree, { step: "commit", message: "Changes found before a rebase\n", before, at });
   const tips = await askForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
   if (tips.base === null) return { event: "fatal", reason: `The remote has no branch ${base.branch} any more`, state };
 

@@ -38,7 +38,7 @@ export async function simplifyStage(work: ImplWork, context: ImplContext): Promi
     const reason = `The simplifying agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
     return fail(reason, `${reason}. Look at what it left in ${files.join(", ")}.`, state.failing);
   }
-  const verdict = await runGates(work, context, worktree, { from: base.commit });
+  const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: null });
   if (verdict.kind === "failed")
     return fail(verdict.reason, `After a simplification: ${verdict.failing.detail}`, verdict.failing);
   const message = `Simplify the change for issue #${issue.number}\n`;
