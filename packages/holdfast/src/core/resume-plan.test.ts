@@ -81,6 +81,13 @@ describe("what a resume does about", () => {
     expect(kindsOf(found)).toEqual(["finish"]);
   });
 
+  test("what a merge brings with it (the issue closed, the base moved, the branch gone) asks nobody", () => {
+    const findings = ["issue_closed", "base_moved", "branch_diverged", "pull_request_merged"] as const;
+    const found = plan(findings.map(sample));
+    expect(found).toMatchObject({ kind: "done", judgements: [{ decision: "moot" }, {}, { decision: "moot" }, {}] });
+    expect(kindsOf(found)).toEqual(["keep_tips", "finish"]);
+  });
+
   test("a pull request merged without the last commits: asks, keeping them; then done", () => {
     const findings = [sample("pull_request_merged"), sample("work_not_merged")];
     expect(plan(findings)).toMatchObject({ kind: "ask", actions: [{ kind: "keep_tips", commits: [tip("a")] }] });
@@ -147,10 +154,12 @@ describe("laws", () => {
   test("the worst decides", () => {
     fc.assert(
       fc.property(some, policies, (findings, policy) => {
-        const worst = Math.max(0, ...findings.map(({ kind }) => VERDICTS.indexOf(policy[kind])));
-        const found = plan(findings, { policy });
-        const merged = findings.some(({ kind }) => kind === "pull_request_merged");
-        expect(found.kind).toBe(merged && worst < 2 ? "done" : VERDICTS[worst]);
+        const merged = findings.some(({ kind }) => kind === "pull_request_merged" && policy[kind] !== "ask");
+        const counts = ({ kind }: Finding): boolean => !merged || kind === "work_not_merged" || policy[kind] !== "ask";
+        const ranks = findings.filter(counts).map(({ kind }) => VERDICTS.indexOf(policy[kind]));
+        const worst = Math.max(0, ...ranks);
+        const ends = findings.some(({ kind }) => kind === "pull_request_merged") && worst < VERDICTS.indexOf("ask");
+        expect(plan(findings, { policy }).kind).toBe(ends ? "done" : VERDICTS[worst]);
       }),
     );
   });

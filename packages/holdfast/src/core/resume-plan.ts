@@ -37,7 +37,7 @@ export function planResume(params: {
     const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };
   }
-  const judgements = inOrder(params.findings).map((finding) => judge(finding, params));
+  const judgements = setMootAside(inOrder(params.findings).map((finding) => judge(finding, params)));
   return decide({ run, judgements, goesBack: goesBack(from, reopens) });
 }
 
@@ -115,6 +115,19 @@ function judge(
   if (answer === "put_back" && finding.kind === "files_changed") return { finding, verdict: "warn", decision: answer };
   if (answer === "accept") return { finding, verdict: verdict === "ask" ? "warn" : verdict, decision: "accepted" };
   return { finding, verdict, decision: verdict === "ask" ? "open" : "by_policy" };
+}
+
+/**
+ * A merge closes the issue, moves the base and takes the branch with it. With the work in it, none of that is a question any more;
+ * what is not in it still is one.
+ */
+function setMootAside(judgements: readonly Judgement[]): readonly Judgement[] {
+  const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged");
+  if (merged === undefined || merged.verdict === "ask" || merged.verdict === "refuse") return judgements;
+  return judgements.map((one) => {
+    const matters = one.finding.kind === "work_not_merged" || one.verdict !== "ask";
+    return matters ? one : { ...one, verdict: "warn", decision: "moot" };
+  });
 }
 
 function inOrder(findings: readonly Finding[]): readonly Finding[] {

@@ -11,7 +11,8 @@ export interface Judgement {
   readonly finding: Finding;
   /** After answers and earlier decisions. */
   readonly verdict: Verdict;
-  readonly decision: "accepted_before" | "accepted" | "put_back" | "by_policy" | "open";
+  /** "moot": the pull request was merged, so it does not matter any more. */
+  readonly decision: "accepted_before" | "accepted" | "put_back" | "by_policy" | "moot" | "open";
 }
 
 export type IssueChange = Partial<Pick<IssueSnapshot, "title" | "body" | "labels" | "state">>;

@@ -239,6 +239,15 @@ describe("going back", () => {
   });
 });
 
+test("a plan that was overtaken is not performed", async () => {
+  const scene = await startResumeScene();
+  scene.forge.issue = { ...ISSUE, body: "Other." };
+  const planned = await scene.plan(accept("issue_body_changed"));
+  await scene.save({ round: 2 });
+  await expect(scene.perform(planned)).rejects.toMatchObject({ code: "CONFLICT" });
+  expect((await scene.newest()).sequence).toBe(2);
+});
+
 test("a finding that asks changes nothing", async () => {
   const scene = await startResumeScene();
   scene.forge.issue = null;

@@ -7,14 +7,14 @@ import type { Lease } from "../core/lease.ts";
 import type { Judgement, ResumeAction, ResumePlan } from "../core/resume.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Workspace } from "../ports/workspace.ts";
-import type { Parts } from "./parts.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import { Saver } from "./saver.ts";
-import { findStanding } from "./standing.ts";
+import { readProgress } from "./take-up.ts";
+import type { WorkParts } from "./work-parts.ts";
 
 export interface ResumeWork {
-  readonly parts: Parts;
+  readonly parts: WorkParts;
   readonly run: RunSummary;
   /** What the run goes on from, as the findings have it. */
   readonly checkpoint: Checkpoint;
@@ -203,10 +203,20 @@ const SAID = {
   accepted: "accepted",
   put_back: "put back",
   by_policy: "gone on by policy",
+  moot: "of no consequence, the pull request was merged",
 } as const;
 
 function noteBack(action: ResumeAction): readonly NewEntry[] {
   if (action.kind !== "go_back") return [];
   const said: NewEntry = { kind: "note", body: { text: action.why } };
   return action.reopens ? [said, { kind: "run.reopened", body: { reason: action.why } }] : [said];
+}
+
+/** The newest checkpoint, and its planes with the entries after it folded in. A step that was in flight stays in flight. */
+async function findStanding(
+  parts: WorkParts,
+  run: string,
+): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {
+  const { newest, progress } = await readProgress(parts, run);
+  return { newest, planes: { ...newest.planes, position: progress.position } };
 }

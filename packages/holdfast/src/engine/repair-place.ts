@@ -13,7 +13,7 @@ import type { Parts } from "./parts.ts";
 import { findRunWorkspace } from "./run-workspace.ts";
 
 /** Scope of a restore that brings all files and leaves position and values where they are. */
-export const ALL_FILES: readonly string[] = ["."];
+const ALL_FILES: readonly string[] = ["."];
 
 export interface RepairedPlace {
   readonly workspace: Workspace | undefined;

@@ -20,6 +20,8 @@ export interface TakeUpPlan {
   /** What the run goes on from; null when there is nothing to go on from, or nothing to do. */
   readonly checkpoint: Checkpoint | null;
   readonly current: Setting;
+  /** Sequence of the run's newest checkpoint when this was planned, whole or not; 0 without any. */
+  readonly top: number;
 }
 
 export interface TakeUpParams {
@@ -39,10 +41,11 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
   const run = await findRun(params);
   const ended = run.state.kind === "done" || run.state.kind === "fatal";
   const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
+  const top = await topOf(parts, run.id);
   const rest = { run: run.id, state: run.state, policy, answers, force };
   if (start.kind === "none") {
     const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
-    return { run, findings: [], plan, checkpoint: null, current };
+    return { run, findings: [], plan, checkpoint: null, current, top };
   }
   const { from, checkpoint } = start;
   // A run that stays ended is not looked at: the world went on without it.
@@ -53,18 +56,36 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
     : [];
   const findings = [...start.findings, ...seen];
   const accepted = readAccepted(checkpoint.planes.extensions);
-  return { run, findings, plan: planResume({ ...rest, from, findings, accepted }), checkpoint, current };
+  return { run, findings, plan: planResume({ ...rest, from, findings, accepted }), checkpoint, current, top };
 }
 
-/** Performs what was planned, under the run's lease. */
+/**
+ * Performs what was planned, under the run's lease, when every process that worked on the run is gone. CONFLICT when somebody carried
+ * the run on since it was planned: what was found then does not count any more.
+ */
 export async function applyTakeUp(params: {
   readonly parts: WorkParts;
   readonly lease: Lease;
   readonly planned: TakeUpPlan;
 }): Promise<ResumeReport> {
-  const { run, plan, checkpoint, current } = params.planned;
+  const { parts, lease, planned } = params;
+  const { run, plan, checkpoint, current } = planned;
   if (checkpoint === null) return { workspace: undefined, checkpoint: null };
-  return await applyResume({ parts: params.parts, lease: params.lease, run, plan, checkpoint, current });
+  if ((await topOf(parts, run.id)) !== planned.top) {
+    throw new HoldfastError({
+      code: "CONFLICT",
+      message: `Run ${run.id} was carried on by another process after this resume was planned`,
+      hint: "Resume it again; nothing was changed.",
+      retry: "later",
+    });
+  }
+  await parts.commands.endMarked(run.id);
+  return await applyResume({ parts, lease, run, plan, checkpoint, current });
+}
+
+async function topOf(parts: WorkParts, run: string): Promise<number> {
+  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
+  return top?.sequence ?? 0;
 }
 
 async function findRun(params: TakeUpParams): Promise<RunSummary> {

@@ -18,6 +18,7 @@ import type { Store } from "../ports/store.ts";
 import type { Workspace, Workspaces } from "../ports/workspace.ts";
 import { openMemoryStore } from "../stores/memory/memory-store.ts";
 import { systemClock } from "../system/clock.ts";
+import { systemCommands } from "../system/commands.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../workspaces/git-workspaces.ts";
 import { startCommitted } from "./workspace-start.ts";
@@ -209,7 +210,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     worktreePath: undefined,
     branches: createGitBranches(),
     agent: unused,
-    commands: { run: unused, endMarked: unused },
+    commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },
     outputs: unused,
     agentLog: unused,
