@@ -10,6 +10,7 @@ import { applyResume } from "./apply-resume.ts";
 import type { ResumeReport } from "./apply-resume.ts";
 import { findStart } from "./find-start.ts";
 import { observeWorld } from "./observe.ts";
+import { runMark } from "./run-mark.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface TakeUpPlan {
@@ -79,7 +80,7 @@ export async function applyTakeUp(params: {
       retry: "later",
     });
   }
-  await parts.commands.endMarked(run.id);
+  await parts.commands.endMarked(runMark(parts, run.id));
   return await applyResume({ parts, lease, run, plan, checkpoint, current });
 }
 

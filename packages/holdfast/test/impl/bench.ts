@@ -40,6 +40,8 @@ export interface Bench extends AsyncDisposable {
   readonly root: string;
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly store: Store;
+  /** Of a process that lives on and works with this store. */
+  readonly parts: WorkParts;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
   /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
@@ -120,6 +122,7 @@ export async function makeBench(params: {
     root,
     forge,
     store,
+    parts: partsOf(store),
     git,
     planes,
     state: async () => parseImplState((await planes()).context.values),
