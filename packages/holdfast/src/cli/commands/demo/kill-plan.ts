@@ -1,13 +1,12 @@
 /**
- * Where the demo's processes die: three different numbers below `points`, in order, each the count of things that happen
- * between two deaths. From the seed alone, so that a seed can be told and tried again.
+ * Where the demo's processes die: so many different places of `points`, in order, as indices. From the seed alone, so
+ * that a seed can be told and tried again. Never the first one (nothing has happened yet) and every other equally likely.
  */
 export function planKills(seed: number, points: number, kills: number): readonly number[] {
   const random = randomFrom(seed);
   const chosen = new Set<number>();
   while (chosen.size < Math.min(kills, points - 1)) chosen.add(1 + Math.floor(random() * (points - 1)));
-  const places = [...chosen].toSorted((a, b) => a - b);
-  return places.map((place, at) => place - (places[at - 1] ?? 0));
+  return [...chosen].toSorted((a, b) => a - b);
 }
 
 /** Mulberry32: small, and the same everywhere. */

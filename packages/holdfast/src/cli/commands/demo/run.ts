@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { mkdir, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Exit } from "../../../core/exit.ts";
@@ -50,12 +50,19 @@ async function demonstrate(
   tell(`  #1 ${DEMO_ISSUE.title}\n`);
   tell(headingText("First, to compare with: nobody kills it", shell.page));
   const calm = await runWorker(control, null);
-  const points = calm.kind === "ended" ? calm.points : 0;
+  const points = calm.kind === "ended" ? calm.points : [];
+  const file = join(directory, "points.json");
+  await writeFile(file, JSON.stringify(points));
   tell(
-    `  $ holdfast run 1\n  ${calm.kind === "ended" ? calm.outcome : "died"}; ${points} moments at which it could have been killed\n`,
+    `  $ holdfast run 1\n  ${calm.kind === "ended" ? calm.outcome : "died"}; ${points.length} moments at which it could have been killed\n`,
   );
   tell(headingText("Now with three deaths", shell.page));
-  const deaths = await workAndDie(repository, planKills(seed, points, KILLS), (line) => tell(line), shell);
+  const deaths = await workAndDie(
+    repository,
+    { points: file, kills: planKills(seed, points.length, KILLS) },
+    (line) => tell(line),
+    shell,
+  );
   const facts = await gatherFacts({ repository, control, deaths });
   const claims = prove(facts);
   const timeline = timelineOf(facts.entries, deaths);
@@ -67,7 +74,16 @@ async function demonstrate(
   const kept = keep ? directory : null;
   if (shell.json)
     shell.print({
-      json: () => ({ seed, ok, points, kills: deaths, timeline, proof: claims, tree: facts.tree, directory: kept }),
+      json: () => ({
+        seed,
+        ok,
+        points: points.length,
+        kills: deaths,
+        timeline,
+        proof: claims,
+        tree: facts.tree,
+        directory: kept,
+      }),
       text: () => "",
     });
   else {
@@ -94,15 +110,15 @@ async function makeWorld(directory: string, name: string): Promise<DemoRepositor
 
 async function workAndDie(
   repository: DemoRepository,
-  kills: readonly number[],
+  plan: { readonly points: string; readonly kills: readonly number[] },
   tell: (line: string) => void,
   shell: Shell,
 ): Promise<readonly Death[]> {
   const deaths: Death[] = [];
-  for (const dieAfter of [...kills, null]) {
+  for (const at of [...plan.kills, null]) {
     shell.signal.throwIfAborted();
     tell(`  $ holdfast ${deaths.length === 0 ? "run 1" : "resume issue-1"}\n`);
-    const end = await runWorker(repository, dieAfter);
+    const end = await runWorker(repository, at === null ? null : { points: plan.points, at });
     if (end.kind === "ended") {
       tell(`  ${end.outcome}\n`);
       break;

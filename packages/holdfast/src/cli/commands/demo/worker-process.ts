@@ -11,12 +11,15 @@ export interface Death {
 
 export type WorkerEnd =
   | { readonly kind: "died"; readonly death: Death }
-  | { readonly kind: "ended"; readonly points: number; readonly outcome: string };
+  | { readonly kind: "ended"; readonly points: readonly string[]; readonly outcome: string };
 
 /** One process that works on the demo's issue, to its end or to its death. */
-export async function runWorker(repository: DemoRepository, dieAfter: number | null): Promise<WorkerEnd> {
+export async function runWorker(
+  repository: DemoRepository,
+  death: { readonly points: string; readonly at: number } | null,
+): Promise<WorkerEnd> {
   const args = ["demo-worker", "--agent", repository.agent];
-  if (dieAfter !== null) args.push("--die-after", String(dieAfter));
+  if (death !== null) args.push("--points", death.points, "--die-at", String(death.at));
   const child = spawn(process.execPath, [process.argv[1] ?? "", ...args], {
     cwd: repository.clone,
     env: { ...repository.env },
@@ -34,8 +37,9 @@ export async function runWorker(repository: DemoRepository, dieAfter: number | n
   const said = lastLine(stdout);
   if (exit.signal === "SIGKILL" && said !== null && isDeath(said["died"])) return { kind: "died", death: said["died"] };
   const outcome = said?.["outcome"];
-  if (said !== null && typeof said["points"] === "number" && isRecord(outcome))
-    return { kind: "ended", points: said["points"], outcome: String(outcome["kind"]) };
+  const points = said?.["points"];
+  if (Array.isArray(points) && isRecord(outcome))
+    return { kind: "ended", points: points.map(String), outcome: String(outcome["kind"]) };
   throw new HoldfastError({
     code: "INTERNAL",
     message: `The demo's worker ended with ${exit.signal ?? exit.status ?? "nothing"}: ${stderr.trim() || stdout.trim()}`,
