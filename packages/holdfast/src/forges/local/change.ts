@@ -60,7 +60,7 @@ function placeFile(place: ForgePlace, { path, text, mode }: Pending): boolean {
 }
 
 /** Every change so far, oldest first: what, when, and for which key. */
-export function readLog(place: Pick<ForgePlace, "directory">): readonly string[] {
+function readLog(place: Pick<ForgePlace, "directory">): readonly string[] {
   const text = readForgeFile(place, LOG)?.text ?? "";
   return text
     .slice(0, text.lastIndexOf("\n") + 1)

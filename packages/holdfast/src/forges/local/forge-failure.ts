@@ -8,7 +8,8 @@ export async function tellForgeFailures<T>(place: ForgePlace, work: () => T | Pr
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
     const code = error instanceof Error && "code" in error ? error.code : undefined;
-    const isDenied = code === "EACCES" || code === "EPERM" || code === "EROFS";
+    const locking = error instanceof Error && "errcode" in error ? error.errcode : undefined;
+    const isDenied = ["EACCES", "EPERM", "EROFS"].some((name) => name === code) || isLockDenied(locking);
     const isFull = code === "ENOSPC" || code === "EDQUOT";
     throw new HoldfastError({
       code: isDenied ? "FORGE_DENIED" : isFull ? "DISK_FULL" : "FORGE_FAILED",
@@ -20,4 +21,9 @@ export async function tellForgeFailures<T>(place: ForgePlace, work: () => T | Pr
       cause: error,
     });
   }
+}
+
+/** SQLite's words for a lock file that may not be written or opened: READONLY and CANTOPEN. */
+function isLockDenied(errcode: unknown): boolean {
+  return errcode === 8 || errcode === 14;
 }

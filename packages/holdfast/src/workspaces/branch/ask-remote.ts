@@ -67,7 +67,7 @@ export function chooseDefault(params: {
   return usual.length === 1 ? (usual[0] ?? null) : null;
 }
 
-export function refusalOf(result: UserGitResult): Refusal {
+function refusalOf(result: UserGitResult): Refusal {
   const { stderr, failedHook, kind } = result;
   return classifyRefusal({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
 }

@@ -57,7 +57,7 @@ function cutText(bytes: Buffer, maxBytes: number): string {
   return new StringDecoder("utf8").write(whole);
 }
 
-export function parseChanged(raw: Buffer): readonly ChangedFile[] {
+function parseChanged(raw: Buffer): readonly ChangedFile[] {
   const records = splitRecords(raw);
   const files: ChangedFile[] = [];
   for (let at = 0; at < records.length;) {
