@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { bump } from "../core/counters.ts";
 import { ID, begin, define, startToy, worked } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
@@ -154,5 +154,25 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_HELD" }));
     resolve();
     expect(await first).toMatchObject({ kind: "done" });
+  });
+
+  test("a lost lease is noticed by the heartbeat, also while a long step writes nothing", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { parts, store, go } = await start();
+    const workflow = define({
+      work: async ({ step }) => {
+        await step("long", async ({ signal }) => {
+          const lease = await store.getLease(ID);
+          if (lease !== undefined) await store.releaseLease(lease);
+          vi.advanceTimersByTime(30_000);
+          await new Promise((resolve) => signal.addEventListener("abort", resolve));
+          return 1;
+        });
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(parts, workflow);
+    await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 });

@@ -8,22 +8,19 @@ import { endTree } from "./process-tree.ts";
  * finds it. Never rejects: what happened is the result.
  */
 export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
+  const nothing = { code: null, signal: null, reason: null, survivors: null, milliseconds: 0 };
+  if (params.signal.aborted) return { ...nothing, kind: "interrupted" };
   const began = performance.now();
-  const nothing = { code: null, signal: null, reason: null, survivors: null };
-  const result = (exit: Omit<MarkedExit, "milliseconds">): MarkedExit => ({
-    ...exit,
-    milliseconds: Math.round(performance.now() - began),
-  });
-  if (params.signal.aborted) return result({ ...nothing, kind: "interrupted" });
   const started = start(params);
-  if (typeof started === "string") return result({ ...nothing, kind: "not_started", reason: started });
+  if (typeof started === "string") return { ...nothing, kind: "not_started", reason: started };
   const { child, exit, watch } = await supervise(started, params);
-  if (exit.kind === "not_started") return result({ ...nothing, kind: "not_started", reason: exit.reason });
+  const milliseconds = Math.round(performance.now() - began);
+  if (exit.kind === "not_started") return { ...nothing, kind: "not_started", reason: exit.reason };
   const survivors = await endAll(child, params.mark);
   await drain(child);
   const { code, signal } = exit;
   const kind = watch ?? (signal === null ? "exited" : "signalled");
-  return result({ kind, code, signal, reason: null, survivors });
+  return { kind, code, signal, reason: null, survivors, milliseconds };
 }
 
 export interface MarkedParams {
@@ -50,6 +47,7 @@ export interface MarkedExit {
   readonly reason: string | null;
   /** Which processes could not be ended, and why; null: none is left. */
   readonly survivors: string | null;
+  /** Until the program itself had ended; what it left behind may have taken longer. */
   readonly milliseconds: number;
 }
 

@@ -26,16 +26,25 @@ export interface Doubt {
   readonly why: string;
 }
 
-/** null where the system has no /proc that tells. `onSight` is called for each process while it is still warm. */
-export function readProcessTable(onSight?: (entry: ProcessEntry) => void): ProcessTable | null {
+/**
+ * null where the system has no /proc that tells. Who is `known` and still listed is taken as it was, which makes a second look short:
+ * on a busy host a long one always finds that something vanished meanwhile. `onSight` is called for each other while it is still warm.
+ */
+export function readProcessTable(
+  params: {
+    readonly known?: ReadonlyMap<number, ProcessEntry>;
+    readonly onSight?: ((entry: ProcessEntry) => void) | undefined;
+  } = {},
+): ProcessTable | null {
   if (process.platform !== "linux" || readProcess(process.pid) === null) return null;
   const live: ProcessEntry[] = [];
   const doubts: Doubt[] = [];
   // Newest first: those that live shortest are read soonest after they were listed.
   const pids = readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
   for (const pid of pids.toSorted((a, b) => b - a)) {
-    const { entry, doubt } = lookAt(pid);
-    if (entry !== null) onSight?.(entry);
+    const before = params.known?.get(pid);
+    const { entry, doubt } = before === undefined ? lookAt(pid) : { entry: before, doubt: null };
+    if (entry !== null && before === undefined) params.onSight?.(entry);
     if (entry !== null) live.push(entry);
     if (doubt !== null) doubts.push({ pid, why: doubt });
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Doubt, ProcessEntry } from "./process-table.ts";
-import { createCompleteness, findTargets, type Target } from "./process-targets.ts";
+import type { ProcessEntry } from "./process-table.ts";
+import { findTargets, strangersOf, type Target } from "./process-targets.ts";
 
 const process = (pid: number, parent: number, mark: string | null = null, started = "1"): ProcessEntry => ({
   pid,
@@ -44,22 +44,15 @@ test("once seen, a process stays a target without parent or mark; a later one wi
   expect(pidsOf([process(10, 1, null, "6")], seen)).toEqual([]);
 });
 
-test("a table is complete when nobody in it can have started somebody unseen", () => {
-  const completes = createCompleteness();
-  const look = (live: readonly ProcessEntry[], ...doubts: Doubt[]) => completes({ live, doubts });
-  const stranger = process(5, 1);
-  const ours = process(6, 1, "run");
-  expect(look([stranger, ours])).toBe(true);
-  // It was read before and was a stranger: its children are strangers too.
-  expect(look([ours], { pid: 5, why: "vanished" })).toBe(true);
-  expect(look([], { pid: 6, why: "vanished" })).toBe(false);
-  expect(look([], { pid: 7, why: "vanished" })).toBe(false);
-  // A zombie can have had a child before the first look at it, not after.
-  expect(look([], { pid: 8, why: "ended 4" })).toBe(false);
-  expect(look([], { pid: 8, why: "ended 4" })).toBe(true);
-  // Without any environment it is in the middle of becoming another program, or never had one.
-  const blank = process(9, 1);
-  expect(look([blank], { pid: 9, why: "blank 4" })).toBe(false);
-  expect(look([blank], { pid: 9, why: "blank 4" })).toBe(true);
-  expect(look([], { pid: 9, why: "vanished" })).toBe(false);
+test("only strangers need not be read again", () => {
+  const live = [process(5, 1), process(6, 1, "run"), process(7, 6), process(8, 1, "other/1/a"), process(9, 1)];
+  const targets: Target[] = [
+    { entry: process(6, 1, "run"), foundBy: "mark" },
+    { entry: process(7, 6), foundBy: "parent" },
+  ];
+  const doubts = [
+    { pid: 9, why: "blank 1" },
+    { pid: 10, why: "vanished" },
+  ];
+  expect([...strangersOf({ live, doubts }, targets).keys()]).toEqual([5, 8]);
 });

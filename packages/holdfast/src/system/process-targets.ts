@@ -37,17 +37,10 @@ export function carries(found: string | null, mark: string): boolean {
 }
 
 /**
- * Tells of one table after the other whether it leaves no doubt. A process that was read before, and was none of ours, raises
- * none by going away; a zombie or a process without any environment raises one only when it is first seen so.
+ * Who need not be read again: a process that is none of ours starts none of ours, and cannot become ours. One without any environment
+ * may be about to show it.
  */
-export function createCompleteness(): (table: ProcessTable) => boolean {
-  let known = new Set<number>();
-  const told = new Set<string>();
-  return ({ live, doubts }) => {
-    const isComplete = doubts.every(({ pid, why }) => known.has(pid) || told.has(`${pid} ${why}`));
-    for (const { pid, why } of doubts) told.add(`${pid} ${why}`);
-    const blank = new Set(doubts.map((doubt) => doubt.pid));
-    known = new Set(live.flatMap((entry) => (entry.mark === null && !blank.has(entry.pid) ? [entry.pid] : [])));
-    return isComplete;
-  };
+export function strangersOf(table: ProcessTable, targets: readonly Target[]): ReadonlyMap<number, ProcessEntry> {
+  const others = new Set([...targets.map((target) => target.entry.pid), ...table.doubts.map((doubt) => doubt.pid)]);
+  return new Map(table.live.flatMap((entry) => (others.has(entry.pid) ? [] : [[entry.pid, entry] as const])));
 }

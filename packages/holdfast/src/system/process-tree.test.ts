@@ -60,8 +60,9 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
     const mark = `run-${randomId()}`;
     const directory = scratchDirectory(onTestFinished);
     const beat = join(directory, "beat");
-    // A millisecond each, deaf, and a session of its own for each: gone before a look at all processes is over.
-    const hop = `use POSIX; $SIG{TERM} = "IGNORE"; for (;;) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
+    // A millisecond each, deaf, and a session of its own for each: gone before a look at all processes is over. Should
+    // it not be caught, it ends by itself after a while.
+    const hop = `use POSIX; $SIG{TERM} = "IGNORE"; my $end = time + 30; while (time < $end) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
     await startTree({ mark, script: `echo $$; perl -e '${hop}' ${beat} & wait`, count: 1 });
     await until(() => existsSync(beat));
     await endTree({ mark, graceMs: 50 });

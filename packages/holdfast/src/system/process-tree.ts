@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
 import { readProcess, readProcessTable, type ProcessEntry } from "./process-table.ts";
-import { carries, createCompleteness, findTargets, type Target } from "./process-targets.ts";
+import { carries, findTargets, strangersOf, type Target } from "./process-targets.ts";
 
 /**
  * Ends every process that carries the mark, or one that begins with it and a slash, and whatever those have started: asks, waits a
@@ -13,7 +13,8 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
   const { mark, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const seen = new Map<number, Target>();
-  const completes = createCompleteness();
+  const told = new Set<string>();
+  let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // In the middle of a look, so that what forks and exits over and over is hit before it has hopped on.
   const strike = (entry: ProcessEntry): void => {
     if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGKILL");
@@ -22,14 +23,18 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
   for (let round = 0, emptyRounds = 0; ; round += 1) {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
-    const table = readProcessTable(isForced ? strike : undefined);
+    const table = readProcessTable({ known, onSight: isForced ? strike : undefined });
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
-    const isComplete = completes(table);
+    known = strangersOf(table, targets);
+    // A zombie, or a process without any environment, raises a doubt only when it is first seen so.
+    const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !told.has(doubt));
+    for (const doubt of doubts) told.add(doubt);
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
     // On a host that forks all the time no look may be beyond doubt; so many empty ones in a row are as good.
-    if (emptyRounds > 0 && (isComplete || emptyRounds === ENOUGH_LOOKS)) return { ended: seen.size, supported: true };
-    if (elapsed > graceMs + forceMs) throw stuck(mark, targets);
+    const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_LOOKS);
+    if (isOver) return { ended: seen.size, supported: true };
+    if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
     for (const target of targets) {
       if (isForced) signal(target, mark, "SIGKILL");
       else if (!seen.has(target.entry.pid)) signal(target, mark, "SIGTERM");

@@ -202,3 +202,45 @@ describe("refused, and nothing changed", () => {
     await expect(scene.reopen()).rejects.toMatchObject({ code: "WORKSPACE_BUSY" });
   });
 });
+
+describe("what is not on disk on purpose", () => {
+  test("a sparse checkout stays one: its absent files are neither committed as removed, nor rebased onto the disk", async () => {
+    scene = await createBranchScene({ "in/a.txt": "a\n", "out/b.txt": "b\n" });
+    try {
+      const { tree, branch } = scene;
+      tree.git("sparse-checkout", "set", "in");
+      expect(existsSync(tree.path("out/b.txt"))).toBe(false);
+      expect(await branch.commit(PARAMS)).toBeNull();
+      tree.write("in/a.txt", "two\n");
+      await branch.commit(PARAMS);
+      const onto = scene.moveBase({ "out/b.txt": "moved\n", "in/c.txt": "c\n" });
+      expect(await branch.rebase({ onto, at: AT })).toMatchObject({ kind: "rebased" });
+      expect(tree.git("show", "--name-only", "--format=", "HEAD")).toBe("in/a.txt\n");
+      expect(tree.git("cat-file", "blob", "HEAD:out/b.txt")).toBe("moved\n");
+      expect(existsSync(tree.path("out/b.txt"))).toBe(false);
+      expect(tree.read("in/c.txt")).toBe("c\n");
+      expect(tree.git("status", "--porcelain")).toBe("");
+      expect(await branch.commit({ ...PARAMS, message: "Again" })).toBeNull();
+    } finally {
+      scene.dispose();
+    }
+  });
+
+  test("a submodule's commit is taken as it stands; its folder is not entered", async () => {
+    scene = await createBranchScene();
+    try {
+      const { tree, branch } = scene;
+      const first = scene.user.git("rev-parse", "main").trim();
+      tree.git("submodule", "--quiet", "add", scene.bare.root, "sub");
+      await branch.commit(PARAMS);
+      expect(tree.git("ls-tree", "HEAD", "sub")).toBe(`160000 commit ${first}\tsub\n`);
+      tree.git("-C", "sub", "commit", "-q", "--allow-empty", "-m", "inside");
+      tree.write("sub/inner.txt", "not ours\n");
+      await branch.commit({ ...PARAMS, message: "Moved" });
+      expect(tree.git("ls-tree", "HEAD", "sub")).toContain(tree.git("-C", "sub", "rev-parse", "HEAD").trim());
+      expect(tree.git("show", "--name-only", "--format=", "HEAD")).toBe("sub\n");
+    } finally {
+      scene.dispose();
+    }
+  });
+});
