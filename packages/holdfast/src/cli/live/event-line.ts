@@ -13,7 +13,7 @@ export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offs
   return `${paint(page, "dim", time)}  ${text}\n`;
 }
 
-export function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
+function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
   switch (event.kind) {
     case "started":
       return `${escapeText(event.run)} ${event.resumed ? "goes on" : "starts"} in ${place(event)}`;

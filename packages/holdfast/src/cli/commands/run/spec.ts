@@ -48,7 +48,7 @@ export const runSpec = {
       about: "from issue 42 to a pull request whose tests pass",
     },
     {
-      line: 'holdfast run --task "Add a --verbose flag" --max-cost 5',
+      line: 'holdfast run --task "Add a verbose mode" --max-cost 5',
       about: "without an issue, for five dollars at most",
     },
     { line: "holdfast run 42 --resume", about: "go on with it, or begin" },
