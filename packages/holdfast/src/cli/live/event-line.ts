@@ -54,7 +54,8 @@ function place(at: { readonly stage: string; readonly iteration: number }): stri
 }
 
 function effectText(event: Extract<ProgressEvent, { readonly kind: "effect" }>): string {
-  const purpose = escapeText(event.key.split("/").slice(1).join("/"));
+  // "push" of "issue-42/pr/push.6": the rest stands in the lines above.
+  const purpose = escapeText((event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, ""));
   switch (event.what) {
     case "intended":
     case "acted":
