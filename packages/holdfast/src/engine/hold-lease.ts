@@ -30,7 +30,8 @@ export async function holdLease(parts: Parts, run: string): Promise<HeldLease> {
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
-      await store.releaseLease(lease);
+      // It would hide what made us let go; a lease that stays behind ends with its handle.
+      await store.releaseLease(lease).catch(() => undefined);
     },
   };
 }

@@ -109,7 +109,7 @@ async function callAgent(stay: Stay, trying: Trying): Promise<AgentOutcome> {
   const { call, agent, model, workspace } = trying;
   const { name } = call;
   const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
-  const telling: Promise<unknown>[] = [];
+  const telling: Promise<void>[] = [];
   const onEvent = (event: AgentEvent): void => {
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, name, event.id));
@@ -142,7 +142,8 @@ async function keepSession(stay: Stay, step: string, session: string): Promise<v
   const { writer } = stay;
   if (writer.sessions.get(step) === session) return;
   writer.sessions.set(step, session);
-  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } });
+  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
+  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
 }
 
 /** null: try again. */

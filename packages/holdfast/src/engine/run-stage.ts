@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { StageResult } from "../core/workflow.ts";
 import type { Workflow } from "./definition.ts";
+import { reasonOf } from "./reason-of.ts";
 import type { RunWriter } from "./run-writer.ts";
 import { createStageContext } from "./stage-calls.ts";
 import type { StageFunction } from "./stage-context.ts";
@@ -43,7 +44,6 @@ export async function runStage<S extends JsonObject>(
   }
   await working;
   stay.close();
-  halt.check();
   stay.checkAsked();
   if (result === undefined) throw new TypeError(`stage ${stay.stage} returned nothing`);
   return result;
@@ -52,7 +52,12 @@ export async function runStage<S extends JsonObject>(
 /** Whoever took the lease may run processes under the same mark: ours end by their signal alone then. */
 async function endWork(writer: RunWriter, working: Promise<void>): Promise<void> {
   const { parts, run, halt } = writer;
-  if (!isLeaseLost(halt.cause)) await parts.commands.endMarked(run.id);
+  if (!isLeaseLost(halt.cause)) {
+    // What cannot be ended now is ended before the run is taken up again; what is there is saved all the same.
+    await parts.commands.endMarked(run.id).catch((error: unknown) => {
+      writer.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
+    });
+  }
   let timer: ReturnType<typeof setTimeout> | undefined;
   const grace = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, GRACE_MS);
