@@ -11,6 +11,14 @@ import type { RunSummary, Work } from "./core/run.ts";
 import { makeRunId } from "./core/run-id.ts";
 import { diffJson } from "./core/values/index.ts";
 import type { JsonChange } from "./core/values/index.ts";
+import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
+import type { AgentLogFile } from "./app/agent-logs.ts";
+import type { ForgeChoice } from "./app/find-forge.ts";
+import { readStatus } from "./app/run-status.ts";
+import type { WorkReport } from "./app/start-run.ts";
+import { WorkDesk } from "./app/work-desk.ts";
+import type { ResumeParams, StartParams } from "./app/work-desk.ts";
+import type { RunStatus } from "./app/run-status.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "./engine/addresses.ts";
 import { applyGc, gcIsDue, planGc } from "./engine/collector.ts";
 import type { GcPlan, GcReport } from "./engine/collector.ts";
@@ -20,13 +28,23 @@ import { lookParams } from "./engine/parts.ts";
 import type { Parts } from "./engine/parts.ts";
 import { RunHandle } from "./engine/run-handle.ts";
 import { WORKTREE, labelOf } from "./engine/worktree-label.ts";
+import type { WorkParts } from "./engine/work-parts.ts";
 import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
 import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
+import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { openSqliteStore } from "./stores/sqlite/open.ts";
 import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
+export type { AgentLogFile } from "./app/agent-logs.ts";
+export type { Question } from "./app/journal-picture.ts";
+export type { Condition, RunStatus } from "./app/run-status.ts";
+export { loadWorkflow } from "./app/load-workflow.ts";
+export type { StartPlan } from "./app/plan-start.ts";
+export type { WorkParts, WorkReport };
+export type { RunOutcome } from "./engine/outcome.ts";
+export type { ProgressEvent } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export type { SaveParams } from "./engine/planes.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
@@ -40,13 +58,19 @@ export interface OpenParams {
   readonly store?: string;
   /** When there is no store yet: make it (default), or STORE_ABSENT. */
   readonly create?: boolean;
+  /** A store in memory instead of a real one: to look at what would be done. */
+  readonly pretend?: boolean;
   readonly retention?: RetentionPolicy;
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
-  /** Directory under which forks get their worktrees. */
+  /** Directory under which forks and runs get their worktrees. */
   readonly worktrees?: string;
+  /** Where issues and pull requests are; default told from the remote. */
+  readonly forge?: ForgeChoice;
+  /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
+  readonly parts?: (parts: WorkParts) => WorkParts;
 }
 
 export interface CreateRunParams {
@@ -70,11 +94,14 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "cwd",
   "store",
   "create",
+  "pretend",
   "retention",
   "maxUntrackedBytes",
   "includeIgnored",
   "leaseWaitMs",
   "worktrees",
+  "forge",
+  "parts",
 ];
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
@@ -84,9 +111,12 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   const workspaces = await repositoryAt(cwd);
   try {
     const directory = storeDirectory(params, cwd, workspaces);
-    const store = await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
+    const store =
+      params.pretend === true
+        ? openMemoryStore({ clock: systemClock })
+        : await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
     const root = params.worktrees;
-    return new Holdfast(cwd, {
+    const parts: Parts = {
       store,
       workspaces,
       clock: systemClock,
@@ -98,7 +128,9 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       liveness: (owner) => livenessOf(owner, processIdentity()),
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
-    });
+    };
+    const forge = params.forge ?? { kind: "auto", path: null };
+    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, decorate: params.parts }));
   } catch (error) {
     await workspaces?.close();
     throw error;
@@ -110,10 +142,13 @@ export class Holdfast implements AsyncDisposable {
   readonly store: Store;
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
+  /** Runs that a workflow carries: begin, take up, answer. */
+  readonly work: WorkDesk;
   readonly #cwd: string;
   readonly #parts: Parts;
 
-  constructor(cwd: string, parts: Parts) {
+  constructor(cwd: string, parts: Parts, work: WorkDesk) {
+    this.work = work;
     this.store = parts.store;
     this.workspaces = parts.workspaces;
     this.#cwd = cwd;
@@ -148,6 +183,35 @@ export class Holdfast implements AsyncDisposable {
 
   async run(id: string): Promise<RunHandle> {
     return new RunHandle(this.#parts, await resolveRun(this.#parts, id, undefined));
+  }
+
+  /**
+   * Begins a run and carries it on until it is done, given up, parked or interrupted. The same issue is the same run:
+   * somebody else at it is LEASE_HELD.
+   */
+  async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
+    return await this.work.start(await this.work.plan(params), params);
+  }
+
+  /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */
+  async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<WorkReport> {
+    return await this.work.resume(params);
+  }
+
+  /** Where the run stands, told from its journal and its lease. */
+  async status(address?: string): Promise<RunStatus> {
+    const { id } = await this.resolveRun(address);
+    return await readStatus(await this.run(id));
+  }
+
+  /** What the agents of a run said, one file a call. */
+  async agentLogs(run: string): Promise<readonly AgentLogFile[]> {
+    return await listAgentLogs(join(this.store.location, "logs", run));
+  }
+
+  /** Whole lines of one of these files from a byte on, and where to go on. */
+  async readLog(path: string, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
+    return await readLogLines(path, start);
   }
 
   /** Newest first. */

@@ -3,6 +3,11 @@ export { Holdfast, openHoldfast as open } from "./app.ts";
 export type { CreateRunParams, HoldfastDiff, OpenParams } from "./app.ts";
 export { doctor } from "./doctor.ts";
 
+// Work that a workflow carries
+export type { Condition, RunStatus, StartPlan, WorkParts, WorkReport } from "./app.ts";
+export type { ResumeParams, StartParams } from "./app/work-desk.ts";
+export type { Answers, ResumePlan } from "./core/resume.ts";
+
 // Runs and checkpoints
 export type { RunHandle } from "./engine/run-handle.ts";
 export type { SaveParams } from "./engine/planes.ts";
@@ -18,11 +23,33 @@ export type { RetentionPolicy } from "./core/retention.ts";
 export { TRIGGERS } from "./core/trigger.ts";
 export type { Trigger } from "./core/trigger.ts";
 
+// Workflows of one's own
+export { defineWorkflow } from "./engine/define-workflow.ts";
+export type { WorkflowParams } from "./engine/define-workflow.ts";
+export type { Guard, Workflow } from "./engine/definition.ts";
+export type { RunOutcome } from "./engine/outcome.ts";
+export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
+export type {
+  AgentCall,
+  AgentReport,
+  Decision,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StageFunction,
+  StepOptions,
+  StepScope,
+} from "./engine/stage-context.ts";
+export type { Position } from "./core/position.ts";
+export type { StageResult, TransitionTable, WorkflowShape } from "./core/workflow.ts";
+
 // Errors
 export { ERROR_CODES, HoldfastError } from "./core/error.ts";
 export type { ErrorCode } from "./core/error.ts";
 
-// Contracts, for those who bring their own store or workspace
+// Contracts, for those who bring their own store, workspace, agent or forge
+export type { Agent, AgentOutcome, AgentTask } from "./ports/agent.ts";
+export type { Forge } from "./ports/forge.ts";
 export type { Store, VerifyEvent } from "./ports/store.ts";
 export type { Workspace, Workspaces } from "./ports/workspace.ts";
 export { openMemoryStore } from "./stores/memory/memory-store.ts";

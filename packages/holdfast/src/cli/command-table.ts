@@ -1,9 +1,12 @@
 import { command } from "./command.ts";
 import type { Command } from "./command.ts";
+import { approveSpec } from "./commands/approve/spec.ts";
 import { checkpointSpec } from "./commands/checkpoint/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
 import { configSpec } from "./commands/config/spec.ts";
+import { demoSpec } from "./commands/demo/spec.ts";
+import { demoWorkerSpec } from "./commands/demo-worker/spec.ts";
 import { diffSpec } from "./commands/diff/spec.ts";
 import { doctorSpec } from "./commands/doctor/spec.ts";
 import { forkSpec } from "./commands/fork/spec.ts";
@@ -12,13 +15,25 @@ import { helpSpec } from "./commands/help/spec.ts";
 import { initSpec } from "./commands/init/spec.ts";
 import { listSpec } from "./commands/list/spec.ts";
 import { logSpec } from "./commands/log/spec.ts";
+import { logsSpec } from "./commands/logs/spec.ts";
 import { restoreSpec } from "./commands/restore/spec.ts";
+import { resumeSpec } from "./commands/resume/spec.ts";
+import { runSpec } from "./commands/run/spec.ts";
 import { showSpec } from "./commands/show/spec.ts";
+import { statusSpec } from "./commands/status/spec.ts";
+import { stopSpec } from "./commands/stop/spec.ts";
 import { tagSpec } from "./commands/tag/spec.ts";
 import { verifySpec } from "./commands/verify/spec.ts";
 
-/** In the order of the help: look, save, go back, keep in order, set up. Code is loaded when a command is started. */
+/** In the order of the help: work, look, save, go back, keep in order, set up. Code is loaded when a command is started. */
 export const COMMANDS: readonly Command[] = [
+  command(runSpec, () => import("./commands/run/run.ts")),
+  command(resumeSpec, () => import("./commands/resume/run.ts")),
+  command(statusSpec, () => import("./commands/status/run.ts")),
+  command(stopSpec, () => import("./commands/stop/run.ts")),
+  command(approveSpec, () => import("./commands/approve/run.ts")),
+  command(logsSpec, () => import("./commands/logs/run.ts")),
+  command(demoSpec, () => import("./commands/demo/run.ts")),
   command(listSpec, () => import("./commands/list/run.ts")),
   command(showSpec, () => import("./commands/show/run.ts")),
   command(logSpec, () => import("./commands/log/run.ts")),
@@ -35,4 +50,5 @@ export const COMMANDS: readonly Command[] = [
   command(completionSpec, () => import("./commands/completion/run.ts")),
   command(helpSpec, () => import("./commands/help/run.ts")),
   command(completeSpec, () => import("./commands/complete/run.ts")),
+  command(demoWorkerSpec, () => import("./commands/demo-worker/run.ts")),
 ];

@@ -10,6 +10,8 @@ export interface BooleanFlag {
   readonly type: "boolean";
   readonly short?: string;
   readonly about: string;
+  /** An old spelling, understood with a warning and shown nowhere: what to write today. */
+  readonly instead?: string;
 }
 export interface TextFlag {
   readonly type: "text";
@@ -17,11 +19,17 @@ export interface TextFlag {
   /** What to call the value in the help: "N", "DIR". */
   readonly value: string;
   readonly about: string;
+  readonly instead?: string;
   /** The only values there are; checked by the parser, offered by the completion. */
   readonly choices?: readonly string[];
   readonly completes?: Completes;
 }
 export type Flags = Readonly<Record<string, Flag>>;
+
+/** Those that people are told about. */
+export function currentFlags(flags: Flags): Flags {
+  return Object.fromEntries(Object.entries(flags).filter(([, flag]) => flag.instead === undefined));
+}
 
 /** What the shell can offer in this place. */
 export type Completes = "run" | "address" | "command" | "directory" | "file" | "nothing";
@@ -48,6 +56,8 @@ export interface CommandSpec {
   readonly json: string;
   /** Only looks: a broken config file is a warning here, and the defaults are used. */
   readonly reads?: true;
+  /** Winds down by itself after a signal and has the last word; main waits for it. */
+  readonly windsDown?: true;
   /** Left out of the list of commands: for shells, not for people. */
   readonly hidden?: true;
 }
@@ -60,7 +70,9 @@ export interface Example {
 /** What was typed, checked against the spec. Names that the spec does not have do not compile. */
 export interface Input<F extends Flags = Flags> {
   on(name: NamesOf<F, "boolean">): boolean;
+  /** Given more than once, the last one counts. */
   text(name: NamesOf<F, "text">): string | undefined;
+  texts(name: NamesOf<F, "text">): readonly string[];
   operand(at: number): string | undefined;
   /** What followed `--`. */
   readonly paths: readonly string[];
@@ -74,11 +86,13 @@ export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly json: boolean;
+  /** --quiet: results and errors only. */
+  readonly quiet: boolean;
   readonly signal: AbortSignal;
   /** The whole table, for help and completion. */
   readonly commands: readonly Command[];
-  /** Opened once, closed by main. Readers pass `create: false`. */
-  open(params: { readonly create: boolean }): Promise<Holdfast>;
+  /** Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. */
+  open(params: { readonly create: boolean; readonly pretend?: boolean }): Promise<Holdfast>;
   /** Undefined where nothing was ever saved. A store that was named and is not there is an error all the same. */
   openIfThere(): Promise<Holdfast | undefined>;
   /** Works also where the store cannot be opened. */
@@ -96,6 +110,8 @@ export interface Shell {
   /** Page of stderr, for talk with style. */
   readonly talk: Page;
   readonly page: Page;
+  /** Width of stdout at this moment: windows are resized. */
+  columns(): number;
   progress(): Progress;
   confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
 }

@@ -1,3 +1,4 @@
+import { currentFlags } from "./command.ts";
 import type { Command, CommandSpec, Flag, Flags } from "./command.ts";
 import { GLOBAL_FLAGS } from "./global-flags.ts";
 import type { Page } from "./output/page.ts";
@@ -14,7 +15,7 @@ export function helpWidth(page: Pick<Page, "width">): number {
 export function overviewText(commands: readonly Command[], width = HELP_WIDTH): string {
   const shown = commands.filter(({ spec }) => spec.hidden !== true);
   return [
-    "holdfast: durable checkpoints for coding agents.",
+    "holdfast: carries an issue to a pull request, whatever dies on the way.",
     "Nothing is lost, nothing is done twice.",
     "",
     "Usage: holdfast COMMAND [ARGUMENTS] [FLAGS]",
@@ -41,6 +42,8 @@ export function overviewText(commands: readonly Command[], width = HELP_WIDTH): 
 }
 
 const START = [
+  ["holdfast demo", "see it killed three times"],
+  ["holdfast run 42 --dry-run", "what a run would do"],
   ['holdfast checkpoint --name "before the refactor"', "save files and state"],
   ["holdfast diff", "what changed since"],
   ["holdfast restore RUN@1 --dry-run", "what going back would do"],
@@ -82,7 +85,7 @@ export const PATHS_ABOUT = "only these files and directories, from where you sta
 
 function flagLines(flags: Flags, width: number): readonly string[] {
   return definitionLines(
-    Object.entries(flags).map(([name, flag]) => [flagName(name, flag), flagAbout(flag)]),
+    Object.entries(currentFlags(flags)).map(([name, flag]) => [flagName(name, flag), flagAbout(flag)]),
     width,
   );
 }

@@ -69,13 +69,16 @@ async function runCommandLine(params: {
   }
   const { signal } = interrupts;
   const reads = command.spec.reads === true;
-  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads });
+  const windsDown = command.spec.windsDown === true;
+  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads, windsDown });
   const failed = (thrown: unknown): Exit =>
     reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
   try {
-    const exit = await interrupts.race(command.start(shell, input));
+    const work = command.start(shell, input);
+    const exit = await (windsDown ? work : interrupts.race(work));
     await shell.close();
-    return exit;
+    // Told by another signal than Ctrl+C, it ends as that one does.
+    return exit === "interrupted" ? (interrupts.exit() ?? exit) : exit;
   } catch (thrown) {
     const interrupted = interrupts.exit();
     const { done, failures } = await shell.close();
@@ -105,7 +108,14 @@ function findCommand(name: string): Command {
 const SYNONYMS: Readonly<Record<string, string>> = {
   ls: "list",
   runs: "list",
-  status: "show",
+  continue: "resume",
+  kill: "stop",
+  cancel: "stop",
+  start: "run",
+  impl: "run",
+  answer: "approve",
+  decide: "approve",
+  ps: "status",
   history: "log",
   journal: "log",
   save: "checkpoint",

@@ -8,18 +8,16 @@ import { WAIT_MS } from "./wait-for-run.ts";
 export async function openStore(params: {
   readonly cwd: string;
   readonly create: boolean;
+  readonly pretend: boolean;
   readonly settings: Promise<ReadSettings>;
 }): Promise<Holdfast> {
   const [{ config, broken }, { openHoldfast }] = await Promise.all([params.settings, import("../app.ts")]);
+  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config) };
   try {
-    return await openHoldfast({
-      cwd: params.cwd,
-      create: params.create,
-      leaseWaitMs: WAIT_MS,
-      ...openParamsOf(config),
-    });
+    return await openHoldfast({ ...open, create: params.create });
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== "STORE_ABSENT") throw error;
+    if (params.pretend) return await openHoldfast({ ...open, pretend: true });
     // The file that does not parse may well be the one that says where the store is.
     throw broken ?? absent(error, config);
   }

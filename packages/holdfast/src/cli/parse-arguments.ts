@@ -50,7 +50,7 @@ export function parseArguments<F extends Flags>(
     allowPositionals: true,
     tokens: true,
   });
-  const values = new Map<string, string | true>();
+  const values = new Map<string, readonly (string | true)[]>();
   const operands: string[] = [];
   const paths: string[] = [];
   let terminated = false;
@@ -63,7 +63,7 @@ export function parseArguments<F extends Flags>(
         (terminated && spec.paths ? paths : operands).push(token.value);
         break;
       case "option":
-        values.set(token.name, flagValue({ spec, known, token }));
+        values.set(token.name, [...(values.get(token.name) ?? []), flagValue({ spec, known, token })]);
         break;
     }
   }
@@ -73,14 +73,9 @@ export function parseArguments<F extends Flags>(
   return { input, globals: input };
 }
 
-function readerOf(values: ReadonlyMap<string, string | true>) {
-  return {
-    on: (name: string) => values.has(name),
-    text: (name: string) => {
-      const value = values.get(name);
-      return typeof value === "string" ? value : undefined;
-    },
-  };
+function readerOf(values: ReadonlyMap<string, readonly (string | true)[]>) {
+  const texts = (name: string) => (values.get(name) ?? []).filter((value) => value !== true);
+  return { on: (name: string) => values.has(name), text: (name: string) => texts(name).at(-1), texts };
 }
 
 function optionsOf(flags: Flags) {

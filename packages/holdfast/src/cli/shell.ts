@@ -8,6 +8,7 @@ import type { Command, Input, Shell } from "./command.ts";
 import type { GLOBAL_FLAGS } from "./global-flags.ts";
 import { NO_PROGRESS, createProgress } from "./output/progress.ts";
 import type { Streams } from "./output/sink.ts";
+import { pageWidth } from "./output/page.ts";
 import { pageOf } from "./output/stream-page.ts";
 import { readSettings } from "./read-settings.ts";
 import type { ReadSettings } from "./read-settings.ts";
@@ -23,6 +24,8 @@ export interface ShellParams {
   readonly commands: readonly Command[];
   /** The command only looks, so a broken config file does not stop it. */
   readonly reads: boolean;
+  /** The command speaks also after a signal. */
+  readonly windsDown: boolean;
 }
 
 export interface OpenShell extends Shell {
@@ -43,8 +46,9 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   let holdfast: Promise<Holdfast> | undefined;
   let settings: Promise<ReadSettings> | undefined;
 
+  const hushed = (): boolean => signal.aborted && !params.windsDown;
   const say = (text: string): void => {
-    if (text !== "" && !silent && !signal.aborted) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
+    if (text !== "" && !silent && !hushed()) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
   };
   const read = (): Promise<ReadSettings> =>
     (settings ??= readSettings({
@@ -57,12 +61,13 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     env,
     cwd,
     json,
+    quiet: globals.on("quiet"),
     signal,
     commands: params.commands,
     page,
     talk,
     config: async () => (await read()).config,
-    open: ({ create }) => (holdfast ??= openStore({ cwd, create, settings: read() })),
+    open: ({ create, pretend = false }) => (holdfast ??= openStore({ cwd, create, pretend, settings: read() })),
     openIfThere: async () => {
       try {
         return await shell.open({ create: false });
@@ -80,11 +85,15 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     },
     finish: work.add,
     print: (report) => {
-      if (signal.aborted) return;
+      if (hushed()) return;
       streams.out.write(json ? `${JSON.stringify(report.json(), null, 2)}\n` : report.text(page));
     },
     write: (text) => streams.out.write(text),
     say,
+    columns: () => {
+      const { isTTY, columns } = process.stdout;
+      return pageWidth({ env, columns: isTTY === true ? columns : undefined });
+    },
     progress: () =>
       silent
         ? NO_PROGRESS

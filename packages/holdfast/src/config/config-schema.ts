@@ -1,8 +1,11 @@
 import * as z from "zod/mini";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
+import { milliseconds, money } from "./amount.ts";
+import { MODEL } from "./model-name.ts";
 import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
+import type { DIMENSIONS } from "./work-settings.ts";
 
 /** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
 export const configSchema = z.strictObject({
@@ -30,6 +33,43 @@ export const configSchema = z.strictObject({
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
+  agent: z.optional(model()),
+  models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
+  forge: z.optional(
+    z.strictObject({
+      kind: z.optional(choice(["auto", "local", "none"])),
+      path: z.optional(leaf("a directory", nonEmpty)),
+    }),
+  ),
+  impl: z.optional(
+    z.strictObject({
+      maxIterations: z.optional(count(1)),
+      maxReviews: z.optional(count(1)),
+      onMaxReviews: z.optional(choice(["proceed", "fatal"])),
+      review: z.optional(yesOrNo()),
+      simplify: z.optional(yesOrNo()),
+      yolo: z.optional(yesOrNo()),
+      waitForCi: z.optional(yesOrNo()),
+      draft: z.optional(yesOrNo()),
+      afterRebase: z.optional(choice(["review", "impl"])),
+      gate: z.optional(leaf("a shell command", nonEmpty)),
+      base: z.optional(leaf("a branch name", nonEmpty)),
+      prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
+      tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
+      thresholds: z.optional(z.strictObject(thresholdShape())),
+    }),
+  ),
+  budget: z.optional(
+    z.strictObject({
+      maxTokens: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      maxCost: z.optional(
+        leaf('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
+      ),
+      maxTime: z.optional(
+        leaf('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+    }),
+  ),
 });
 
 export type FileConfig = z.output<typeof configSchema>;
@@ -84,6 +124,43 @@ function ruleOf(keep: unknown, per: unknown): KeepRule | undefined {
   return typeof keep === "number" && Number.isSafeInteger(keep) && keep >= 0 ? { keep, per } : undefined;
 }
 
+function thresholdShape(): Record<(typeof DIMENSIONS)[number], ReturnType<typeof percent>> {
+  return { faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() };
+}
+
+function file() {
+  return z.optional(leaf("a file", nonEmpty));
+}
+
+function percent() {
+  return z.optional(
+    leaf("a score from 0 to 100", (value) => {
+      const score = whole(value, 0);
+      return score !== undefined && score <= 100 ? score : undefined;
+    }),
+  );
+}
+
+function model() {
+  return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
+    typeof value === "string" && MODEL.test(value) ? value : undefined,
+  );
+}
+
+function count(least: number) {
+  return leaf(`a whole number from ${least}`, (value) => whole(value, least));
+}
+
+function whole(value: unknown, least: number): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
+}
+
+function words(value: unknown): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
+  return texts.length === value.length ? texts : undefined;
+}
+
 function choice<const T extends string>(choices: readonly T[]) {
   return leaf(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
 }
@@ -101,8 +178,8 @@ function size(value: unknown): number | undefined {
 }
 
 function days(value: unknown): number | undefined {
-  const milliseconds = typeof value === "string" ? parseDuration(value) : undefined;
-  return milliseconds === undefined ? undefined : milliseconds / DAY;
+  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
+  return parsed === undefined ? undefined : parsed / DAY;
 }
 
 const DAY = 86_400_000;

@@ -41,6 +41,61 @@ workspace:
 gc:
   # Clean up once a day after a checkpoint, by the rules above, and say so when something was dropped.
   auto: ${value("gc.auto")}
+
+# Who works on issues ("holdfast run"): provider:model. The providers there are: scripted (a script of edits, for trying
+# things out) and command (any command that reads a prompt on stdin and edits files).
+# agent: command:./my-agent
+# Another one for a stage; without it, the agent above.
+# models:
+#   impl: command:./my-agent
+#   review: command:./my-reviewer
+
+forge:
+  # Where issues and pull requests are: auto (told from the remote), local (files beside a bare repository) or none.
+  kind: ${value("forge.kind")}
+  # Directory of the local forge. Default: the remote's own.
+  # path: ../remote.git
+
+# From an issue to a pull request.
+impl:
+  maxIterations: ${value("impl.maxIterations")}
+  maxReviews: ${value("impl.maxReviews")}
+  # When that many reviews have said no: proceed (to the pull request) or fatal.
+  onMaxReviews: ${value("impl.onMaxReviews")}
+  # A review by an agent after each implementation, and a round that makes the result simpler.
+  review: ${value("impl.review")}
+  simplify: ${value("impl.simplify")}
+  # The agent may act without asking.
+  yolo: ${value("impl.yolo")}
+  # After the pull request: wait for its checks, and mend what fails.
+  waitForCi: ${value("impl.waitForCi")}
+  draft: ${value("impl.draft")}
+  # Where to go on after a clean rebase: review or impl.
+  afterRebase: ${value("impl.afterRebase")}
+  # A shell command that must succeed before a review; its output is told to the agent when it does not.
+  # gate: npm test
+  # Branch to start from and to merge into. Default: the remote's own.
+  # base: main
+  # Your own prompt templates. Default: those that are built in.
+  # prompts:
+  #   impl: docs/impl-prompt.md
+  #   review: docs/review-prompt.md
+  #   simplify: docs/simplify-prompt.md
+  #   rebase: docs/rebase-prompt.md
+  # Tags that may begin a pull request's title. Default: the list that is built in.
+  # tags: [feat, bugfix, docs]
+  # Scores that a review must reach.
+  thresholds:
+    faithful: ${value("impl.thresholds.faithful")}
+    style: ${value("impl.thresholds.style")}
+    docs: ${value("impl.thresholds.docs")}
+    cornerCases: ${value("impl.thresholds.cornerCases")}
+
+# For one run. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
+budget:
+  maxTokens: ${value("budget.maxTokens")}
+  maxCost: ${value("budget.maxCost")}
+  maxTime: ${value("budget.maxTime")}
 `;
 }
 

@@ -91,8 +91,22 @@ describe("the file that init writes", () => {
 
   test("names every key, and sets all but those that depend on the place", () => {
     const byDefault = written.entries.filter((entry) => entry.origin.kind === "default").map(({ key }) => key);
-    expect(byDefault).toEqual(["store", "workspace.worktrees"]);
+    expect(byDefault).toEqual([
+      "store",
+      "workspace.worktrees",
+      "agent",
+      "models.impl",
+      "models.review",
+      "forge.path",
+      "impl.gate",
+      "impl.base",
+      "impl.prompts.impl",
+      "impl.prompts.review",
+      "impl.prompts.simplify",
+      "impl.prompts.rebase",
+      "impl.tags",
+    ]);
     for (const { key } of plain.entries)
-      expect(configTemplate()).toMatch(new RegExp(`^ *(# )?${key.split(".").at(-1)}:`, "m"));
+      expect(configTemplate()).toMatch(new RegExp(`^ *(# *)?${key.split(".").at(-1)}:`, "m"));
   });
 });

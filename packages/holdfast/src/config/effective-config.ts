@@ -6,6 +6,8 @@ import { TRIGGERS } from "../core/trigger.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
 import { formatSize } from "./parse-size.ts";
+import { DEFAULT_WORK, mergeWork, workEntries } from "./work-settings.ts";
+import type { WorkSettings } from "./work-settings.ts";
 
 export interface Settings {
   /** null: `holdfast` in the git common directory. */
@@ -18,6 +20,7 @@ export interface Settings {
     readonly worktrees: string | null;
   };
   readonly gc: { readonly auto: boolean };
+  readonly work: WorkSettings;
 }
 
 export type Origin =
@@ -57,6 +60,7 @@ const DEFAULT_SETTINGS: Settings = {
   retention: defaultRetention,
   workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, worktrees: null },
   gc: { auto: true },
+  work: DEFAULT_WORK,
 };
 
 /** Flag over environment over file over default, key by key. */
@@ -94,13 +98,14 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
       origin: origin.of("workspace.worktrees"),
     },
     { key: "gc.auto", value: settings.gc.auto, origin: origin.of("gc.auto") },
+    ...workEntries(settings.work).map(([key, value]) => ({ key, value, origin: origin.of(key) })),
   ];
   return { path: layers.file?.path ?? null, settings, entries };
 }
 
 /** What `openHoldfast` is to be told. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
-  const { store, retention, workspace } = config.settings;
+  const { store, retention, workspace, work } = config.settings;
   const { maxUntrackedBytes, includeIgnored, worktrees } = workspace;
   return {
     ...(store === null ? {} : { store }),
@@ -108,6 +113,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     retention,
     maxUntrackedBytes,
     includeIgnored,
+    forge: work.forge,
   };
 }
 
@@ -140,6 +146,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
+    work: mergeWork(values, directory),
   };
 }
 

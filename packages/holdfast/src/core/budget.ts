@@ -81,6 +81,11 @@ export function shareSpending(params: { readonly base: Budget; readonly forks: r
   return { ...base, spent, reserved };
 }
 
+/** Resources that have passed 80 % of their limit. */
+export function nearLimit(budget: Budget): readonly Resource[] {
+  return RESOURCES.filter((resource) => isNear(budget, resource));
+}
+
 function isNear(budget: Budget, resource: Resource): boolean {
   const limit = budget.limit[resource];
   const used = add(budget.spent[resource], budget.reserved[resource]);

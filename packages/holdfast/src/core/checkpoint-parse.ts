@@ -21,12 +21,13 @@ import {
   nullable,
   object,
   oneOf,
+  optional,
   parseShape,
   tagged,
   text,
 } from "./shape.ts";
 import type { Shape } from "./shape.ts";
-import type { Visit } from "./visit.ts";
+import type { RunningStep, Visit } from "./visit.ts";
 
 /** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
@@ -112,7 +113,13 @@ const position: Shape<Position> = object<Position>({
   budget,
   feedback: nullable(text),
   reason: nullable(text),
-  visit: object<Visit>({ number: count, steps: dictionary(json), failures: dictionary(count) }),
+  visit: object<Visit>({
+    number: count,
+    steps: dictionary(json),
+    failures: dictionary(count),
+    running: optional(dictionary(object<RunningStep>({ files: flag, estimate: nullable(amounts), base: count }))),
+    sessions: optional(dictionary(text)),
+  }),
 });
 
 const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });

@@ -1,7 +1,7 @@
 import type { Effect, EffectIntended, EffectSettled, EffectUnknown } from "./effect.ts";
 import { HoldfastError } from "./error.ts";
 import type { EntryKind, JournalEntry } from "./journal.ts";
-import { flag, json, jsonObject, object, oneOf, parseShape, tagged, text } from "./shape.ts";
+import { flag, json, jsonObject, object, oneOf, optional, parseShape, tagged, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
@@ -55,7 +55,7 @@ const intendedShape: Shape<EffectIntended> = object<EffectIntended>({
 const unknownShape: Shape<EffectUnknown> = object<EffectUnknown>({ key: text, reason: text });
 const settledShape: Shape<EffectSettled> = tagged<EffectSettled, "outcome">("outcome", {
   done: object({ key: text, outcome: oneOf({ done: true }), adopted: flag, receipt: json }),
-  failed: object({ key: text, outcome: oneOf({ failed: true }), reason: text }),
+  failed: object({ key: text, outcome: oneOf({ failed: true }), reason: text, detail: optional(json) }),
 });
 
 /** A second intent for the same key is the same effect tried again, perhaps with another payload after a failure. */
@@ -74,7 +74,9 @@ function settledState(body: EffectSettled, at: string): Effect["state"] {
     case "done":
       return { kind: "done", at, adopted: body.adopted, receipt: body.receipt };
     case "failed":
-      return { kind: "failed", at, reason: body.reason };
+      return body.detail === undefined
+        ? { kind: "failed", at, reason: body.reason }
+        : { kind: "failed", at, reason: body.reason, detail: body.detail };
   }
 }
 

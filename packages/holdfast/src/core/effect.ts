@@ -14,7 +14,7 @@ export type EffectState =
   | { readonly kind: "intended"; readonly at: string }
   | { readonly kind: "unknown"; readonly at: string; readonly reason: string }
   | { readonly kind: "done"; readonly at: string; readonly adopted: boolean; readonly receipt: Json }
-  | { readonly kind: "failed"; readonly at: string; readonly reason: string };
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly detail?: Json };
 
 /** Bodies of the three effect entries; the effects table is their fold. */
 export type EffectIntended = {
@@ -27,4 +27,4 @@ export type EffectIntended = {
 export type EffectUnknown = { readonly key: string; readonly reason: string };
 export type EffectSettled =
   | { readonly key: string; readonly outcome: "done"; readonly adopted: boolean; readonly receipt: Json }
-  | { readonly key: string; readonly outcome: "failed"; readonly reason: string };
+  | { readonly key: string; readonly outcome: "failed"; readonly reason: string; readonly detail?: Json };

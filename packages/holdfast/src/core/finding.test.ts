@@ -42,6 +42,11 @@ test("labels are sets: order and repeats are no change (crunch compared lists)",
   ]);
 });
 
+test("a changed body comes with its diff", () => {
+  const findings = compareInputs({ saved: inputs({ body: "a\nb\nc" }), current: inputs({ body: "a\nB\nc" }) });
+  expect(findings).toMatchObject([{ kind: "issue_body_changed", diff: "  a\n- b\n+ B\n  c" }]);
+});
+
 test("sets are told in order, whatever order they came in", () => {
   const current = inputs({ labels: ["z", "type:feature", "b", "state:enrich"] });
   expect(compareInputs({ saved: inputs(), current })).toMatchObject([
@@ -76,11 +81,13 @@ test("workflow, model and tools", () => {
   ]);
 });
 
-test("the policy follows the seeds: body asks, labels warn, a missing branch refuses; a dirty tree never blocks", () => {
+test("the policy: body asks, labels warn, what our refs bring back warns; a dirty tree never blocks", () => {
   expect(defaultFindingPolicy).toMatchObject({
     issue_body_changed: "ask",
     issue_labels_changed: "warn",
-    branch_missing: "refuse",
+    branch_missing: "warn",
+    worktree_missing: "warn",
+    forge_unreachable: "ask",
     files_changed: "warn",
     effect_unknown: "ask",
     lease_held: "refuse",

@@ -1,5 +1,6 @@
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "./checkpoint.ts";
 import type { Digest, Json } from "./json.ts";
+import { describeTextChange } from "./text-diff.ts";
 
 /** One difference between the world and the snapshot. */
 export interface Finding {
@@ -7,6 +8,8 @@ export interface Finding {
   readonly summary: string;
   readonly expected: Json;
   readonly actual: Json;
+  /** Of a changed text: what was removed and added, line by line. */
+  readonly diff?: string;
 }
 
 export const FINDING_KINDS = [
@@ -16,12 +19,17 @@ export const FINDING_KINDS = [
   "issue_closed",
   "issue_reopened",
   "issue_missing",
+  "issue_mismatch",
   "base_moved",
   "head_moved",
   "branch_missing",
+  "branch_switched",
   "branch_diverged",
+  "remote_branch_missing",
   "worktree_missing",
+  "worktree_moved",
   "pull_request_merged",
+  "work_not_merged",
   "pull_request_closed",
   "files_changed",
   "tree_missing",
@@ -30,8 +38,11 @@ export const FINDING_KINDS = [
   "model_changed",
   "tools_changed",
   "effect_unknown",
+  "effect_in_flight",
   "restore_unfinished",
   "lease_held",
+  "forge_unreachable",
+  "remote_unreachable",
 ] as const;
 export type FindingKind = (typeof FINDING_KINDS)[number];
 
@@ -44,7 +55,9 @@ export type FindingPolicy = Readonly<Record<FindingKind, Verdict>>;
 
 /**
  * What waits for a person and what does not. A changed text is a changed order, so it asks; what Holdfast can bring back
- * by itself (files, which a restore saves first, or a worktree) warns; what leaves nothing to work on refuses.
+ * by itself (files, which a restore saves first, a worktree, a branch) warns; what leaves nothing to work on refuses. An effect
+ * in flight warns, because it is looked up before anything is done again. So does a remote that does not answer: a push
+ * carries what it expects there. A forge that does not answer asks, because nothing later would notice a changed order.
  */
 export const defaultFindingPolicy: FindingPolicy = {
   issue_title_changed: "warn",
@@ -53,12 +66,17 @@ export const defaultFindingPolicy: FindingPolicy = {
   issue_closed: "ask",
   issue_reopened: "resume",
   issue_missing: "ask",
+  issue_mismatch: "refuse",
   base_moved: "warn",
   head_moved: "ask",
-  branch_missing: "refuse",
+  branch_missing: "warn",
+  branch_switched: "ask",
   branch_diverged: "ask",
+  remote_branch_missing: "warn",
   worktree_missing: "warn",
-  pull_request_merged: "ask",
+  worktree_moved: "warn",
+  pull_request_merged: "warn",
+  work_not_merged: "ask",
   pull_request_closed: "ask",
   files_changed: "warn",
   tree_missing: "refuse",
@@ -67,8 +85,11 @@ export const defaultFindingPolicy: FindingPolicy = {
   model_changed: "warn",
   tools_changed: "warn",
   effect_unknown: "ask",
+  effect_in_flight: "warn",
   restore_unfinished: "warn",
   lease_held: "refuse",
+  forge_unreachable: "ask",
+  remote_unreachable: "warn",
 };
 
 /** The worst finding decides; without any it is "resume". */
@@ -130,7 +151,8 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
   // A forge may hand out the same text with other line ends; that is no new order.
   if (unixLines(saved.body) !== unixLines(current.body)) {
     const summary = `The body of ${name} has changed`;
-    findings.push({ kind: "issue_body_changed", summary, expected: saved.body, actual: current.body });
+    const diff = describeTextChange({ before: saved.body, after: current.body });
+    findings.push({ kind: "issue_body_changed", summary, expected: saved.body, actual: current.body, diff });
   }
   findings.push(...compareSets("issue_labels_changed", `Labels of ${name} have changed`, saved.labels, current.labels));
   if (saved.state !== current.state) {

@@ -1,5 +1,6 @@
-import type { Digest, JsonObject } from "./json.ts";
-import type { ParkedOn } from "./run.ts";
+import type { Digest, Json, JsonObject } from "./json.ts";
+import type { Amounts } from "./position.ts";
+import type { ParkedOn, PendingDecision } from "./run.ts";
 
 /**
  * One line of a run's history. Entries are numbered 1, 2, 3 … without gaps, and each hash covers the one before it:
@@ -42,6 +43,7 @@ export const ENTRY_KINDS = [
   "step.started",
   "step.finished",
   "step.failed",
+  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation
   "effect.intended",
   "effect.settled",
   "effect.unknown",
@@ -57,4 +59,44 @@ export interface NewEntry {
 
 export type RunEnded = { readonly outcome: "done" } | { readonly outcome: "fatal"; readonly reason: string };
 export type RunReopened = { readonly reason: string };
-export type RunParked = { readonly on: ParkedOn; readonly reason: string; readonly until: string | null };
+export type RunParked = {
+  readonly on: ParkedOn;
+  readonly reason: string;
+  readonly until: string | null;
+  /** The question that a person must answer; absent when there is none. */
+  readonly decision?: PendingDecision;
+};
+/** `by`: who gave the answer. */
+export type RunUnparked = { readonly decision?: string; readonly answer?: string; readonly by?: string };
+
+/** Bodies of what a stage does; progress-fold.ts says what they add up to. */
+export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };
+export type StageEnded = {
+  readonly visit: number;
+  readonly stage: string;
+  readonly event: string;
+  readonly reason: string;
+  /** null: the stage was an end. */
+  readonly next: string | null;
+  readonly score: number | null;
+};
+/** Only of steps that change files, and of agent calls (`estimate` is not null): a plain step is one entry. */
+export type StepStarted = {
+  readonly visit: number;
+  readonly step: string;
+  readonly files: boolean;
+  readonly estimate: Amounts | null;
+};
+export type StepFinished = {
+  readonly visit: number;
+  readonly step: string;
+  readonly result: Json;
+  readonly spent: Amounts | null;
+};
+export type StepFailed = {
+  readonly visit: number;
+  readonly step: string;
+  readonly reason: string;
+  readonly spent: Amounts | null;
+};
+export type StepSession = { readonly visit: number; readonly step: string; readonly session: string };

@@ -23,12 +23,13 @@ export interface Position {
   readonly visit: Visit;
 }
 
-export interface Amounts {
+/** A type and no interface: it is written into journal entries as it is. */
+export type Amounts = {
   readonly tokens: number;
   /** Millionths of a US dollar, so that money is an integer. */
   readonly microUsd: number;
   readonly milliseconds: number;
-}
+};
 
 export interface Budget {
   readonly spent: Amounts;

@@ -146,7 +146,7 @@ function damageFinding(candidate: Candidate): Finding {
   return {
     kind: "store_damaged",
     summary: `Checkpoint ${candidate.checkpoint.id} is damaged and was passed over: ${damageOf(candidate)}`,
-    expected: candidate.checkpoint.digest,
+    expected: { sequence: candidate.checkpoint.sequence, digest: candidate.checkpoint.digest },
     actual: candidate.problem,
   };
 }

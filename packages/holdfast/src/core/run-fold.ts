@@ -1,7 +1,7 @@
 import type { EntryKind, JournalEntry, RunEnded, RunParked, RunReopened } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
-import type { ParkedOn, RunState } from "./run.ts";
-import { count, jsonObject, nullable, object, oneOf, parseShape, tagged, text } from "./shape.ts";
+import type { ParkedOn, PendingDecision, RunState } from "./run.ts";
+import { count, jsonObject, list, nullable, object, oneOf, optional, parseShape, tagged, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
 
 /** What a run's journal says about the run as a whole. */
@@ -77,15 +77,23 @@ const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
 });
 const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
 const parkedOn: Shape<ParkedOn> = oneOf({ person: true, quota: true, budget: true, ci: true, disk: true });
+const decision: Shape<PendingDecision> = object<PendingDecision>({ name: text, question: text, options: list(text) });
 const parkedShape: Shape<RunParked> = object<RunParked>({
   on: parkedOn,
   reason: text,
   until: nullable(text),
+  decision: optional(decision),
 });
 
 const stateShape: Shape<RunState> = tagged<RunState, "kind">("kind", {
   open: object({ kind: oneOf({ open: true }) }),
-  parked: object({ kind: oneOf({ parked: true }), on: parkedOn, reason: text, until: nullable(text) }),
+  parked: object({
+    kind: oneOf({ parked: true }),
+    on: parkedOn,
+    reason: text,
+    until: nullable(text),
+    decision: optional(decision),
+  }),
   done: object({ kind: oneOf({ done: true }), at: text }),
   fatal: object({ kind: oneOf({ fatal: true }), at: text, reason: text }),
 });
@@ -105,8 +113,9 @@ function endState(entry: FoldedEntry): RunState {
 }
 
 function parkedBody(entry: FoldedEntry): RunParked {
-  const { on, reason, until } = parseShape({ shape: parkedShape, value: entry.body, what: nameOf(entry) });
-  return { on, reason, until };
+  const body = parseShape({ shape: parkedShape, value: entry.body, what: nameOf(entry) });
+  const { on, reason, until } = body;
+  return body.decision === undefined ? { on, reason, until } : { on, reason, until, decision: body.decision };
 }
 
 function nameOf(entry: FoldedEntry): string {

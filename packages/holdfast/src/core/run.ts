@@ -23,9 +23,23 @@ export interface Run {
 /** Folded from the journal (run-fold.ts); never stored as a fact of its own. */
 export type RunState =
   | { readonly kind: "open" }
-  | { readonly kind: "parked"; readonly on: ParkedOn; readonly reason: string; readonly until: string | null }
+  | {
+      readonly kind: "parked";
+      readonly on: ParkedOn;
+      readonly reason: string;
+      readonly until: string | null;
+      /** Absent when no question was put. */
+      readonly decision?: PendingDecision;
+    }
   | { readonly kind: "done"; readonly at: string }
   | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
+
+/** A question to a person, and what may be answered; no options: any text. */
+export type PendingDecision = {
+  readonly name: string;
+  readonly question: string;
+  readonly options: readonly string[];
+};
 
 export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk";
 

@@ -52,6 +52,11 @@ export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value) => (value === null ? null : shape(value));
 }
 
+/** A field that older or smaller records lack. */
+export function optional<T>(shape: Shape<T>): Shape<T> {
+  return (value) => (value === undefined ? null : shape(value));
+}
+
 export function list<T>(shape: Shape<T>): Shape<readonly T[]> {
   return (value) => {
     if (!Array.isArray(value)) return misfit("a list", value);

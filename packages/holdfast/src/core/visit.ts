@@ -1,4 +1,5 @@
 import type { Json } from "./json.ts";
+import type { Amounts } from "./position.ts";
 
 /**
  * One stay in a stage, from entering it to its transition. It is part of the position, so a checkpoint taken in the
@@ -6,12 +7,27 @@ import type { Json } from "./json.ts";
  * function runs again and every finished step answers from here.
  */
 export interface Visit {
-  /** How many stages the run has entered, this one included; 0 before the first. Bounds a workflow that never ends. */
+  /**
+   * How many stages the run has entered, this one included; 0 before the first. Bounds a workflow that never ends. Never
+   * given twice in a run, not even after a restore: effects are told apart by it.
+   */
   readonly number: number;
   /** Results of the steps that this visit has finished, by name. */
   readonly steps: Readonly<Record<string, Json>>;
   /** Failed tries of steps not finished yet, by name: their own budget, which a restart must not refill. */
   readonly failures: Readonly<Record<string, number>>;
+  /** Steps begun and not ended. A checkpoint that names one was taken in its middle: its files are half of it. */
+  readonly running?: Readonly<Record<string, RunningStep>>;
+  /** Sessions of agent calls not finished yet, by step, of agents that can go on with them. */
+  readonly sessions?: Readonly<Record<string, string>>;
+}
+
+export interface RunningStep {
+  readonly files: boolean;
+  /** Set aside for it; null for a step that is no agent call. */
+  readonly estimate: Amounts | null;
+  /** Newest checkpoint that holds nothing of it: where its files go back to. */
+  readonly base: number;
 }
 
 export const NO_VISIT: Visit = { number: 0, steps: {}, failures: {} };

@@ -1,3 +1,5 @@
+import type { InputsPlane } from "./checkpoint.ts";
+
 /** Which stage follows which event, as data. Pairs that are absent are errors, not silence. */
 export type TransitionTable = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
@@ -21,6 +23,8 @@ export interface StageResult<S> {
   readonly reason: string;
   /** The workflow's own values from now on; absent: unchanged. */
   readonly state?: S;
+  /** What the run turned out to work on (issue, base), once it is known; what is absent stays. */
+  readonly inputs?: Partial<InputsPlane>;
   /** What the next prompt must be told; absent: unchanged; null: nothing. */
   readonly feedback?: string | null;
   /** Of a review; remembered as the best one when it is. */

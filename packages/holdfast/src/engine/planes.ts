@@ -3,6 +3,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Trigger } from "../core/trigger.ts";
+import type { Visit } from "../core/visit.ts";
 import { capture } from "../core/values/index.ts";
 
 /** What a caller saves: `values` is the usual one; `planes` for those who fill more. */
@@ -98,9 +99,22 @@ export function nextPlanes(previous: Planes, params: SaveParams): Planes {
 export function restoredPlanes(target: Planes, newest: Planes): Planes {
   return {
     ...target,
-    position: { ...target.position, budget: newest.position.budget },
+    position: {
+      ...target.position,
+      budget: newest.position.budget,
+      visit: visitAgain(target.position.visit, newest.position.visit),
+    },
     effects: newest.effects,
   };
+}
+
+/**
+ * A stay in the stage of its own: under the old number, effects done since would be taken for this one's. The files are
+ * the ones that were chosen, also when they are half of a step: nothing puts them back further.
+ */
+function visitAgain(target: Visit, newest: Visit): Visit {
+  const { running: _half, ...visit } = target;
+  return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }
 
 function movesPosition(params: SaveParams): boolean {

@@ -11,7 +11,8 @@ import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
 import { checkSave } from "./planes.ts";
 import type { SaveParams } from "./planes.ts";
-import { NO_WORKTREE, WORKTREE, findLabelled } from "./worktree-label.ts";
+import { findRunWorkspace } from "./run-workspace.ts";
+import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import type { RestoreReport, RunRestorePlan } from "./restorer.ts";
 import { Saver } from "./saver.ts";
@@ -142,7 +143,7 @@ export class RunHandle implements AsyncDisposable {
 
   /** The worktree made for this run, or the one it was started in; undefined when neither is there. */
   async workspace(): Promise<Workspace | undefined> {
-    this.#workspace ??= this.#findWorkspace();
+    this.#workspace ??= findRunWorkspace(this.#parts, this.#run);
     return await this.#workspace;
   }
 
@@ -183,14 +184,5 @@ export class RunHandle implements AsyncDisposable {
           : `Its files are safe: \`holdfast fork ${this.id}@latest\` brings them back in a worktree of their own.`,
       data: { run: this.id },
     });
-  }
-
-  async #findWorkspace(): Promise<Workspace | undefined> {
-    const { workspaces } = this.#parts;
-    if (workspaces === null) return undefined;
-    const own = await workspaces.find(this.id);
-    if (own !== undefined) return own;
-    const tree = findLabelled(await workspaces.list(), this.#run.labels);
-    return tree?.exists === true ? await workspaces.open(tree.path) : undefined;
   }
 }

@@ -62,7 +62,7 @@ export interface StepScope {
   readonly signal: AbortSignal;
   /** 1 for the first try. */
   readonly attempt: number;
-  /** For children, so that they can be found and ended: `<run>/<visit>/<step>`. */
+  /** For children, so that they can be found and ended: `<store>/<run>/<visit>/<step>`. */
   readonly mark: string;
 }
 

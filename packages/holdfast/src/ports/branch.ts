@@ -38,11 +38,14 @@ export interface Branch {
   /** Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); forces only over that. */
   push(params: { readonly expected: string | null }): Promise<PushResult>;
   /**
-   * Puts the branch's own commits on top of `onto` and the files with them. Made in a worktree of its own first: a conflict changes nothing
-   * here. `at` pins committer dates. Local changes that are not committed: WORKSPACE_BUSY.
+   * Puts the branch's own commits on top of `onto` and the files with them. Worked out in objects alone first: a conflict changes nothing
+   * here. `at` pins committer dates. Local changes that are not committed: WORKSPACE_BUSY; untracked files that nothing lands on stay.
    */
   rebase(params: { readonly onto: string; readonly at: string }): Promise<RebaseResult>;
-  /** Puts the merge with its conflict marks into the files, for an agent to mend; nothing is committed and no operation is left under way. */
+  /**
+   * Puts the merge with its conflict marks into the files, for an agent to mend; nothing is committed and no operation is left under way.
+   * Empty `files`: it merged cleanly after all. WORKSPACE_BUSY as for rebase.
+   */
   placeConflict(params: { readonly onto: string }): Promise<{ readonly files: readonly GitPath[] }>;
   /** After placeConflict: the files as they are now as one commit on top of `onto`; refuses (value) while marks are left in `files`. */
   commitResolved(

@@ -2,7 +2,7 @@ import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint.ts";
 
 /**
  * Git worktrees and what is in them. Never touches the user's index, HEAD, stash, hooks, config, or a ref outside
- * refs/holdfast/. Runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or external diff.
+ * refs/holdfast/ (it makes branches for runs, and moves none). Runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or external diff.
  */
 export interface Workspaces {
   /** The git common directory: where a store of this repository lives. */
@@ -31,6 +31,15 @@ export interface Workspaces {
   unpin(refs: readonly string[]): Promise<void>;
   /** Those of the commits that no branch, tag or remote-tracking ref reaches: our refs may be their only copy. */
   unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
+  /**
+   * Holds on to a commit that no snapshot names (another tip of the branch, files that lay in the way) until somebody removes its
+   * ref by hand; returns the ref. TREE_MISSING when the commit is not here. Durable when it returns.
+   */
+  keep(params: { readonly run: string; readonly commit: string }): Promise<string>;
+  /** Commit of a branch (full name); null when there is no such branch. */
+  branchTip(branch: string): Promise<string | null>;
+  /** Makes the branch (full name) of a run anew. It never moves one: CONFLICT when it stands elsewhere. Durable when it returns. */
+  createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
   diff(params: DiffParams): Promise<Diff>;
   close(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
 import { HoldfastError } from "../core/error.ts";
+import { DEFUSED, scrubbedEnvironment } from "../system/git-defence.ts";
 import { placeGone } from "./failure-border.ts";
 import {
   runProcess,
@@ -122,51 +123,6 @@ export function gitFailure(args: readonly string[], exit: ProcessExit): Holdfast
 }
 
 const TIMEOUT_MS = 10 * 60_000;
-
-const DEFUSED: readonly string[] = [
-  "--no-pager",
-  ...[
-    `core.hooksPath=${devNull}`,
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    "core.pager=cat",
-    "core.editor=false",
-    "core.askPass=",
-    "core.sshCommand=false",
-    "core.gitProxy=",
-    "core.alternateRefsCommand=",
-    "core.logAllRefUpdates=false",
-    "credential.helper=",
-    "diff.external=",
-    "interactive.diffFilter=",
-    "sequence.editor=false",
-    "commit.gpgSign=false",
-    "tag.gpgSign=false",
-    "log.showSignature=false",
-    "submodule.recurse=false",
-    "protocol.allow=never",
-    "protocol.ext.allow=never",
-    "safe.bareRepository=explicit",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    // Not indexes: the user's is never written, and ours is a cache that does not outlive a power cut.
-    "core.fsync=all,-index",
-    "core.fsyncMethod=batch",
-  ].flatMap((setting) => ["-c", setting]),
-];
-
-function scrubbedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const kept = Object.entries(env).filter(([name]) => !/^(GIT_|SSH_ASKPASS|PAGER$|LESS|EDITOR$|VISUAL$)/i.test(name));
-  return {
-    ...Object.fromEntries(kept),
-    LC_ALL: "C",
-    GIT_TERMINAL_PROMPT: "0",
-    GIT_OPTIONAL_LOCKS: "0",
-    GIT_LITERAL_PATHSPECS: "1",
-    GIT_NO_REPLACE_OBJECTS: "1",
-    GIT_ALLOW_PROTOCOL: "none",
-  };
-}
 
 function placeEnvironment(place: GitPlace): NodeJS.ProcessEnv {
   return {

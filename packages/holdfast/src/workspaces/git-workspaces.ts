@@ -6,6 +6,8 @@ import { openGitWorkspace } from "./git-workspace.ts";
 import { syncFileSystem } from "./durable.ts";
 import { createWorktree } from "./create-worktree.ts";
 import { diffSnapshots } from "./diff-snapshots.ts";
+import { createBranch, readBranchTip } from "./branch-tip.ts";
+import { keepCommit } from "./keep-commit.ts";
 import { findUnpublished, hasSnapshot } from "./objects.ts";
 import { guardMethods, tellFailures } from "./failure-border.ts";
 import { listPins, pinCommit, removePins } from "./pin.ts";
@@ -64,6 +66,16 @@ function workspacesOf(repository: Repository): Workspaces {
     refs: () => listPins(repository),
     unpin: (refs) => removePins(repository, refs),
     unpublished: (commits) => findUnpublished(repository, commits),
+    async keep(params) {
+      const ref = await keepCommit(repository, params);
+      await syncFileSystem(repository.commonDir);
+      return ref;
+    },
+    branchTip: (branch) => readBranchTip(repository, branch),
+    async createBranch(params) {
+      await createBranch(repository, params);
+      await syncFileSystem(repository.commonDir);
+    },
     diff: (params) => diffSnapshots(repository, params),
     async close() {},
   };

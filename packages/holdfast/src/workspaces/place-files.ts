@@ -21,7 +21,7 @@ import { quotePath, type RawPath } from "./raw-path.ts";
 /** One change, ready to be made: the new content lies staged on the same file system where possible. */
 export type Placement =
   | { readonly kind: "remove"; readonly path: RawPath }
-  | { readonly kind: "place"; readonly path: RawPath; readonly staged: string }
+  | { readonly kind: "place"; readonly path: RawPath; readonly staged: string | Buffer }
   | { readonly kind: "mode"; readonly path: RawPath; readonly permissions: number };
 
 /**
@@ -101,7 +101,7 @@ function requireFolder(root: string, folder: RawPath, known: Set<RawPath>, make:
   known.add(folder);
 }
 
-function moveInto(staged: string, path: Buffer): void {
+function moveInto(staged: string | Buffer, path: Buffer): void {
   try {
     renameSync(staged, path);
     return;

@@ -243,3 +243,34 @@ describe("remove", () => {
     ]);
   });
 });
+
+describe("what a resume brings back or keeps", () => {
+  test("a branch is made again where it stood, and never moved", async () => {
+    const commit = repo.git("rev-parse", "HEAD").trim();
+    const branch = "refs/heads/holdfast/r";
+    expect(await workspaces.branchTip(branch)).toBeNull();
+    await workspaces.createBranch({ branch, commit });
+    await workspaces.createBranch({ branch, commit });
+    expect(await workspaces.branchTip(branch)).toBe(commit);
+    repo.git("commit", "-q", "--allow-empty", "-m", "second");
+    const second = repo.git("rev-parse", "HEAD").trim();
+    await expect(workspaces.createBranch({ branch, commit: second })).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(await workspaces.branchTip(branch)).toBe(commit);
+    await expect(workspaces.createBranch({ branch: "refs/tags/r", commit })).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  test("a kept commit outlives git's gc, is no snapshot to ours, and must be here", async () => {
+    repo.git("checkout", "-q", "--detach");
+    repo.git("commit", "-q", "--allow-empty", "-m", "lonely");
+    const lonely = repo.git("rev-parse", "HEAD").trim();
+    repo.git("checkout", "-q", "main");
+    const ref = await workspaces.keep({ run: "r", commit: lonely });
+    expect(await workspaces.keep({ run: "r", commit: lonely })).toBe(ref);
+    repo.git("reflog", "expire", "--expire=now", "--all");
+    repo.git("gc", "-q", "--prune=now");
+    expect(repo.git("rev-parse", ref).trim()).toBe(lonely);
+    expect(await workspaces.refs()).toEqual([]);
+    const absent = "f".repeat(40);
+    await expect(workspaces.keep({ run: "r", commit: absent })).rejects.toMatchObject({ code: "TREE_MISSING" });
+  });
+});

@@ -1,3 +1,4 @@
+import { currentFlags } from "../../command.ts";
 import type { CommandSpec, Completes, Flag, Flags } from "../../command.ts";
 import { GLOBAL_FLAGS } from "../../global-flags.ts";
 import { splitCommand } from "../../parse-arguments.ts";
@@ -20,7 +21,8 @@ export function planCompletion(params: {
   const pending = flagBefore(flags, before.at(-1));
   if (pending?.type === "text") return valuePlan(pending, shown);
   if (before.includes("--")) return { kind: "files" };
-  if (typed.startsWith("-")) return { kind: "words", words: Object.keys(flags).map((flag) => `--${flag}`) };
+  if (typed.startsWith("-"))
+    return { kind: "words", words: Object.keys(currentFlags(flags)).map((flag) => `--${flag}`) };
   if (name === undefined) return { kind: "words", words: shown.map((known) => known.name) };
   const operand = spec?.operands[operandCount(flags, rest)];
   if (operand === undefined) return { kind: "words", words: [] };

@@ -1,3 +1,4 @@
+import { currentFlags } from "../../command.ts";
 import type { Command, CommandSpec, Flags } from "../../command.ts";
 import { EXITS } from "../../../core/exit.ts";
 import { GLOBAL_FLAGS } from "../../global-flags.ts";
@@ -44,7 +45,8 @@ work where only one run can be meant.`;
 
 const JSON_RULES = `## JSON
 
-With \`--json\` a command prints exactly one JSON document on stdout (\`log --follow\`: one line an entry) and no notes;
+With \`--json\` a command prints exactly one JSON document on stdout and no notes (\`--follow\`, \`--watch\`, \`run\` and
+\`resume\`: one line for each thing that happens);
 \`--help\` too (its flags and examples as data).
 When it fails, stdout stays empty and one JSON line stands on stderr:
 
@@ -79,7 +81,7 @@ function commandSection(spec: CommandSpec): readonly string[] {
 }
 
 function flagTable(flags: Flags): readonly string[] {
-  const rows = Object.entries(flags).map(([name, flag]) => {
+  const rows = Object.entries(currentFlags(flags)).map(([name, flag]) => {
     const choices =
       flag.type === "text" && flag.choices !== undefined
         ? `; one of ${flag.choices.map((choice) => `\`${choice}\``).join(", ")}`

@@ -1,0 +1,78 @@
+import type { AgentEvent, AgentTask } from "../ports/agent.ts";
+import { childEnvironment } from "../system/child-environment.ts";
+import { runMarked, type MarkedExit } from "../system/marked-process.ts";
+import { createLines } from "../system/output-lines.ts";
+import { createTail } from "../system/output-tail.ts";
+
+/** Runs the program behind an agent call: its lines are events as they come, and nothing of it is left when this returns. */
+export async function runAgentProcess(params: {
+  readonly task: AgentTask;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly input: string;
+  /** Each line of standard output, besides the raw event that every line is. */
+  readonly onLine: (line: string) => void;
+}): Promise<AgentExit> {
+  const { task } = params;
+  const tail = { stdout: createTail(TEXT_CHARACTERS), stderr: createTail(STDERR_CHARACTERS) };
+  const emit = quietly(task.onEvent);
+  const lines = {
+    stdout: createLines({
+      onLine(line) {
+        emit({ kind: "raw", line });
+        params.onLine(line);
+      },
+    }),
+    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line }) }),
+  };
+  const exit = await runMarked({
+    command: params.command,
+    args: params.args,
+    cwd: task.cwd,
+    env: childEnvironment({ base: process.env, mark: task.mark, env: { ...task.env, ...factsOf(task) } }),
+    mark: task.mark,
+    input: params.input,
+    timeoutMs: task.timeoutMs,
+    idleMs: task.idleMs,
+    signal: task.signal,
+    onOutput(source, text) {
+      tail[source].add(text);
+      lines[source].add(text);
+    },
+  });
+  lines.stdout.end();
+  lines.stderr.end();
+  return { ...exit, stdout: tail.stdout.text(), stderr: tail.stderr.text() };
+}
+
+export interface AgentExit extends MarkedExit {
+  /** The last million characters. */
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const TEXT_CHARACTERS = 1_000_000;
+const STDERR_CHARACTERS = 16_000;
+
+/** What the program may want to know about the call; the workflow adds its own (HOLDFAST_ISSUE, …) through the task's environment. */
+function factsOf(task: AgentTask): Readonly<Record<string, string>> {
+  return {
+    HOLDFAST_ROLE: task.role,
+    HOLDFAST_ITERATION: String(task.iteration),
+    HOLDFAST_ATTEMPT: String(task.attempt),
+    HOLDFAST_YOLO: task.yolo ? "1" : "0",
+    ...(task.model === null ? {} : { HOLDFAST_MODEL: task.model }),
+    ...(task.session === null ? {} : { HOLDFAST_SESSION: task.session }),
+  };
+}
+
+/** A listener must not throw; one that does must not cost the run its agent call. */
+export function quietly(listener: AgentTask["onEvent"]): (event: AgentEvent) => void {
+  return (event) => {
+    try {
+      listener(event);
+    } catch {
+      return;
+    }
+  };
+}

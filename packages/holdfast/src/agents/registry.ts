@@ -1,0 +1,40 @@
+import { HoldfastError } from "../core/error.ts";
+import { nearest } from "../core/nearest.ts";
+import type { Agent } from "../ports/agent.ts";
+import type { Clock } from "../ports/clock.ts";
+import { createCommandAgent } from "./command.ts";
+import { createScriptedAgent } from "./scripted.ts";
+
+export interface AgentRegistry {
+  readonly names: readonly string[];
+  /** USAGE with the known names for any other. */
+  agent(provider: string): Agent;
+}
+
+/** What may stand before the colon of `provider:model`. */
+export function createAgentRegistry(params: {
+  readonly clock: Clock;
+  /** Where relative paths of scripts begin. */
+  readonly directory: string;
+}): AgentRegistry {
+  const agents: readonly Agent[] = [
+    createCommandAgent(params),
+    createScriptedAgent({ ...params, sessions: false }),
+    createScriptedAgent({ ...params, sessions: true }),
+  ];
+  const names = agents.map((agent) => agent.name);
+  return {
+    names,
+    agent(provider) {
+      const found = agents.find((agent) => agent.name === provider);
+      if (found !== undefined) return found;
+      const [guess] = nearest(provider, names);
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `There is no agent ${JSON.stringify(provider)}; known: ${names.join(", ")}`,
+        hint: guess === undefined ? "Give it as provider:model, as in command:my-agent." : `Did you mean ${guess}?`,
+        data: { provider, names },
+      });
+    },
+  };
+}

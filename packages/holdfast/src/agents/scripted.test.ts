@@ -1,0 +1,130 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { AgentEvent, AgentTask } from "../ports/agent.ts";
+import { randomId } from "../system/ids.ts";
+import { createSetClock } from "../testing/store-contract.ts";
+import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
+import { createScriptedAgent } from "./scripted.ts";
+
+function place(script: string) {
+  const directory = scratchDirectory(onTestFinished);
+  const cwd = join(directory, "work");
+  mkdirSync(cwd);
+  writeFileSync(join(directory, "script.yaml"), script);
+  const clock = createSetClock("2026-03-01T12:00:00.000Z");
+  const agent = createScriptedAgent({ clock, directory, sessions: false });
+  const events: AgentEvent[] = [];
+  const run = (change: Partial<AgentTask> = {}) =>
+    agent.run({
+      mark: `run-${randomId()}/1/agent`,
+      cwd,
+      prompt: "The prompt",
+      role: "impl",
+      model: "script.yaml",
+      session: null,
+      yolo: false,
+      timeoutMs: null,
+      idleMs: null,
+      iteration: 1,
+      attempt: 1,
+      env: {},
+      signal: new AbortController().signal,
+      onEvent: (event) => events.push(event),
+      ...change,
+    });
+  const read = (path: string): string => readFileSync(join(cwd, path), "utf8");
+  return { run, read, cwd, events };
+}
+
+test("every kind of edit is made, and told as it is made", async () => {
+  const { run, read, cwd, events } = place(`
+answers:
+  - edits:
+      - { do: write, path: deep/run.sh, text: "echo 1\\n", mode: "755" }
+      - { do: append, path: deep/run.sh, text: "echo $& 1\\n" }
+      - { do: replace, path: deep/run.sh, find: "1", text: "$&2" }
+      - { do: write, path: "odd name", text: x }
+      - { do: mode, path: odd name, mode: "600" }
+      - { do: delete, path: gone }
+    reply: done
+`);
+  mkdirSync(join(cwd, "gone"));
+  expect(await run()).toMatchObject({ kind: "completed", text: "done" });
+  expect(read("deep/run.sh")).toBe("echo $&2\necho $& $&2\n");
+  expect(statSync(join(cwd, "deep/run.sh")).mode & 0o777).toBe(0o755);
+  expect(statSync(join(cwd, "odd name")).mode & 0o777).toBe(0o600);
+  expect(existsSync(join(cwd, "gone"))).toBe(false);
+  const tools = events.filter((event) => event.kind === "tool").map((event) => `${event.name} ${event.detail}`);
+  expect(tools[0]).toBe("write deep/run.sh");
+  expect(tools).toHaveLength(6);
+});
+
+test("reports go to the files that the workflow names, with its completion marker", async () => {
+  const { run, read } = place(`
+answers:
+  - finalize: { title: "[feat][#7] Seven" }
+    commitReport: "Made seven"
+`);
+  const env = {
+    HOLDFAST_COMPLETION: "DONE 7/1",
+    HOLDFAST_FINALIZE_FILE: "out/final.txt",
+    HOLDFAST_COMMIT_REPORT: "out/report.txt",
+  };
+  expect(await run({ env })).toMatchObject({ kind: "completed" });
+  expect([read("out/final.txt"), read("out/report.txt")]).toEqual(["[feat][#7] Seven\n\nDONE 7/1\n", "Made seven"]);
+  expect(await run()).toMatchObject({ kind: "failed", cause: "missing" });
+  const prompt =
+    "Then the completion marker given below.\n\nThe completion marker of this iteration is the line:\nDONE 7/3\n---\nthe completion marker was:\nDONE 7/2\n";
+  expect(await run({ prompt, iteration: 3 })).toMatchObject({ kind: "completed" });
+  expect([read(".tmp/finalize.txt"), read(".tmp/commit-report-iter-3.txt")]).toEqual([
+    "[feat][#7] Seven\n\nDONE 7/3\n",
+    "Made seven",
+  ]);
+});
+
+test("a failure of the provider is told as such, with its time, and the next attempt gets through", async () => {
+  const { run, cwd } = place(`
+answers:
+  - fail: { cause: rate_limit, message: "Too many requests", untilMs: 60000, times: 1 }
+    edits: [{ do: write, path: a, text: x }]
+    usage: { input: 10, output: 0 }
+    reply: ok
+`);
+  expect(await run()).toEqual({
+    kind: "failed",
+    cause: "rate_limit",
+    message: "Too many requests",
+    hint: null,
+    until: "2026-03-01T12:01:00.000Z",
+    session: null,
+    usage: { inputTokens: 10, outputTokens: 0, microUsd: null },
+    instant: true,
+  });
+  expect(existsSync(join(cwd, "a"))).toBe(false);
+  expect(await run({ attempt: 2 })).toMatchObject({ kind: "completed", text: "ok" });
+});
+
+test("an edit that cannot be made is a crash that names it", async () => {
+  const { run, cwd } = place(`answers: [{ edits: [{ do: replace, path: a, find: "no such text", text: x }] }]`);
+  writeFileSync(join(cwd, "a"), "other text");
+  expect(await run()).toMatchObject({
+    kind: "failed",
+    cause: "crash",
+    message: expect.stringContaining('a does not hold "no such text"'),
+  });
+});
+
+test("a script that is wrong is told with its line, one without an answer with what was asked", async () => {
+  const wrong = await place("answers:\n  - relpy: x\n").run();
+  expect(wrong).toMatchObject({
+    kind: "failed",
+    cause: "missing",
+    instant: false,
+    message: expect.stringMatching(/script\.yaml:2:5: .*did you mean reply/),
+  });
+  const silent = await place("answers: [{ when: { role: review } }]").run({ iteration: 4 });
+  expect(silent).toMatchObject({
+    message: expect.stringContaining('no answer for role "impl", iteration 4, attempt 1'),
+  });
+});

@@ -1,0 +1,61 @@
+import { createReadStream } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+
+/** The raw output of one agent call. */
+export interface AgentLogFile {
+  readonly path: string;
+  readonly visit: number;
+  readonly step: string;
+  readonly bytes: number;
+  readonly modifiedAt: string;
+}
+
+/** In the order of the calls. A run that called no agent has none. */
+export async function listAgentLogs(directory: string): Promise<readonly AgentLogFile[]> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+  const files: AgentLogFile[] = [];
+  for (const name of names) {
+    const [, visit, step] = /^(\d+)-(.+)\.log$/.exec(name) ?? [];
+    if (visit === undefined || step === undefined) continue;
+    const path = join(directory, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined) continue;
+    files.push({
+      path,
+      visit: Number(visit),
+      step: decodeStep(step),
+      bytes: found.size,
+      modifiedAt: found.mtime.toISOString(),
+    });
+  }
+  return files.toSorted((a, b) => a.visit - b.visit || compare(a.modifiedAt, b.modifiedAt) || compare(a.path, b.path));
+}
+
+/** From `start` on; a part of a line at the end is left for the next look. */
+export async function readLogLines(
+  path: string,
+  start: number,
+): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of createReadStream(path, { start })) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  const text = bytes.subarray(0, end).toString("utf8");
+  return { lines: text === "" ? [] : text.slice(0, -1).split("\n"), next: start + end };
+}
+
+function decodeStep(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createAgentRegistry } from "../agents/registry.ts";
+import type { Parts } from "../engine/parts.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import { createSyntaxGate } from "../gates/syntax-gate.ts";
+import type { Forge } from "../ports/forge.ts";
+import { openAgentLog } from "../system/agent-log.ts";
+import { systemCommands } from "../system/commands.ts";
+import { createOutputs } from "../system/outputs.ts";
+import { createGitBranches } from "../workspaces/branch/git-branches.ts";
+
+/** Everything that workflows work with, on this machine. */
+export function buildParts(params: {
+  readonly parts: Parts;
+  readonly forge: Forge | null;
+  /** Where relative paths of scripts and commands begin. */
+  readonly directory: string;
+}): WorkParts {
+  const { parts } = params;
+  const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
+  const logs = join(parts.store.location, "logs");
+  return {
+    ...parts,
+    agent: (provider) => registry.agent(provider),
+    forge: params.forge,
+    branches: createGitBranches(),
+    commands: systemCommands,
+    syntax: createSyntaxGate(),
+    outputs: createOutputs,
+    agentLog: (call) => openAgentLog({ ...call, directory: logs }),
+    wait: async (milliseconds, signal) => {
+      await sleep(milliseconds, undefined, { signal }).catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw error;
+      });
+    },
+  };
+}

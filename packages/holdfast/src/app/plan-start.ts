@@ -1,0 +1,156 @@
+import { basename, dirname, join } from "node:path";
+import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { Budget } from "../core/position.ts";
+import type { Work } from "../core/run.ts";
+import { makeRunId } from "../core/run-id.ts";
+import type { WorkflowShape } from "../core/workflow.ts";
+import type { Workflow } from "../engine/definition.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+
+/** What a new run would be: all that `--dry-run` prints and that starting it then does. */
+export interface StartPlan<S extends JsonObject = JsonObject> {
+  readonly id: string;
+  readonly work: Work;
+  readonly workflow: Workflow<S>;
+  readonly shape: WorkflowShape;
+  readonly config: ExecutionConfig;
+  readonly inputs: InputsPlane;
+  readonly limit: Partial<Budget["limit"]>;
+  readonly labels: JsonObject;
+  /** null: it works without files. */
+  readonly place: {
+    readonly branch: string;
+    readonly worktree: string;
+    readonly base: { readonly branch: string | null; readonly commit: string } | null;
+  } | null;
+  readonly issue: IssueSnapshot | null;
+  readonly forge: { readonly name: string; readonly location: string } | null;
+}
+
+export interface StartRequest<S extends JsonObject> {
+  readonly workflow: Workflow<S>;
+  readonly work: Work;
+  readonly options: JsonObject;
+  /** `provider:model`. */
+  readonly agent: string | null;
+  readonly limit: Partial<Budget["limit"]>;
+  readonly labels: JsonObject;
+  readonly id: string | undefined;
+  /** Branch to start from; null: the remote's default. */
+  readonly base: string | null;
+  /** Does it work in files? Then it gets a worktree of its own. */
+  readonly files: boolean;
+}
+
+/** Looks only (a fetch apart). */
+export async function planStart<S extends JsonObject>(
+  parts: WorkParts,
+  request: StartRequest<S>,
+): Promise<StartPlan<S>> {
+  const { work, workflow } = request;
+  const issue = await readIssue(parts, work);
+  const id = request.id ?? (await freeId(parts, work));
+  return {
+    id,
+    work,
+    workflow,
+    shape: workflow.shape,
+    config: configOf(request),
+    inputs: { issue, task: work.kind === "task" ? work.text : null, base: null, plan: null },
+    limit: request.limit,
+    labels: request.labels,
+    place: request.files ? await planPlace(parts, id, request.base) : null,
+    issue,
+    forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
+  };
+}
+
+async function readIssue(parts: WorkParts, work: Work): Promise<IssueSnapshot | null> {
+  if (work.kind !== "issue" || parts.forge === null) return null;
+  const issue = await parts.forge.getIssue(work.number);
+  if (issue !== null && issue.number === work.number) return issue;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `There is no issue ${work.number} at ${parts.forge.location}`,
+    hint: `Check the number; the forge is ${parts.forge.name}.`,
+  });
+}
+
+/**
+ * "issue-42", then "issue-42-2": told from the work alone, so that two who start at the same moment mean the same run,
+ * and the lease decides who works.
+ */
+async function freeId(parts: WorkParts, work: Work): Promise<string> {
+  if (work.kind !== "issue") return makeRunId({ work, random: parts.random() });
+  const stem = `issue-${work.number}`;
+  for (let count = 1; ; count += 1) {
+    const id = count === 1 ? stem : `${stem}-${count}`;
+    const run = await parts.store.getRun(id);
+    const ended = run !== undefined && (run.state.kind === "done" || run.state.kind === "fatal");
+    const other = run !== undefined && (run.work.kind !== "issue" || run.work.number !== work.number);
+    if (!ended && !other) return id;
+  }
+}
+
+function configOf(
+  request: StartRequest<JsonObject> | Pick<StartRequest<JsonObject>, "agent" | "options">,
+): ExecutionConfig {
+  const { agent } = request;
+  const colon = agent?.indexOf(":") ?? -1;
+  return {
+    agent: agent === null ? null : colon === -1 ? agent : agent.slice(0, colon),
+    model: agent === null || colon === -1 ? null : agent.slice(colon + 1),
+    temperature: null,
+    seed: null,
+    mode: "default",
+    tools: [],
+    inputs: request.options,
+  };
+}
+
+async function planPlace(parts: WorkParts, id: string, base: string | null): Promise<StartPlan["place"]> {
+  const { workspaces } = parts;
+  if (workspaces === null) {
+    throw new HoldfastError({
+      code: "NOT_A_REPOSITORY",
+      message: "This workflow works on files, and there is no git repository here",
+      hint: "Run it inside a clone of the repository that the work is about.",
+    });
+  }
+  const trees = await workspaces.list();
+  const own = trees.find(({ run, exists }) => run === id && exists);
+  const [main] = trees;
+  const beside =
+    main === undefined || workspaces.bare
+      ? join(workspaces.commonDir, "trees", id)
+      : join(dirname(main.path), `${basename(main.path)}-worktrees`, id);
+  return {
+    branch: own?.branch?.replace(/^refs\/heads\//, "") ?? `holdfast/${id}`,
+    worktree: own?.path ?? parts.worktreePath?.(id) ?? beside,
+    base: await findBase(parts, trees.find(({ exists }) => exists)?.path, base),
+  };
+}
+
+/** Where the remote stands now, whatever is checked out here; null: there is no remote that tells, and HEAD will do. */
+async function findBase(
+  parts: WorkParts,
+  tree: string | undefined,
+  named: string | null,
+): Promise<{ readonly branch: string | null; readonly commit: string } | null> {
+  if (tree === undefined) return null;
+  const branch = await parts.branches.of(tree);
+  if ((await branch.remote()) === null) return null;
+  await branch.fetch();
+  const name = named ?? (await branch.defaultBranch());
+  if (name === null) return null;
+  const commit = await branch.remoteBranch(name);
+  if (commit !== null) return { branch: name, commit };
+  if (named === null) return null;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `The remote has no branch ${named} to start from`,
+    hint: "Push it first, or name another one with --base.",
+  });
+}

@@ -1,0 +1,115 @@
+import type { ExecutionConfig } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import { defaultFindingPolicy } from "../core/finding.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { Budget } from "../core/position.ts";
+import type { Answers, ResumePlan } from "../core/resume.ts";
+import { raiseLimits } from "../engine/answer.ts";
+import { conduct } from "../engine/conduct.ts";
+import type { Workflow } from "../engine/definition.ts";
+import { holdLease } from "../engine/hold-lease.ts";
+import type { RunOutcome } from "../engine/outcome.ts";
+import { applyTakeUp, planTakeUp } from "../engine/resume-run.ts";
+import type { TakeUpPlan } from "../engine/resume-run.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import type { Watching, WorkReport } from "./start-run.ts";
+
+export interface ResumeRequest<S extends JsonObject> {
+  readonly run: string;
+  readonly workflow: Workflow<S>;
+  /** What would carry it on. */
+  readonly config: ExecutionConfig;
+  readonly answers: Answers;
+  /** Sequence of a checkpoint to go back to. */
+  readonly from: number | undefined;
+  readonly force: boolean;
+  readonly limit: Partial<Budget["limit"]>;
+}
+
+/** The pre-flight. Changes nothing (a fetch apart). */
+export async function planResumeRun<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+): Promise<TakeUpPlan> {
+  const { run, workflow, config, answers, force, from } = request;
+  return await planTakeUp({
+    parts,
+    run,
+    current: { definition: workflow.definition, config },
+    policy: defaultFindingPolicy,
+    answers,
+    force,
+    ...(from === undefined ? {} : { chosen: from }),
+  });
+}
+
+/** Does what was planned, then carries the run on. What stands in the way is an error; a question is an outcome. */
+export async function resumeRun<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+  planned: TakeUpPlan,
+  watching: Watching,
+): Promise<WorkReport> {
+  const { run, workflow, limit } = request;
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
+  await apply(parts, planned);
+  const ended = outcomeOf(planned);
+  if (ended !== null) return { run, outcome: ended };
+  if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
+  const outcome = await conduct({
+    parts,
+    run,
+    workflow,
+    signal: watching.signal,
+    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+  });
+  return { run, outcome };
+}
+
+async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<void> {
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") return;
+  if (plan.actions.length === 0 && plan.judgements.length === 0) return;
+  await using lease = await holdLease(parts, planned.run.id);
+  await applyTakeUp({ parts, lease: lease.lease, planned });
+}
+
+/** null: it goes on. */
+function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
+  switch (plan.kind) {
+    case "ask":
+      return {
+        kind: "ask",
+        findings: plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding),
+      };
+    case "done":
+      return { kind: "done", reason: plan.why };
+    case "nothing":
+    case "refuse":
+      return { kind: "ask", findings };
+    case "resume":
+    case "warn":
+      return null;
+  }
+}
+
+function refusal(
+  run: string,
+  planned: TakeUpPlan,
+  plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
+): HoldfastError {
+  const { why: message, hint } = plan;
+  const data = { run, findings: planned.findings };
+  if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
+  const kinds = planned.findings.map(({ kind }) => kind);
+  const code =
+    planned.run.state.kind === "fatal" && planned.findings.length === 0
+      ? "RUN_FATAL"
+      : kinds.includes("lease_held")
+        ? "LEASE_HELD"
+        : kinds.includes("tree_missing")
+          ? "TREE_MISSING"
+          : "NEEDS_DECISION";
+  return new HoldfastError({ code, message, hint, retry: "ask", data });
+}

@@ -1,0 +1,56 @@
+import type { JsonObject } from "../core/json.ts";
+import { beginRun } from "../engine/begin-run.ts";
+import { conduct } from "../engine/conduct.ts";
+import { holdLease } from "../engine/hold-lease.ts";
+import type { RunOutcome } from "../engine/outcome.ts";
+import type { ProgressListener } from "../engine/progress-event.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import type { StartPlan } from "./plan-start.ts";
+
+export interface Watching {
+  /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
+  readonly signal: AbortSignal;
+  readonly listen: ProgressListener | undefined;
+}
+
+export interface WorkReport {
+  readonly run: string;
+  readonly outcome: RunOutcome;
+}
+
+/** Killed anywhere and called again with the same plan, it is the same run. */
+export async function startRun<S extends JsonObject>(
+  parts: WorkParts,
+  plan: StartPlan<S>,
+  watching: Watching,
+): Promise<WorkReport> {
+  const { id, work, workflow, config, inputs, limit, labels } = plan;
+  await begin();
+  const outcome = await conduct({
+    parts,
+    run: id,
+    workflow,
+    signal: watching.signal,
+    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+  });
+  return { run: id, outcome };
+
+  /** The lease comes before the worktree: of two who start at once, one makes it and the other is told who that is. */
+  async function begin(): Promise<void> {
+    await parts.store.createRun({ id, workflow: workflow.shape.name, work, labels });
+    await using _lease = await holdLease(parts, id);
+    const workspace = await makePlace(parts, plan);
+    await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });
+  }
+}
+
+async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan<S>): Promise<Workspace | undefined> {
+  const { place, id } = plan;
+  if (place === null || parts.workspaces === null) return undefined;
+  return await parts.workspaces.create({
+    run: id,
+    path: place.worktree,
+    ...(place.base === null ? {} : { base: place.base.commit }),
+  });
+}

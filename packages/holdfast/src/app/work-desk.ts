@@ -1,0 +1,230 @@
+import type { ExecutionConfig } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { Budget } from "../core/position.ts";
+import type { Answers } from "../core/resume.ts";
+import type { RunSummary, Work } from "../core/run.ts";
+import { answerDecision } from "../engine/answer.ts";
+import type { Workflow } from "../engine/definition.ts";
+import { findRunFor } from "../engine/find-run.ts";
+import type { FoundRun } from "../engine/find-run.ts";
+import type { Parts } from "../engine/parts.ts";
+import type { ProgressListener } from "../engine/progress-event.ts";
+import type { TakeUpPlan } from "../engine/resume-run.ts";
+import { runMark } from "../engine/run-mark.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import { sha256 } from "../system/hash.ts";
+import { createGitBranches } from "../workspaces/branch/git-branches.ts";
+import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
+import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
+import { buildParts } from "./build-parts.ts";
+import { findForge } from "./find-forge.ts";
+import type { ForgeChoice } from "./find-forge.ts";
+import { planStart } from "./plan-start.ts";
+import type { StartPlan } from "./plan-start.ts";
+import { planResumeRun, resumeRun } from "./resume-run.ts";
+import type { ResumeRequest } from "./resume-run.ts";
+import { startRun } from "./start-run.ts";
+import type { WorkReport } from "./start-run.ts";
+
+export interface StartParams<S extends JsonObject = JsonObject> {
+  /** "impl" (default): from an issue to a pull request. */
+  readonly workflow?: "impl" | Workflow<S>;
+  readonly work: Work;
+  /** The workflow's own; kept with the run. */
+  readonly options?: JsonObject;
+  /** Who works, as `provider:model`. */
+  readonly agent?: string | null;
+  readonly limit?: Partial<Budget["limit"]>;
+  readonly labels?: JsonObject;
+  readonly id?: string;
+  /** Branch to start from; default the remote's own. */
+  readonly base?: string | null;
+  /** "new": a worktree of its own (default inside a repository). "none": values only. */
+  readonly workspace?: "new" | "none";
+  readonly signal?: AbortSignal;
+  readonly listen?: ProgressListener;
+}
+
+export interface ResumeParams<S extends JsonObject = JsonObject> {
+  readonly run: string;
+  /** Needed for runs of a workflow of your own. */
+  readonly workflow?: Workflow<S>;
+  /** What is said to findings that need a decision. */
+  readonly answers?: Answers;
+  /** Sequence of a checkpoint to go back to. */
+  readonly from?: number;
+  /** Take up a run that has ended; needs `from`. */
+  readonly force?: boolean;
+  readonly limit?: Partial<Budget["limit"]>;
+  /** Another agent than the one it had, as `provider:model`. */
+  readonly agent?: string;
+  readonly signal?: AbortSignal;
+  readonly listen?: ProgressListener;
+}
+
+/** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
+export class WorkDesk {
+  readonly #parts: Parts;
+  readonly #options: {
+    readonly directory: string;
+    readonly forge: ForgeChoice;
+    readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
+  };
+  #built: Promise<WorkParts> | undefined;
+
+  constructor(
+    parts: Parts,
+    options: {
+      readonly directory: string;
+      readonly forge: ForgeChoice;
+      readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
+    },
+  ) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  async parts(): Promise<WorkParts> {
+    return await (this.#built ??= this.#build());
+  }
+
+  async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
+    const parts = await this.parts();
+    const { work, agent = null, limit = {}, labels = {}, id, base = null } = params;
+    const chosen = chooseWorkflow(parts, params);
+    const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
+    checkAgents(parts, agent, chosen.options);
+    return await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files });
+  }
+
+  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen">): Promise<WorkReport> {
+    return await startRun(await this.parts(), plan, {
+      signal: watching.signal ?? new AbortController().signal,
+      listen: watching.listen,
+    });
+  }
+
+  /** What changed while nobody worked, and what a resume would do about it. */
+  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<TakeUpPlan> {
+    const parts = await this.parts();
+    return await planResumeRun(parts, await this.#resumeRequest(parts, params));
+  }
+
+  async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
+    const parts = await this.parts();
+    const request = await this.#resumeRequest(parts, params);
+    return await resumeRun(parts, request, planned ?? (await planResumeRun(parts, request)), {
+      signal: params.signal ?? new AbortController().signal,
+      listen: params.listen,
+    });
+  }
+
+  async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
+    await answerDecision({ parts: await this.parts(), ...params });
+  }
+
+  /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+  async fileTask(text: string): Promise<Work | null> {
+    const { forge } = await this.parts();
+    if (forge === null) return null;
+    const key = `task/${sha256(text).slice(0, 32)}`;
+    const known = await forge.findIssue(key);
+    const [title = text] = text.trim().split("\n");
+    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels: [], key }));
+    return { kind: "issue", number: issue.number };
+  }
+
+  /** Ends what is left of a run's processes on this host; how many there were. */
+  async endProcesses(run: string): Promise<number> {
+    const parts = await this.parts();
+    return (await parts.commands.endMarked(runMark(parts, run))).ended;
+  }
+
+  async findRunFor(issue: number): Promise<FoundRun> {
+    return await findRunFor({ parts: this.#parts, issue });
+  }
+
+  async #build(): Promise<WorkParts> {
+    const { directory, forge: choice, decorate } = this.#options;
+    const { workspaces, clock } = this.#parts;
+    const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
+    const parts = buildParts({ parts: this.#parts, forge, directory });
+    return decorate === undefined ? parts : decorate(parts);
+  }
+
+  async #resumeRequest<S extends JsonObject>(
+    parts: WorkParts,
+    params: ResumeParams<S>,
+  ): Promise<ResumeRequest<JsonObject>> {
+    const run = await parts.store.getRun(params.run);
+    const saved = (await parts.store.latest(params.run))?.planes.config;
+    const config = withAgent(saved, params.agent);
+    const { answers = {}, from, force = false, limit = {} } = params;
+    const { workflow } = params;
+    return {
+      run: params.run,
+      workflow: workflow === undefined ? ownWorkflow(parts, run, config?.inputs ?? {}) : anyWorkflow(workflow),
+      config: config ?? NO_CONFIG,
+      answers,
+      from,
+      force,
+      limit,
+    };
+  }
+}
+
+const NO_CONFIG: ExecutionConfig = {
+  agent: null,
+  model: null,
+  temperature: null,
+  seed: null,
+  mode: "default",
+  tools: [],
+  inputs: {},
+};
+
+function chooseWorkflow<S extends JsonObject>(
+  parts: WorkParts,
+  params: StartParams<S>,
+): { readonly workflow: Workflow<JsonObject>; readonly options: JsonObject } {
+  const given = params.options ?? {};
+  if (params.workflow !== undefined && params.workflow !== "impl")
+    return { workflow: anyWorkflow(params.workflow), options: given };
+  const { options } = parseImplOptions(given);
+  return { workflow: anyWorkflow(implWorkflow(options, parts)), options: implOptionsJson(options) };
+}
+
+function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
+  if (run === undefined || run.workflow === "impl")
+    return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
+    hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
+  });
+}
+
+/**
+ * A workflow reads its own state only, and parses it when a run is taken up: whoever holds it need not know its type.
+ */
+function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
+  return workflow as unknown as Workflow<JsonObject>;
+}
+
+function withAgent(config: ExecutionConfig | undefined, agent: string | undefined): ExecutionConfig | undefined {
+  if (config === undefined || agent === undefined) return config;
+  const colon = agent.indexOf(":");
+  return {
+    ...config,
+    agent: colon === -1 ? agent : agent.slice(0, colon),
+    model: colon === -1 ? null : agent.slice(colon + 1),
+  };
+}
+
+/** Before anything is made: a run that cannot call its agent would stop at its first stage. */
+function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
+  for (const named of [agent, options["implModel"], options["reviewModel"]]) {
+    if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
+  }
+}

@@ -1,0 +1,22 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const demoWorkerSpec = {
+  name: "demo-worker",
+  summary: "the process that the demo kills",
+  details: [
+    "Begins or goes on with the run of issue 1 in this directory, and kills itself with SIGKILL at a given moment. Says in a last line of JSON where.",
+  ],
+  operands: [],
+  paths: false,
+  flags: {
+    agent: { type: "text", value: "MODEL", about: "provider:model" },
+    points: { type: "text", value: "FILE", about: "the moments of an undisturbed run, in order", completes: "file" },
+    "die-at": { type: "text", value: "N", about: "die at this one of them, or at the next that comes" },
+  },
+  examples: [
+    { line: "holdfast demo-worker --agent scripted:agent.json", about: "undisturbed; prints its moments" },
+    { line: "holdfast demo-worker --agent scripted:a.json --points p.json --die-at 7", about: "die there" },
+  ],
+  json: '{"died": {"place", "stage", "iteration", "visit"}}, or {"points": [...], "outcome": {...}}.',
+  hidden: true,
+} as const satisfies CommandSpec;

@@ -1,0 +1,79 @@
+/** The demo's issue, the repository it is about, and what its agent does: a first try that a review sends back, and a second one. */
+export const DEMO_ISSUE = {
+  title: "Greet people by name",
+  body: "`greet(name)` should say `Hello, NAME!`. Without a name it says `Hello!`, as it does now.\n",
+};
+
+export const DEMO_FILES: Readonly<Record<string, string>> = {
+  "greet.js": 'export function greet() {\n  return "Hello!";\n}\n',
+  "package.json": '{ "name": "greeter", "type": "module" }\n',
+  "README.md": "# Greeter\n\nSays hello.\n",
+};
+
+/** For the scripted agent, as JSON (which is YAML too). */
+export function demoScript(): string {
+  const usage = { input: 1800, output: 450, microUsd: 9200 };
+  return JSON.stringify(
+    {
+      answers: [
+        {
+          when: { role: "impl", iteration: 1 },
+          edits: [
+            { do: "write", path: "greet.js", text: FIRST },
+            { do: "wait", ms: 20 },
+            { do: "write", path: "notes.txt", text: "what about blank names?\n" },
+            { do: "delete", path: "notes.txt" },
+          ],
+          commitReport: "Greet people by name\n",
+          finalize: { title: "[feat][#1] Greet people by name", body: "`greet` takes a name." },
+          reply: "greet() takes a name now.",
+          usage,
+        },
+        {
+          when: { role: "review", iteration: 1 },
+          reply: JSON.stringify({
+            scores: { faithful: 92, style: 90, docs: 55, cornerCases: 60 },
+            overall_score: 74,
+            findings: ["greet(' ') says 'Hello,  !'", "the README does not mention names"],
+            suggestions: ["Treat a blank name like none", "Show greet(name) in the README"],
+          }),
+          usage,
+        },
+        {
+          when: { role: "impl", iteration: 2 },
+          edits: [
+            { do: "write", path: "greet.js", text: SECOND },
+            { do: "wait", ms: 20 },
+            { do: "append", path: "README.md", text: '\n```js\ngreet("Ada"); // Hello, Ada!\n```\n' },
+            { do: "write", path: "greet.test.js", text: TEST },
+          ],
+          commitReport: "Greet blank names like none; document names\n",
+          finalize: {
+            title: "[feat][#1] Greet people by name",
+            body: "`greet(name)` greets by name; a blank name is no name.",
+          },
+          reply: "Blank names are handled, the README shows an example, and there is a test.",
+          usage,
+        },
+        {
+          when: { role: "review" },
+          reply: JSON.stringify({
+            scores: { faithful: 97, style: 94, docs: 92, cornerCases: 93 },
+            overall_score: 94,
+            findings: [],
+            suggestions: [],
+          }),
+          usage,
+        },
+      ],
+    },
+    null,
+    2,
+  );
+}
+
+const FIRST = 'export function greet(name) {\n  return name ? `Hello, ${name}!` : "Hello!";\n}\n';
+const SECOND =
+  'export function greet(name = "") {\n  const known = name.trim();\n  return known === "" ? "Hello!" : `Hello, ${known}!`;\n}\n';
+const TEST =
+  'import assert from "node:assert/strict";\nimport { greet } from "./greet.js";\n\nassert.equal(greet("Ada"), "Hello, Ada!");\nassert.equal(greet("  "), "Hello!");\nassert.equal(greet(), "Hello!");\n';

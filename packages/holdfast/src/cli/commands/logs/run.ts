@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AgentLogFile, Holdfast } from "../../../app.ts";
+import type { Exit } from "../../../core/exit.ts";
+import type { Input, Shell } from "../../command.ts";
+import { findRun } from "../../find-run.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import { parseLimit } from "../../parse-count.ts";
+import type { logsSpec } from "./spec.ts";
+
+export async function run(shell: Shell, input: Input<(typeof logsSpec)["flags"]>): Promise<Exit> {
+  const limit = parseLimit(input.text("limit"), 200);
+  const step = input.text("step");
+  const holdfast = await shell.open({ create: false });
+  const { id } = await findRun(holdfast, input.operand(0));
+  const list = async () => (await holdfast.agentLogs(id)).filter((file) => step === undefined || matches(file, step));
+  if (input.on("follow")) return await follow(shell, holdfast, { run: id, list, limit });
+  const files = await list();
+  const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
+  for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
+  shell.print({
+    json: () => ({ run: id, calls }),
+    text: (page) =>
+      calls
+        .map(({ lines, ...file }) => `${header(file, page)}${lines.map((line) => lineText(shell, line)).join("")}`)
+        .join("\n"),
+  });
+  if (files.length === 0) {
+    const which = step === undefined ? "" : ` in step ${step}`;
+    shell.say(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} log ${id}`);
+  }
+  return "done";
+}
+
+/** "review" also finds "review-2": a step that is done more than once in a visit is numbered. */
+function matches(file: AgentLogFile, step: string): boolean {
+  return file.step === step || (file.step.startsWith(step) && /^[-.]\d+$/.test(file.step.slice(step.length)));
+}
+
+async function follow(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: {
+    readonly run: string;
+    readonly list: () => Promise<readonly AgentLogFile[]>;
+    readonly limit: number | undefined;
+  },
+): Promise<Exit> {
+  const read = new Map<string, number>();
+  let shown: string | undefined;
+  for (let first = true; ; first = false) {
+    // Asked before the files are read: what was written before the end is then shown.
+    const { condition } = await holdfast.status(params.run);
+    for (const file of await params.list()) {
+      const start = read.get(file.path) ?? 0;
+      if (file.bytes <= start) continue;
+      const { lines, next } = await holdfast.readLog(file.path, start);
+      read.set(file.path, next);
+      for (const line of first ? last(lines, params.limit) : lines) {
+        if (!shell.json && shown !== file.path) shell.write(header(file, shell.page));
+        shown = file.path;
+        const { visit, step } = file;
+        if (!shell.write(shell.json ? `${JSON.stringify({ visit, step, line })}\n` : lineText(shell, line)))
+          return "done";
+      }
+    }
+    if (condition.kind !== "running" && condition.kind !== "held") return "done";
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+}
+
+const POLL_MS = 200;
+
+function last(lines: readonly string[], limit: number | undefined): readonly string[] {
+  return limit === undefined ? lines : lines.slice(Math.max(0, lines.length - limit));
+}
+
+function header(file: Pick<AgentLogFile, "visit" | "step">, page: Shell["page"]): string {
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (visit ${file.visit})`)}\n`;
+}
+
+function lineText(shell: Shell, line: string): string {
+  return `${shell.page.terminal ? escapeText(line) : line}\n`;
+}

@@ -1,0 +1,56 @@
+import { FINDING_KINDS } from "../../../core/finding.ts";
+import type { CommandSpec } from "../../command.ts";
+
+export const resumeSpec = {
+  name: "resume",
+  summary: "go on with a run that was stopped, parked or killed",
+  details: [
+    "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
+    "A run that is done stays done (status 0). One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
+    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back puts the files back to the checkpoint instead of keeping them (what is there is saved first).`,
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "a run id, an issue number, or RUN@7 for --from; default the newest that is not finished",
+      required: false,
+      completes: "run",
+    },
+  ],
+  paths: false,
+  flags: {
+    accept: { type: "text", value: "KIND", about: "go on in spite of a finding of this kind; may be given again" },
+    from: {
+      type: "text",
+      value: "ADDRESS",
+      about: "from this checkpoint instead of the newest; what is there now is saved first",
+      completes: "address",
+    },
+    force: { type: "boolean", about: "also when the run has ended; needs --from" },
+    workflow: {
+      type: "text",
+      value: "FILE",
+      about: "the file of a workflow of your own, when it has moved",
+      completes: "file",
+    },
+    "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
+    "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
+    "max-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
+    "dry-run": { type: "boolean", about: "only look: print what changed and what would be done" },
+  },
+  examples: [
+    { line: "holdfast resume", about: "the newest run that is not finished" },
+    { line: "holdfast resume issue-42 --dry-run", about: "what changed while it slept" },
+    {
+      line: "holdfast resume issue-42 --accept issue_body_changed",
+      about: "the text was edited; work with the new one",
+    },
+    { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
+    {
+      line: "holdfast resume issue-42 --from issue-42@7 --force",
+      about: "begin again from checkpoint 7 of a run that failed",
+    },
+  ],
+  windsDown: true,
+  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "verdict"}.',
+} as const satisfies CommandSpec;

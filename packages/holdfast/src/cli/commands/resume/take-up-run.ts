@@ -1,0 +1,58 @@
+import type { Holdfast } from "../../../app.ts";
+import type { Exit } from "../../../core/exit.ts";
+import type { Budget } from "../../../core/position.ts";
+import type { Answers } from "../../../core/resume.ts";
+import { carryRun } from "../../carry-run.ts";
+import type { Shell } from "../../command.ts";
+import { heldError } from "../run/run-refusals.ts";
+import { preflightText } from "./preflight-view.ts";
+import { verdictText } from "./verdict-text.ts";
+
+export interface TakeUp {
+  readonly run: string;
+  readonly answers?: Answers;
+  readonly from?: number;
+  readonly force?: boolean;
+  readonly limit: Partial<Budget["limit"]>;
+  readonly dryRun: boolean;
+  readonly workflow?: string;
+}
+
+/** The pre-flight, printed; then, unless it stands in the way, the run goes on. */
+export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
+  const { run, answers, from, force, limit } = params;
+  const holder = await (await holdfast.run(run)).holder();
+  if (holder?.alive === "alive") throw heldError(run, holder.lease);
+  const workflow = await workflowOf(shell, holdfast, params);
+  const request = {
+    run,
+    limit,
+    signal: shell.signal,
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(answers === undefined ? {} : { answers }),
+    ...(from === undefined ? {} : { from }),
+    ...(force === undefined ? {} : { force }),
+  };
+  const planned = await holdfast.work.preflight(request);
+  const { plan, findings } = planned;
+  if (params.dryRun) {
+    shell.print({
+      json: () => ({ run, plan, findings, verdict: plan.kind }),
+      text: (page) => preflightText(plan, page) + verdictText(run, plan, page),
+    });
+    return "done";
+  }
+  if (shell.json && findings.length > 0)
+    shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "findings", findings })}\n`);
+  if (!shell.json && !shell.quiet) shell.write(preflightText(plan, shell.page));
+  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned));
+}
+
+/** A run of somebody's own workflow remembers the file it came from. */
+async function workflowOf(shell: Shell, holdfast: Holdfast, params: TakeUp) {
+  const { labels } = await (await holdfast.run(params.run)).summary();
+  const file = params.workflow ?? labels["workflow-file"];
+  if (typeof file !== "string") return undefined;
+  const { loadWorkflow } = await import("../../../app.ts");
+  return await loadWorkflow(file, shell.cwd);
+}

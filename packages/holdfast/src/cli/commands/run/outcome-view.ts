@@ -1,0 +1,98 @@
+import type { RunOutcome, RunStatus } from "../../../app.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import type { Page } from "../../output/page.ts";
+import { spentText } from "../../output/spent-text.ts";
+import { wrap } from "../../output/wrap.ts";
+import { momentText } from "../show/fields.ts";
+
+/** How a stretch of work ended, what it took, and what to type next. */
+export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page): string {
+  const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
+  const lines = [
+    ...headLines(outcome, status, page),
+    ...(spent === null ? [] : [`Spent: ${spent}`]),
+    ...nextLines(outcome, status, page),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+export const EXIT_OF_OUTCOME: Readonly<Record<RunOutcome["kind"], Exit>> = {
+  done: "done",
+  fatal: "failed",
+  parked: "parked",
+  interrupted: "interrupted",
+  ask: "decision",
+};
+
+function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+  const { id } = status.run;
+  switch (outcome.kind) {
+    case "done":
+      return told(paint(page, "green", "Done"), `${id}: ${outcome.reason}`, page);
+    case "fatal":
+      return told(paint(page, "red", "Given up"), `${id}: ${outcome.reason}`, page);
+    case "parked": {
+      const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
+      return told(paint(page, "yellow", `Parked on ${outcome.on}`), `${id}: ${sentence(outcome.reason)}${until}`, page);
+    }
+    case "interrupted":
+      return told(
+        paint(page, "yellow", "Interrupted"),
+        `${id}: the agent was stopped and everything is saved${at(status)}.`,
+        page,
+      );
+    case "ask":
+      return told(paint(page, "yellow", "Needs a decision"), `${id}: nothing was changed.`, page);
+  }
+}
+
+function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+  const { id } = status.run;
+  const { program } = page;
+  switch (outcome.kind) {
+    case "done":
+      return [];
+    case "fatal":
+      return [
+        `What happened: ${program} log ${id}`,
+        `Begin again from a checkpoint: ${program} resume ${id}@N --force`,
+      ];
+    case "parked": {
+      if (outcome.on === "budget")
+        return [`Give it more: ${program} resume ${id} --max-cost USD (or --max-tokens, --max-time)`];
+      const { condition } = status;
+      return condition.kind === "parked" && condition.question !== null
+        ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]
+        : [`Go on with: ${program} resume ${id}`];
+    }
+    case "interrupted":
+      return [`Go on with: ${program} resume ${id}`];
+    case "ask":
+      return outcome.findings.length === 0
+        ? []
+        : [
+            `Go on with: ${program} resume ${id} ${kinds(outcome)
+              .map((kind) => `--accept ${kind}`)
+              .join(" ")}`,
+          ];
+  }
+}
+
+function kinds(outcome: Extract<RunOutcome, { readonly kind: "ask" }>): readonly string[] {
+  return [...new Set(outcome.findings.map(({ kind }) => kind))];
+}
+
+function at(status: RunStatus): string {
+  return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
+}
+
+function told(head: string, text: string, page: Page): readonly string[] {
+  const [first = "", ...rest] = wrap(escapeText(text), Math.min(page.width, 100) - 2);
+  return [`${head} ${first}`, ...rest.map((line) => `  ${line}`)];
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

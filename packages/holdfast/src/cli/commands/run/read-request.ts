@@ -1,0 +1,151 @@
+import type { JsonObject } from "../../../core/json.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Budget } from "../../../core/position.ts";
+import type { Work } from "../../../core/run.ts";
+import { MODEL } from "../../../config/model-name.ts";
+import { milliseconds, money } from "../../../config/amount.ts";
+import type { WorkSettings } from "../../../config/work-settings.ts";
+import type { Input } from "../../command.ts";
+import { issueNumber } from "../../find-run.ts";
+import { parseCount } from "../../parse-count.ts";
+import { runSpec } from "./spec.ts";
+
+type RunInput = Input<(typeof runSpec)["flags"]>;
+
+/** What was asked for on the command line, over what the config says. */
+export interface RunRequest {
+  readonly work: Work;
+  /** "impl", or the path of a file. */
+  readonly workflow: string;
+  readonly agent: string | null;
+  /** Of the impl workflow, without the prompts' texts. */
+  readonly options: JsonObject;
+  readonly limit: Budget["limit"];
+}
+
+export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
+  const { impl, models } = settings;
+  const on = (name: "simplify" | "draft" | "wait-for-ci" | "yolo", fallback: boolean): boolean =>
+    input.on(name) || fallback;
+  const gate = input.text("gate") ?? impl.gate;
+  return {
+    work: readWork(input),
+    workflow: input.text("workflow") ?? "impl",
+    agent: modelOf("agent", input.text("agent")) ?? settings.agent,
+    options: {
+      maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
+      maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
+      onMaxReviews: impl.onMaxReviews,
+      review: reviewOf(input) ?? impl.review,
+      simplify: input.on("enable-simp") || on("simplify", impl.simplify),
+      yolo: on("yolo", impl.yolo),
+      waitForCi: on("wait-for-ci", impl.waitForCi),
+      draft: on("draft", impl.draft),
+      afterRebase: impl.afterRebase,
+      implModel: modelOf("impl-model", renamed(input, "impl-model", "backend")) ?? models.impl,
+      reviewModel: modelOf("review-model", input.text("review-model")) ?? models.review,
+      gate,
+      baseBranch: input.text("base") ?? impl.base,
+      thresholds: { ...impl.thresholds },
+      ...(impl.tags === null ? {} : { tags: [...impl.tags] }),
+    },
+    limit: { ...settings.budget, ...readLimits(input) },
+  };
+}
+
+/** Old spellings that were used, each with what to write today. */
+export function oldSpellings(input: RunInput): readonly string[] {
+  const used = {
+    backend: input.text("backend") !== undefined,
+    "max-iter": input.text("max-iter") !== undefined,
+    "enable-review": input.on("enable-review"),
+    "enable-simp": input.on("enable-simp"),
+  } as const;
+  return (["backend", "max-iter", "enable-review", "enable-simp"] as const)
+    .filter((name) => used[name])
+    .map((name) => `--${name} is an old spelling: write ${runSpec.flags[name].instead}`);
+}
+
+/** Only what was given: a limit that is not named stays as it is. */
+export function readLimits(
+  input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-tokens" | "max-cost" | "max-time">>, "text">,
+): Partial<Budget["limit"]> {
+  const tokens = input.text("max-tokens");
+  const cost = input.text("max-cost");
+  const time = input.text("max-time");
+  return {
+    ...(tokens === undefined ? {} : { tokens: tokens === "none" ? null : (countOf("max-tokens", tokens) ?? null) }),
+    ...(cost === undefined ? {} : { microUsd: amount("max-cost", cost, money, "US dollars such as 2.50") }),
+    ...(time === undefined ? {} : { milliseconds: amount("max-time", time, milliseconds, "a duration such as 2h") }),
+  };
+}
+
+function amount(
+  flag: string,
+  text: string,
+  parse: (text: string) => number | undefined,
+  expected: string,
+): number | null {
+  if (text === "none") return null;
+  const parsed = parse(text);
+  if (parsed !== undefined) return parsed;
+  throw usage(`--${flag} cannot be "${text}"`, `Give ${expected}, or none.`);
+}
+
+function readWork(input: RunInput): Work {
+  const typed = input.operand(0);
+  const task = input.text("task");
+  if (typed !== undefined && task !== undefined)
+    throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
+  if (task !== undefined) {
+    if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
+    return { kind: "task", text: task };
+  }
+  if (typed === undefined)
+    throw usage(
+      "What shall be worked on?",
+      'Name an issue (`holdfast run 42`) or a task (`holdfast run --task "..."`).',
+    );
+  const number = issueNumber(typed);
+  if (number !== undefined) return { kind: "issue", number };
+  throw usage(
+    `"${typed}" is no issue number`,
+    `For a task in words: \`holdfast run --task ${JSON.stringify(typed)}\`.`,
+  );
+}
+
+function reviewOf(input: RunInput): boolean | undefined {
+  const yes = input.on("review") || input.on("enable-review");
+  if (yes && input.on("no-review")) throw usage("Both --review and --no-review were given", "Leave one of them out.");
+  return yes ? true : input.on("no-review") ? false : undefined;
+}
+
+function renamed<Now extends "impl-model" | "max-iterations", Old extends "backend" | "max-iter">(
+  input: RunInput,
+  now: Now,
+  old: Old,
+): string | undefined {
+  const [current, former] = [input.text(now), input.text(old)];
+  if (current !== undefined && former !== undefined)
+    throw usage(`Both --${now} and --${old} were given`, `Leave --${old} out: it is the old spelling.`);
+  return current ?? former;
+}
+
+function modelOf(flag: string, text: string | undefined): string | undefined {
+  if (text === undefined || MODEL.test(text)) return text;
+  throw usage(
+    `--${flag} cannot be "${text}"`,
+    "Give provider:model, such as command:./my-agent or scripted:agent.yaml.",
+  );
+}
+
+function countOf(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const count = parseCount(flag, text);
+  if (count > 0) return count;
+  throw usage(`--${flag} 0 would do nothing`, `Give a number from 1 on.`);
+}
+
+function usage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
+}

@@ -1,0 +1,26 @@
+import { HoldfastError } from "../../../core/error.ts";
+import type { Lease } from "../../../core/lease.ts";
+import type { RunSummary } from "../../../core/run.ts";
+
+/** Never a silent fresh start, never a second run beside one that is under way. */
+export function openError(run: RunSummary): HoldfastError {
+  const state = run.state.kind === "parked" ? `is parked on ${run.state.on}: ${run.state.reason}` : "is not finished";
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `There is a run for this already: ${run.id} ${state}`,
+    hint: `Go on with it: \`holdfast resume ${run.id}\`. See where it stands: \`holdfast status ${run.id}\`.`,
+    retry: "ask",
+    data: { run: run.id },
+  });
+}
+
+export function heldError(run: string, lease: Lease): HoldfastError {
+  const { owner } = lease;
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} is being worked on by ${owner.label} (pid ${owner.pid} on ${owner.host}) since ${lease.takenAt}`,
+    hint: `Watch it: \`holdfast status ${run} --watch\`. Stop it: \`holdfast stop ${run}\`.`,
+    retry: "later",
+    data: { run, owner, since: lease.takenAt },
+  });
+}

@@ -1,0 +1,138 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Holdfast, StartPlan } from "../../../app.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Exit } from "../../../core/exit.ts";
+import type { JsonObject } from "../../../core/json.ts";
+import type { RunSummary, Work } from "../../../core/run.ts";
+import { PROMPT_ROLES } from "../../../config/work-settings.ts";
+import type { ImplSettings } from "../../../config/work-settings.ts";
+import type { Input, Shell } from "../../command.ts";
+import { carryRun } from "../../carry-run.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import { takeUpRun } from "../resume/take-up-run.ts";
+import { planText } from "./plan-view.ts";
+import { oldSpellings, readLimits, readRequest } from "./read-request.ts";
+import type { RunRequest } from "./read-request.ts";
+import { heldError, openError } from "./run-refusals.ts";
+import type { runSpec } from "./spec.ts";
+
+export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>): Promise<Exit> {
+  const { settings } = await shell.config();
+  for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
+  const request = readRequest(input, settings.work);
+  const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
+  const files = request.workflow === "impl" && !input.on("dry-run");
+  const work = files ? await fileTask(holdfast, request.work) : request.work;
+  const open = await openRun(holdfast, work, input.on("resume"));
+  if (open !== undefined && input.on("resume"))
+    return await takeUpRun(shell, holdfast, { run: open.id, limit: readLimits(input), dryRun: input.on("dry-run") });
+  const plan = await planRun(shell, holdfast, { ...request, work }, settings.work.impl);
+  if (input.on("dry-run")) {
+    shell.print({ json: () => ({ plan: planDocument(plan) }), text: (page) => planText(plan, page) });
+    if (open !== undefined)
+      shell.say(`But ${open.id} is under way: ${shell.talk.program} run ${issueOf(work)} --resume`);
+    return "done";
+  }
+  if (open !== undefined) throw openError(open);
+  sayEarlier(shell, plan);
+  return await carryRun(shell, holdfast, (listen) => holdfast.work.start(plan, { listen, signal: shell.signal }));
+}
+
+/** impl works on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
+async function fileTask(holdfast: Holdfast, work: Work): Promise<Work> {
+  if (work.kind !== "task") return work;
+  return (await holdfast.work.fileTask(work.text)) ?? work;
+}
+
+/** The run that is under way for this work. Somebody at it right now is an error that names them. */
+async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
+  if (work.kind !== "issue") return undefined;
+  const found = await holdfast.work.findRunFor(work.number);
+  switch (found.kind) {
+    case "none":
+      // --resume of one that has ended is told by the pre-flight: done, or fatal with its reason.
+      return resume ? found.ended[0] : undefined;
+    case "one": {
+      const holder = await (await holdfast.run(found.run.id)).holder();
+      if (holder?.alive === "alive") throw heldError(found.run.id, holder.lease);
+      return found.run;
+    }
+    case "several":
+      throw new HoldfastError({
+        code: "NEEDS_DECISION",
+        message: `Issue ${work.number} has ${found.runs.length} runs under way: ${found.runs.map(({ id }) => id).join(", ")}`,
+        hint: `Say which one goes on: ${found.runs.map(({ id }) => `\`holdfast resume ${id}\``).join(" or ")}.`,
+      });
+  }
+}
+
+async function planRun(
+  shell: Shell,
+  holdfast: Holdfast,
+  request: RunRequest,
+  settings: ImplSettings,
+): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  if (request.workflow !== "impl") {
+    const { loadWorkflow } = await import("../../../app.ts");
+    const file = resolve(shell.cwd, request.workflow);
+    const workflow = await loadWorkflow(file, shell.cwd);
+    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file } });
+  }
+  const { implModel, baseBranch } = request.options;
+  if (agent === null && implModel === null) throw noAgent();
+  const options = { ...request.options, prompts: await readPrompts(settings) };
+  return await holdfast.work.plan({
+    work,
+    agent,
+    limit,
+    options,
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
+async function readPrompts(settings: ImplSettings): Promise<JsonObject> {
+  const prompts: Record<string, { readonly text: string }> = {};
+  for (const role of PROMPT_ROLES) {
+    const path = settings.prompts[role];
+    if (path === null) continue;
+    try {
+      prompts[role] = { text: await readFile(path, "utf8") };
+    } catch (cause) {
+      throw new HoldfastError({
+        code: "CONFIG_INVALID",
+        message: `The prompt template ${path} cannot be read`,
+        hint: `Check impl.prompts.${role} in holdfast.config.yaml.`,
+        cause,
+      });
+    }
+  }
+  return prompts;
+}
+
+function noAgent(): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: "No agent is named that could do the work",
+    hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
+  });
+}
+
+/** A second run on an issue is never silent about the first. */
+function sayEarlier(shell: Shell, plan: StartPlan): void {
+  const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
+  if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
+    shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
+}
+
+function issueOf(work: Work): string {
+  return work.kind === "issue" ? String(work.number) : "";
+}
+
+/** The plan as data: without the workflow's functions. */
+function planDocument({ workflow: _workflow, ...plan }: StartPlan): unknown {
+  return plan;
+}

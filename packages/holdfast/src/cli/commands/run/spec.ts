@@ -1,0 +1,58 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const runSpec = {
+  name: "run",
+  summary: "carry an issue to a pull request",
+  details: [
+    "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
+    "An issue that has a run under way is never begun a second time: say --resume to go on with it. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once.",
+    "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 given up (with the reason), 4 needs a decision, 5 somebody else is at it, 7 parked.",
+  ],
+  operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
+  paths: false,
+  flags: {
+    task: { type: "text", short: "t", value: "TEXT", about: "work on this text; impl files it as an issue first" },
+    workflow: {
+      type: "text",
+      value: "NAME",
+      about: "impl (default), or a file that exports a workflow",
+      completes: "file",
+    },
+    agent: { type: "text", short: "a", value: "MODEL", about: "who works: provider:model, such as command:./my-agent" },
+    "impl-model": { type: "text", value: "MODEL", about: "another one for implementing" },
+    "review-model": { type: "text", value: "MODEL", about: "another one for reviewing" },
+    "max-iterations": { type: "text", value: "N", about: "implementation rounds before giving up (10)" },
+    "max-reviews": { type: "text", value: "N", about: "reviews before going on without one that passed (8)" },
+    review: { type: "boolean", about: "review each implementation" },
+    "no-review": { type: "boolean", about: "go straight to the pull request" },
+    simplify: { type: "boolean", about: "add a round that makes the result simpler" },
+    gate: { type: "text", value: "CMD", about: 'a shell command that must succeed, such as "npm test"' },
+    base: { type: "text", value: "BRANCH", about: "start from it and merge into it" },
+    draft: { type: "boolean", about: "open the pull request as a draft" },
+    "wait-for-ci": { type: "boolean", about: "wait for the checks and mend what fails" },
+    yolo: { type: "boolean", about: "the agent may act without asking" },
+    "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
+    "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
+    "max-time": { type: "text", value: "TIME", about: "park the run when agents have worked as long (2h)" },
+    resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
+    "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
+    backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },
+    "max-iter": { type: "text", value: "N", about: "", instead: "--max-iterations" },
+    "enable-review": { type: "boolean", about: "", instead: "--review" },
+    "enable-simp": { type: "boolean", about: "", instead: "--simplify" },
+  },
+  examples: [
+    { line: "holdfast run 42 --dry-run", about: "branch, worktree, stages, limits and agent, and nothing done" },
+    {
+      line: 'holdfast run 42 --agent command:./my-agent --gate "npm test"',
+      about: "from issue 42 to a pull request whose tests pass",
+    },
+    {
+      line: 'holdfast run --task "Add a verbose mode" --max-cost 5',
+      about: "from a sentence, for five dollars at most",
+    },
+    { line: "holdfast run 42 --resume", about: "go on with it, or begin" },
+  ],
+  windsDown: true,
+  json: 'One line for each event {"run", "at", "kind", ...}, then {"run", "outcome": {"kind": "done" | "fatal" | "parked" | "interrupted" | "ask", ...}, "status": {...}}; with --dry-run {"plan": {...}}.',
+} as const satisfies CommandSpec;

@@ -1,0 +1,28 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const statusSpec = {
+  name: "status",
+  summary: "where a run stands, and who holds it",
+  details: [
+    "Told from the journal and the lease, so it is true also when the process that worked on the run was killed: running (with who holds it), parked (on what, until when), crashed or stopped (and how to go on), done, or fatal with the reason. Without an argument: all runs that are not finished.",
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "a run id, or an issue number; default all that are not finished",
+      required: false,
+      completes: "run",
+    },
+  ],
+  paths: false,
+  flags: {
+    watch: { type: "boolean", short: "w", about: "go on showing it as it changes, until it ends or Ctrl+C" },
+  },
+  examples: [
+    { line: "holdfast status", about: "everything that is under way" },
+    { line: "holdfast status issue-42 --watch", about: "look over the shoulder of a run in another terminal" },
+    { line: "holdfast status issue-42 --json | jq .condition.kind", about: "for a script" },
+  ],
+  reads: true,
+  json: '{"run": {...}, "condition": {"kind": "running" | "held" | "parked" | "crashed" | "stopped" | "manual" | "done" | "fatal", ...}, "stage", "iteration", "scores": [...], "budget", "last", ...}; without RUN {"runs": [such objects]}; with --watch one JSON line for each change.',
+} as const satisfies CommandSpec;

@@ -1,0 +1,167 @@
+import type { Condition, RunStatus } from "../../../app.ts";
+import type { Lease } from "../../../core/lease.ts";
+import { countText } from "../../output/count-text.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import type { Page, Style } from "../../output/page.ts";
+import { relativeTime } from "../../output/relative-time.ts";
+import { spentText } from "../../output/spent-text.ts";
+import { renderTable } from "../../output/table.ts";
+import { sparkline } from "../../live/sparkline.ts";
+import { stageText, workText } from "../list/view.ts";
+import { fieldsText, momentText } from "../show/fields.ts";
+import { wrap } from "../../output/wrap.ts";
+
+export function statusText(status: RunStatus, page: Page): string {
+  const { run, condition } = status;
+  const { word, style } = wordOf(condition);
+  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
+  const why = whyText(condition, page);
+  const explained = why === null ? "" : wrapped(escapeText(why), page);
+  const fields = fieldsText(
+    [
+      ["work", status.issue === null ? workText(run.work) : `issue #${status.issue.number}: ${status.issue.title}`],
+      ["stage", stageLine(status, page)],
+      ["last", status.last === null ? null : `${status.last.text} (${relativeTime(status.last.at, page.now)})`],
+      ["scores", scoresText(status)],
+      ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
+      ["saved", savedText(status, page)],
+      ["branch", status.branch],
+      ["worktree", status.worktree],
+    ],
+    page,
+  );
+  return title + explained + fields;
+}
+
+export function statusesText(statuses: readonly RunStatus[], page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 12, last: true },
+    { title: "STATE" },
+    { title: "STAGE", shrinkTo: 8, optional: true },
+    { title: "SCORES", optional: true, expendable: 2 },
+    { title: "SPENT", optional: true, expendable: 3 },
+    { title: "LAST", shrinkTo: 16, expendable: 1 },
+  ] as const;
+  const rows = statuses.map((status) => {
+    const { word, style } = wordOf(status.condition);
+    return [
+      { text: status.run.id, style: "bold" } as const,
+      { text: word, style },
+      { text: status.stage === null ? "" : stageText({ stage: status.stage, iteration: status.iteration }) },
+      {
+        text: sparkline(
+          status.scores.map(({ score }) => score),
+          12,
+        ),
+      },
+      { text: status.budget === null ? "" : (spentText(status.budget.spent) ?? "") },
+      { text: status.last?.text ?? "", style: "dim" } as const,
+    ];
+  });
+  return renderTable({ columns, rows }, page);
+}
+
+/** Said, not printed: what to type next. */
+export function nextText(status: RunStatus, page: Page): string {
+  const { condition, run } = status;
+  switch (condition.kind) {
+    case "running":
+      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:   ${page.program} stop ${run.id}`;
+    case "parked":
+      return condition.question === null
+        ? `Go on with: ${page.program} resume ${run.id}`
+        : `Answer with: ${page.program} approve ${run.id} ${condition.question.options[0] ?? "ANSWER"}`;
+    case "crashed":
+    case "stopped":
+      return `Go on with: ${page.program} resume ${run.id}`;
+    case "fatal":
+      return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
+    case "manual":
+      return `Its checkpoints: ${page.program} list ${run.id}`;
+    case "held":
+    case "done":
+      return "";
+  }
+}
+
+export function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {
+  switch (condition.kind) {
+    case "running":
+      return { word: "running", style: "cyan" };
+    case "held":
+      return { word: "held elsewhere", style: "yellow" };
+    case "parked":
+      return { word: `parked: ${condition.on}`, style: "yellow" };
+    case "crashed":
+      return { word: "crashed, resumable", style: "red" };
+    case "stopped":
+      return { word: "stopped, resumable", style: "yellow" };
+    case "manual":
+      return { word: "manual", style: "dim" };
+    case "done":
+      return { word: "done", style: "green" };
+    case "fatal":
+      return { word: "fatal", style: "red" };
+  }
+}
+
+function whyText(condition: Condition, page: Page): string | null {
+  switch (condition.kind) {
+    case "running":
+      return `Held by ${holderText(condition.lease)} since ${momentText(condition.lease.takenAt, page)}.`;
+    case "held":
+      return `Held by ${holderText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
+    case "parked": {
+      const until = condition.until === null ? "" : ` Until ${momentText(condition.until, page)}.`;
+      const asked =
+        condition.question === null
+          ? ""
+          : ` It asks: ${condition.question.question} (${condition.question.options.join(" / ")})`;
+      return `${sentence(condition.reason)}${until}${asked}`;
+    }
+    case "crashed":
+      return `Its process (pid ${condition.lease.owner.pid} on ${condition.lease.owner.host}) ended without letting go. What it had finished is saved.`;
+    case "stopped":
+      return "Nobody works on it now. Everything is saved.";
+    case "manual":
+      return "Saved by hand: no workflow carries it.";
+    case "done":
+      return `Done ${relativeTime(condition.at, page.now)}.`;
+    case "fatal":
+      return sentence(condition.reason);
+  }
+}
+
+/** "holdfast issue-42 (pid 4711 on laptop)". */
+export function holderText({ owner }: Pick<Lease, "owner">): string {
+  return `${owner.label} (pid ${owner.pid} on ${owner.host})`;
+}
+
+function stageLine(status: RunStatus, page: Page): string | null {
+  if (status.stage === null) return null;
+  const place = stageText({ stage: status.stage, iteration: status.iteration });
+  const step = status.step === null ? "" : `, in ${status.step}`;
+  const since = status.since === null ? "" : ` (entered ${relativeTime(status.since, page.now)})`;
+  return place === "" ? null : `${place}${step}${since}`;
+}
+
+function scoresText(status: RunStatus): string | null {
+  if (status.scores.length === 0) return null;
+  const scores = status.scores.map(({ score }) => score);
+  const best = status.best === null ? "" : `, best ${status.best.score} at @${status.best.sequence}`;
+  return `${scores.slice(-10).join(" ")}  ${sparkline(scores, 20)}${best}`;
+}
+
+function savedText({ run }: RunStatus, page: Page): string | null {
+  if (run.latest === null) return null;
+  return `${countText(run.checkpoints, "checkpoint")}, newest @${run.latest.sequence} ${relativeTime(run.latest.createdAt, page.now)}`;
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function wrapped(text: string, page: Page): string {
+  return `${wrap(text, Math.min(page.width, 100)).join("\n")}\n`;
+}

@@ -1,0 +1,183 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { ProgressEvent } from "../../app.ts";
+import { displayWidth } from "../output/display-width.ts";
+import { eventLine } from "./event-line.ts";
+import { createLiveRegion } from "./live-region.ts";
+import { emptyPicture, foldEvent } from "./picture.ts";
+import { clockText, pictureLines } from "./picture-lines.ts";
+
+const AT = "2026-11-15T12:00:00.000Z";
+const base = { run: "issue-42", at: AT };
+const PAGE = { color: false, offset: () => 0 };
+
+const STORY: readonly ProgressEvent[] = [
+  { ...base, kind: "started", stage: "setup", iteration: 0, resumed: false },
+  {
+    ...base,
+    kind: "stage_ended",
+    stage: "setup",
+    event: "setup_done",
+    reason: "",
+    next: "impl",
+    iteration: 1,
+    score: null,
+  },
+  { ...base, kind: "stage_entered", stage: "impl", iteration: 1, visit: 2 },
+  { ...base, kind: "step_started", step: "agent" },
+  { ...base, kind: "agent", step: "agent", event: { kind: "tool", name: "edit", detail: "src/a.ts\nmore" } },
+  { ...base, kind: "step_finished", step: "agent", replayed: false },
+  {
+    ...base,
+    kind: "stage_ended",
+    stage: "impl",
+    event: "impl_done",
+    reason: "marker found",
+    next: "review",
+    iteration: 1,
+    score: null,
+  },
+  { ...base, kind: "stage_entered", stage: "review", iteration: 1, visit: 3 },
+  {
+    ...base,
+    kind: "stage_ended",
+    stage: "review",
+    event: "review_fail",
+    reason: "docs 60 < 85",
+    next: "impl",
+    iteration: 2,
+    score: 60,
+  },
+  { ...base, kind: "effect", key: "issue-42/pr/create.4", what: "adopted" },
+];
+
+describe("the picture", () => {
+  const picture = STORY.reduce(foldEvent, emptyPicture(""));
+
+  test("is the fold of the events", () => {
+    expect(picture).toMatchObject({
+      run: "issue-42",
+      stage: "review",
+      iteration: 2,
+      scores: [60],
+      last: "docs 60 < 85",
+    });
+  });
+
+  test("fits any page", () => {
+    expect(
+      pictureLines(
+        { ...picture, spent: { tokens: 120_000, microUsd: 1_250_000, milliseconds: 90_000 } },
+        { width: 80, color: false, now: Date.parse(AT) + 65_000 },
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "⠋ issue-42 · review #2 · 1 min",
+        "  scores 60 ▅ · 120k tokens, $1.25, 90 s",
+        "  docs 60 < 85",
+      ]
+    `);
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "grapheme" }),
+        fc.array(fc.nat(100)),
+        fc.integer({ min: 40, max: 120 }),
+        (last, scores, width) => {
+          for (const line of pictureLines({ ...picture, last, scores, run: last }, { width, color: false, now: 0 }))
+            expect(displayWidth(line)).toBeLessThan(width);
+        },
+      ),
+    );
+  });
+
+  test("as plain lines", () => {
+    expect(
+      STORY.map((event) => eventLine(event, PAGE))
+        .filter((line) => line !== null)
+        .join(""),
+    ).toMatchInlineSnapshot(`
+      "12:00:00  issue-42 starts in setup
+      12:00:00    setup_done
+      12:00:00  impl #1
+      12:00:00    edit: src/a.ts
+      12:00:00    impl_done: marker found
+      12:00:00  review #1
+      12:00:00    review_fail (score 60): docs 60 < 85
+      12:00:00    create was there already, taken over
+      "
+    `);
+  });
+
+  test("a hostile text stays in its line", () => {
+    const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
+    expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J\\nb\n");
+  });
+});
+
+test("time as people say it", () => {
+  expect([0, 59_999, 60_000, 3_599_999, 3_900_000].map(clockText)).toEqual([
+    "0 s",
+    "59 s",
+    "1 min",
+    "59 min",
+    "1 h 05 min",
+  ]);
+});
+
+// eslint-disable-next-line no-control-regex
+const TOKEN = /\x1b\[\?\d+[hl]|\x1b\[\d*[A-Z]|\n|\r|[^\x1b\n\r]+/g;
+
+/** A terminal that understands what the region writes: rows of text and a cursor. */
+class Screen {
+  rows: string[] = [""];
+  row = 0;
+  writes = 0;
+  write(text: string): void {
+    this.writes += 1;
+    for (const token of text.match(TOKEN) ?? []) {
+      if (token === "\n") {
+        this.row += 1;
+        this.rows[this.row] ??= "";
+      } else if (token === "\r") this.column = 0;
+      else if (token.endsWith("A") && token.startsWith("\x1b[")) this.row -= Number(token.slice(2, -1));
+      else if (token === "\x1b[K") this.rows[this.row] = (this.rows[this.row] ?? "").slice(0, this.column);
+      else if (token === "\x1b[J") {
+        this.rows.length = this.row + 1;
+        this.rows[this.row] = "";
+      } else if (!token.startsWith("\x1b")) {
+        this.rows[this.row] = token + (this.rows[this.row] ?? "").slice(token.length);
+        this.column = token.length;
+      }
+      if (token === "\n") this.column = 0;
+    }
+  }
+  column = 0;
+}
+
+test("the region is redrawn in place, logs scroll above it, and it leaves nothing behind", () => {
+  const screen = new Screen();
+  const region = createLiveRegion({ write: (text) => screen.write(text), columns: () => 80 });
+  region.draw(["one", "two, a long line"]);
+  region.draw(["uno", "dos"]);
+  expect(screen.rows).toEqual(["uno", "dos", ""]);
+  region.log("log 1\n");
+  region.log("log 2\n");
+  expect(screen.rows).toEqual(["log 1", "log 2", "uno", "dos", ""]);
+  region.draw(["only"]);
+  expect(screen.rows).toEqual(["log 1", "log 2", "only", ""]);
+  const before = screen.writes;
+  region.draw(["one write a frame"]);
+  expect(screen.writes).toBe(before + 1);
+  region.close();
+  expect(screen.rows).toEqual(["log 1", "log 2", ""]);
+});
+
+test("a window made narrower has wrapped the old lines: all of their rows are redrawn", () => {
+  const written: string[] = [];
+  let columns = 80;
+  const region = createLiveRegion({ write: (text) => written.push(text), columns: () => columns });
+  region.draw(["x".repeat(79), "short"]);
+  columns = 40;
+  region.draw(["y"]);
+  expect(written.at(-1)).toContain("\x1b[3A\r");
+});

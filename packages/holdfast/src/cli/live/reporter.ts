@@ -1,0 +1,74 @@
+import type { ProgressEvent } from "../../app.ts";
+import type { Amounts } from "../../core/position.ts";
+import type { Shell } from "../command.ts";
+import { truncate } from "../output/display-width.ts";
+import { eventLine } from "./event-line.ts";
+import { createLiveRegion } from "./live-region.ts";
+import { emptyPicture, foldEvent } from "./picture.ts";
+import { pictureLines } from "./picture-lines.ts";
+
+/** Shows a run as it goes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
+export interface Reporter {
+  tell(event: ProgressEvent): void;
+  spent(amounts: Amounts): void;
+  /** Takes the live view away; what follows is the outcome. */
+  close(): void;
+}
+
+export function createReporter(shell: Shell): Reporter {
+  if (shell.json) return { tell: (event) => void shell.write(`${JSON.stringify(event)}\n`), spent() {}, close() {} };
+  if (shell.quiet) return { tell() {}, spent() {}, close() {} };
+  return shell.page.terminal ? liveReporter(shell) : plainReporter(shell);
+}
+
+function plainReporter(shell: Shell): Reporter {
+  return {
+    tell(event) {
+      const line = eventLine(event, shell.page);
+      if (line !== null) shell.write(line);
+    },
+    spent() {},
+    close() {},
+  };
+}
+
+/** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
+function liveReporter(shell: Shell): Reporter {
+  const region = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns });
+  let picture = emptyPicture("");
+  let open = true;
+  const draw = (): void => {
+    if (!open) return;
+    region.draw(pictureLines(picture, { width: shell.columns(), color: shell.page.color, now: Date.now() }));
+  };
+  const timer = setInterval(draw, REDRAW_MS);
+  timer.unref();
+  const close = (): void => {
+    if (!open) return;
+    open = false;
+    clearInterval(timer);
+    process.off("SIGWINCH", draw);
+    process.off("exit", close);
+    region.close();
+  };
+  process.on("SIGWINCH", draw);
+  // A second Ctrl+C leaves from anywhere: the cursor must come back all the same.
+  process.on("exit", close);
+  return {
+    tell(event) {
+      picture = foldEvent(picture, event);
+      const line = event.kind === "agent" ? null : eventLine(event, shell.page);
+      if (line !== null && open) region.log(cut(line, shell));
+    },
+    spent(amounts) {
+      picture = { ...picture, spent: amounts };
+    },
+    close,
+  };
+}
+
+function cut(line: string, shell: Shell): string {
+  return shell.page.color ? line : `${truncate(line.trimEnd(), shell.columns() - 1)}\n`;
+}
+
+const REDRAW_MS = 100;

@@ -1,0 +1,140 @@
+import { resolve } from "node:path";
+import type { FileConfig } from "./config-schema.ts";
+import { formatDuration } from "./parse-duration.ts";
+
+/** What runs of a workflow work with: who, where, how far, at what price. */
+export interface WorkSettings {
+  /** `provider:model`; null: must be named on the command line. */
+  readonly agent: string | null;
+  readonly models: { readonly impl: string | null; readonly review: string | null };
+  readonly forge: {
+    /** "auto": told from the remote. */
+    readonly kind: "auto" | "local" | "none";
+    /** Of the local forge; null: the remote's own directory. */
+    readonly path: string | null;
+  };
+  readonly impl: ImplSettings;
+  readonly budget: {
+    readonly tokens: number | null;
+    readonly microUsd: number | null;
+    readonly milliseconds: number | null;
+  };
+}
+
+export interface ImplSettings {
+  readonly maxIterations: number;
+  readonly maxReviews: number;
+  /** What follows when that many have said no: the pull request all the same, or giving up. */
+  readonly onMaxReviews: "proceed" | "fatal";
+  readonly review: boolean;
+  readonly simplify: boolean;
+  readonly yolo: boolean;
+  readonly waitForCi: boolean;
+  readonly draft: boolean;
+  readonly afterRebase: "review" | "impl";
+  /** A shell command that must succeed before a review or a pull request. */
+  readonly gate: string | null;
+  /** null: the remote's default branch. */
+  readonly base: string | null;
+  /** Paths of the user's own prompt templates; null: the built-in one. */
+  readonly prompts: Readonly<Record<PromptRole, string | null>>;
+  /** null: the built-in list. */
+  readonly tags: readonly string[] | null;
+  readonly thresholds: Readonly<Record<Dimension, number>>;
+}
+
+export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
+type Dimension = (typeof DIMENSIONS)[number];
+export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase"] as const;
+type PromptRole = (typeof PROMPT_ROLES)[number];
+
+export const DEFAULT_WORK: WorkSettings = {
+  agent: null,
+  models: { impl: null, review: null },
+  forge: { kind: "auto", path: null },
+  impl: {
+    maxIterations: 10,
+    maxReviews: 8,
+    onMaxReviews: "proceed",
+    review: true,
+    simplify: false,
+    yolo: false,
+    waitForCi: false,
+    draft: false,
+    afterRebase: "review",
+    gate: null,
+    base: null,
+    prompts: { impl: null, review: null, simplify: null, rebase: null },
+    tags: null,
+    thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
+  },
+  budget: { tokens: null, microUsd: null, milliseconds: null },
+};
+
+export function mergeWork(values: FileConfig, directory: string): WorkSettings {
+  const { models, forge, impl = {}, budget = {} } = values;
+  const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
+  const promptOf = (role: PromptRole): string | null => {
+    const file = prompts[role];
+    return file === undefined ? null : resolve(directory, file);
+  };
+  const path = forge?.path;
+  return {
+    agent: values.agent ?? DEFAULT_WORK.agent,
+    models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
+    forge: { kind: forge?.kind ?? DEFAULT_WORK.forge.kind, path: path === undefined ? null : resolve(directory, path) },
+    impl: {
+      ...DEFAULT_WORK.impl,
+      ...given(impl),
+      prompts: {
+        impl: promptOf("impl"),
+        review: promptOf("review"),
+        simplify: promptOf("simplify"),
+        rebase: promptOf("rebase"),
+      },
+      thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
+    },
+    budget: {
+      tokens: budget.maxTokens ?? null,
+      microUsd: budget.maxCost ?? null,
+      milliseconds: budget.maxTime ?? null,
+    },
+  };
+}
+
+/** Key and value as the file would have them; what depends on the place is in brackets. */
+export function workEntries(work: WorkSettings): readonly (readonly [string, string | number | boolean])[] {
+  const { impl, budget } = work;
+  return [
+    ["agent", work.agent ?? "(none)"],
+    ["models.impl", work.models.impl ?? "(the agent)"],
+    ["models.review", work.models.review ?? "(the agent)"],
+    ["forge.kind", work.forge.kind],
+    ["forge.path", work.forge.path ?? "(the remote)"],
+    ["impl.maxIterations", impl.maxIterations],
+    ["impl.maxReviews", impl.maxReviews],
+    ["impl.onMaxReviews", impl.onMaxReviews],
+    ["impl.review", impl.review],
+    ["impl.simplify", impl.simplify],
+    ["impl.yolo", impl.yolo],
+    ["impl.waitForCi", impl.waitForCi],
+    ["impl.draft", impl.draft],
+    ["impl.afterRebase", impl.afterRebase],
+    ["impl.gate", impl.gate ?? "(none)"],
+    ["impl.base", impl.base ?? "(the remote's default)"],
+    ...PROMPT_ROLES.map((role) => [`impl.prompts.${role}`, impl.prompts[role] ?? "(built in)"] as const),
+    ["impl.tags", impl.tags === null ? "(built in)" : impl.tags.join(", ")],
+    ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
+    ["budget.maxTokens", budget.tokens ?? "none"],
+    ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],
+    ["budget.maxTime", budget.milliseconds === null ? "none" : formatDuration(budget.milliseconds)],
+  ];
+}
+
+/** Absent and undefined are one: neither overrides a default. */
+function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  // Entries that are undefined are taken out, which is what the type says.
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+}

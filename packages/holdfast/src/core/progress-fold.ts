@@ -1,0 +1,153 @@
+import { NOTHING, settle } from "./budget.ts";
+import type { JournalEntry, StageEntered, StepFailed, StepFinished, StepSession, StepStarted } from "./journal.ts";
+import type { Json } from "./json.ts";
+import type { Amounts, Budget, Position } from "./position.ts";
+import { count, flag, json, nullable, object, parseShape, text } from "./shape.ts";
+import type { Shape } from "./shape.ts";
+import type { RunningStep } from "./visit.ts";
+
+type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "body">;
+
+export interface Progress {
+  /** Where the run stands: the checkpoint's position and all that was finished, failed, begun and spent since. */
+  readonly position: Position;
+  /**
+   * Checkpoints newer than this one exist and cannot be used. What was finished after it is not taken over, because the
+   * files that belong to it are gone; what was spent is, and the visit gets a number that was never given.
+   */
+  readonly fellBack: boolean;
+}
+
+/** A run stands at its newest checkpoint plus the entries after it. */
+export function foldProgress(params: {
+  readonly position: Position;
+  /** Of the checkpoint. */
+  readonly sequence: number;
+  readonly entries: readonly FoldedEntry[];
+}): Progress {
+  const { position, entries } = params;
+  const fellBack = entries.some(({ kind }) => kind === "checkpoint");
+  const fold = begin(position, params.sequence);
+  for (const entry of entries) step(fold, entry);
+  const { budget } = fold;
+  if (fellBack) {
+    const number = Math.max(position.visit.number, fold.highest) + 1;
+    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack };
+  }
+  const visit = {
+    number: position.visit.number,
+    steps: Object.fromEntries(fold.steps),
+    failures: Object.fromEntries(fold.failures),
+    running: Object.fromEntries(fold.running),
+    sessions: Object.fromEntries(fold.sessions),
+  };
+  return { position: { ...position, budget, visit }, fellBack };
+}
+
+interface Fold {
+  readonly visit: number;
+  readonly sequence: number;
+  readonly steps: Map<string, Json>;
+  readonly failures: Map<string, number>;
+  readonly running: Map<string, RunningStep>;
+  readonly sessions: Map<string, string>;
+  budget: Budget;
+  highest: number;
+}
+
+function begin(position: Position, sequence: number): Fold {
+  const { number, steps, failures, running = {}, sessions = {} } = position.visit;
+  return {
+    visit: number,
+    sequence,
+    steps: new Map(Object.entries(steps)),
+    failures: new Map(Object.entries(failures)),
+    running: new Map(Object.entries(running)),
+    sessions: new Map(Object.entries(sessions)),
+    budget: position.budget,
+    highest: number,
+  };
+}
+
+function step(fold: Fold, entry: FoldedEntry): void {
+  switch (entry.kind) {
+    case "stage.entered":
+      fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
+      return;
+    case "step.started": {
+      const { step: name, files, estimate } = read(startedShape, entry);
+      // Begun again without an end: the first try died and never told what it took.
+      pay(fold, name, fold.running.get(name)?.estimate ?? null);
+      if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
+      fold.running.set(name, { files, estimate, base: fold.sequence });
+      return;
+    }
+    case "step.finished": {
+      const { visit, step: name, result, spent } = read(finishedShape, entry);
+      pay(fold, name, spent);
+      fold.running.delete(name);
+      if (visit !== fold.visit) return;
+      fold.steps.set(name, result);
+      fold.failures.delete(name);
+      fold.sessions.delete(name);
+      return;
+    }
+    case "step.failed": {
+      const { visit, step: name, spent } = read(failedShape, entry);
+      pay(fold, name, spent);
+      fold.running.delete(name);
+      if (visit === fold.visit) fold.failures.set(name, (fold.failures.get(name) ?? 0) + 1);
+      return;
+    }
+    case "step.session": {
+      const { visit, step: name, session } = read(sessionShape, entry);
+      if (visit === fold.visit) fold.sessions.set(name, session);
+      return;
+    }
+    default:
+  }
+}
+
+function pay(fold: Fold, name: string, actual: Amounts | null): void {
+  const estimate = fold.running.get(name)?.estimate ?? null;
+  if (estimate === null && actual === null) return;
+  fold.budget = settle(fold.budget, { estimate: estimate ?? NOTHING, actual: actual ?? NOTHING });
+}
+
+function sum(a: Amounts, b: Amounts): Amounts {
+  return {
+    tokens: a.tokens + b.tokens,
+    microUsd: a.microUsd + b.microUsd,
+    milliseconds: a.milliseconds + b.milliseconds,
+  };
+}
+
+function read<T>(shape: Shape<T>, entry: FoldedEntry): T {
+  return parseShape({
+    shape,
+    value: entry.body,
+    what: `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`,
+  });
+}
+
+const amounts: Shape<Amounts> = object<Amounts>({ tokens: count, microUsd: count, milliseconds: count });
+const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
+const startedShape: Shape<StepStarted> = object<StepStarted>({
+  visit: count,
+  step: text,
+  files: flag,
+  estimate: nullable(amounts),
+});
+const finishedShape: Shape<StepFinished> = object<StepFinished>({
+  visit: count,
+  step: text,
+  result: json,
+  spent: nullable(amounts),
+});
+const failedShape: Shape<StepFailed> = object<StepFailed>({
+  visit: count,
+  step: text,
+  reason: text,
+  spent: nullable(amounts),
+});
+const sessionShape: Shape<StepSession> = object<StepSession>({ visit: count, step: text, session: text });

@@ -1,0 +1,134 @@
+import { HoldfastError } from "../core/error.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { RunSummary } from "../core/run.ts";
+import { runNotFound } from "../core/refusals.ts";
+import type { Store } from "../ports/store.ts";
+import { advance, finishRun } from "./advance.ts";
+import type { Workflow } from "./definition.ts";
+import { Stopped } from "./halt.ts";
+import { holdLease } from "./hold-lease.ts";
+import { saveInterrupted } from "./interrupt.ts";
+import type { RunOutcome } from "./outcome.ts";
+import type { ProgressListener } from "./progress-event.ts";
+import { runStage } from "./run-stage.ts";
+import type { RunWriter } from "./run-writer.ts";
+import { mayGoOn, readProgress, takeUp } from "./take-up.ts";
+import type { WorkParts } from "./work-parts.ts";
+
+export interface ConductParams<S extends JsonObject> {
+  readonly parts: WorkParts;
+  /** Its id. */
+  readonly run: string;
+  readonly workflow: Workflow<S>;
+  /** Aborted: work stops in order, and the outcome is "interrupted". */
+  readonly signal: AbortSignal;
+  readonly listen?: ProgressListener;
+  /** Also a checkpoint this often while a step that changes files is under way. */
+  readonly checkpointEveryMs?: number;
+  /** Go on although the workflow's definition is not the one that the run began with. */
+  readonly allowChanged?: boolean;
+}
+
+/**
+ * Carries a run on until it is done, fatal, parked or interrupted. Takes the lease (LEASE_HELD while another process has
+ * it) and lets go of it. A run that is done is a success that changes nothing; a fatal one is RUN_FATAL with its own
+ * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
+ * took the run over; work has stopped and nothing more was written.
+ */
+export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
+  const { parts, run } = params;
+  const ended = await endedOutcome(parts, await summaryOf(parts.store, run));
+  if (ended !== null) return ended;
+  const held = holdOnce(parts.store, run);
+  try {
+    await using lease = await holdLease(parts, run);
+    // Somebody may have carried it on before the lease was ours.
+    const summary = await summaryOf(parts.store, run);
+    const meanwhile = await endedOutcome(parts, summary);
+    if (meanwhile !== null) return meanwhile;
+    const { state } = summary;
+    const { position } = (await readProgress(parts, run)).progress;
+    if (state.kind === "parked" && !mayGoOn({ state, position, now: parts.clock.now() })) {
+      const { on, reason, until } = state;
+      return { kind: "parked", on, reason, until };
+    }
+    const { workflow, listen, allowChanged = false } = params;
+    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
+    lease.onLost((error) => writer.halt.stop(error));
+    return await work(writer, params);
+  } finally {
+    held();
+  }
+}
+
+async function work<S extends JsonObject>(writer: RunWriter, params: ConductParams<S>): Promise<RunOutcome> {
+  const { signal, workflow } = params;
+  const interrupt = (): void => writer.halt.stop(new Stopped({ kind: "interrupted" }));
+  signal.addEventListener("abort", interrupt);
+  if (signal.aborted) interrupt();
+  try {
+    for (;;) {
+      writer.halt.check();
+      const { stage, iteration, visit } = writer.position;
+      writer.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
+      const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
+      const ends = Object.hasOwn(workflow.shape.ends, stage);
+      if (stageWork === undefined) return await finishRun(writer, workflow, null);
+      const { checkpointEveryMs } = params;
+      const result = await runStage(writer, { workflow, work: stageWork, checkpointEveryMs });
+      const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
+      if (outcome !== null) return outcome;
+    }
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error;
+    if (error.outcome.kind === "interrupted") await saveInterrupted(writer);
+    return error.outcome;
+  } finally {
+    signal.removeEventListener("abort", interrupt);
+  }
+}
+
+async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunOutcome | null> {
+  const { state, id } = summary;
+  switch (state.kind) {
+    case "open":
+    case "parked":
+      return null;
+    case "done": {
+      const latest = await parts.store.latest(id);
+      return { kind: "done", reason: latest?.planes.position.reason ?? `done since ${state.at}` };
+    }
+    case "fatal":
+      throw new HoldfastError({
+        code: "RUN_FATAL",
+        message: `Run ${id} ended at ${state.at}: ${state.reason}`,
+        hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
+        data: { run: id, reason: state.reason },
+      });
+  }
+}
+
+async function summaryOf(store: Store, run: string): Promise<RunSummary> {
+  const summary = await store.getRun(run);
+  if (summary === undefined) throw runNotFound(run);
+  return summary;
+}
+
+/** Runs that this process carries, by store. A lease serves its handle, and so does not keep two callers of one apart. */
+const conducted = new WeakMap<Store, Set<string>>();
+
+function holdOnce(store: Store, run: string): () => void {
+  const runs = conducted.get(store) ?? new Set<string>();
+  conducted.set(store, runs);
+  if (runs.has(run)) {
+    throw new HoldfastError({
+      code: "LEASE_HELD",
+      message: `The run ${run} is being carried on by this very process`,
+      hint: "Wait until that call has ended.",
+      retry: "later",
+      data: { run },
+    });
+  }
+  runs.add(run);
+  return () => void runs.delete(run);
+}

@@ -1,0 +1,49 @@
+import type { RunOutcome } from "./outcome.ts";
+
+/**
+ * Thrown through a stage function to end this process's work on a run in order. A stage that catches it meets it again
+ * at its next call, and what the stage concludes afterwards is not looked at.
+ */
+export class Stopped extends Error {
+  readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" }>;
+
+  constructor(outcome: Stopped["outcome"]) {
+    super(outcome.kind === "parked" ? `The run is parked: ${outcome.reason}` : "The run was interrupted");
+    this.name = "Stopped";
+    this.outcome = outcome;
+  }
+}
+
+/** Whether work must stop, and why. The first cause stands. */
+export class Halt {
+  readonly signal: AbortSignal;
+  /** Settles when work must stop. */
+  readonly halted: Promise<void>;
+  readonly #stop: (cause: Error) => void;
+  #cause: Error | undefined;
+
+  constructor() {
+    const controller = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.signal = controller.signal;
+    this.halted = promise;
+    this.#stop = (cause) => {
+      controller.abort(cause);
+      resolve();
+    };
+  }
+
+  get cause(): Error | undefined {
+    return this.#cause;
+  }
+
+  stop(cause: Error): void {
+    if (this.#cause !== undefined) return;
+    this.#cause = cause;
+    this.#stop(cause);
+  }
+
+  check(): void {
+    if (this.#cause !== undefined) throw this.#cause;
+  }
+}

@@ -1,0 +1,61 @@
+import type { NewEntry } from "../core/journal.ts";
+import { HoldfastError } from "../core/error.ts";
+import { lookParams } from "./parts.ts";
+import type { RunWriter } from "./run-writer.ts";
+
+/**
+ * Makes the files what they are in a checkpoint of this run; the position stays. What is there now is saved first, so
+ * nothing is lost. Killed in between, the journal shows a restore that began, and the same call again completes it.
+ * `finish` changes memory when the files are back, and says so in entries of the same commit. Returns the tree.
+ */
+export async function putFilesBack(
+  writer: RunWriter,
+  params: {
+    readonly to: number;
+    readonly trigger: "error_recovery" | "before_restore";
+    readonly why: string;
+    readonly finish: (tree: string | null) => readonly NewEntry[];
+  },
+): Promise<string | null> {
+  const { workspace, parts, run } = writer;
+  const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
+  const to = target.planes.files;
+  if (workspace === undefined || to === null) {
+    await appendAll(writer, params.finish(null));
+    return null;
+  }
+  const from = await workspace.look(lookParams(parts));
+  if (from.tree === to.tree) {
+    await appendAll(writer, params.finish(to.tree));
+    return to.tree;
+  }
+  const plan = await workspace.planRestore({ from, to });
+  await writer.save({
+    trigger: params.trigger,
+    name: params.why,
+    prepare: ({ files }) => {
+      if (files?.tree !== plan.fromTree) throw moved(workspace.root);
+      return [{ kind: "restore.started", body: { target: target.id, paths: null } }];
+    },
+  });
+  const { tree } = await workspace.applyRestore(plan);
+  await writer.save({
+    trigger: "restore",
+    name: `files of ${target.id}`,
+    prepare: () => [{ kind: "restore.finished", body: { target: target.id, tree } }, ...params.finish(tree)],
+  });
+  return tree;
+}
+
+async function appendAll(writer: RunWriter, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await writer.append(...entries);
+}
+
+function moved(root: string): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Files in ${root} changed while they were to be put back`,
+    hint: "Stop what is writing there, then resume the run; nothing was changed.",
+    retry: "later",
+  });
+}

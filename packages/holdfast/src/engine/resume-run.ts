@@ -1,0 +1,100 @@
+import { readAccepted } from "../core/accepted.ts";
+import type { Checkpoint } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Finding, FindingPolicy, Setting } from "../core/finding.ts";
+import type { Lease } from "../core/lease.ts";
+import type { Answers, ResumePlan } from "../core/resume.ts";
+import { planResume } from "../core/resume-plan.ts";
+import type { RunSummary } from "../core/run.ts";
+import { applyResume } from "./apply-resume.ts";
+import type { ResumeReport } from "./apply-resume.ts";
+import { findStart } from "./find-start.ts";
+import { observeWorld } from "./observe.ts";
+import { runMark } from "./run-mark.ts";
+import type { WorkParts } from "./work-parts.ts";
+
+export interface TakeUpPlan {
+  readonly run: RunSummary;
+  /** All that was found, whatever is done about it. */
+  readonly findings: readonly Finding[];
+  readonly plan: ResumePlan;
+  /** What the run goes on from; null when there is nothing to go on from, or nothing to do. */
+  readonly checkpoint: Checkpoint | null;
+  readonly current: Setting;
+  /** Sequence of the run's newest checkpoint when this was planned, whole or not; 0 without any. */
+  readonly top: number;
+}
+
+export interface TakeUpParams {
+  readonly parts: WorkParts;
+  readonly run: string;
+  /** A checkpoint to go back to; absent: the newest one that is whole. */
+  readonly chosen?: number;
+  readonly current: Setting;
+  readonly policy: FindingPolicy;
+  readonly answers: Answers;
+  readonly force: boolean;
+}
+
+/** The pre-flight of a resume: what changed while nobody worked, and what would be done about it. Changes nothing. */
+export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
+  const { parts, chosen, current, policy, answers, force } = params;
+  const run = await findRun(params);
+  const ended = run.state.kind === "done" || run.state.kind === "fatal";
+  const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
+  const top = await topOf(parts, run.id);
+  const rest = { run: run.id, state: run.state, policy, answers, force };
+  if (start.kind === "none") {
+    const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
+    return { run, findings: [], plan, checkpoint: null, current, top };
+  }
+  const { from, checkpoint } = start;
+  // A run that stays ended is not looked at: the world went on without it.
+  const looks = !ended || (force && from.kind === "chosen");
+  const newest = from.kind === "chosen" ? await parts.store.latest(run.id) : undefined;
+  const seen = looks
+    ? await observeWorld({ parts, run, checkpoint, current, ...(newest === undefined ? {} : { newest }) })
+    : [];
+  const findings = [...start.findings, ...seen];
+  const accepted = readAccepted(checkpoint.planes.extensions);
+  return { run, findings, plan: planResume({ ...rest, from, findings, accepted }), checkpoint, current, top };
+}
+
+/**
+ * Performs what was planned, under the run's lease, when every process that worked on the run is gone. CONFLICT when somebody carried
+ * the run on since it was planned: what was found then does not count any more.
+ */
+export async function applyTakeUp(params: {
+  readonly parts: WorkParts;
+  readonly lease: Lease;
+  readonly planned: TakeUpPlan;
+}): Promise<ResumeReport> {
+  const { parts, lease, planned } = params;
+  const { run, plan, checkpoint, current } = planned;
+  if (checkpoint === null) return { workspace: undefined, checkpoint: null };
+  if ((await topOf(parts, run.id)) !== planned.top) {
+    throw new HoldfastError({
+      code: "CONFLICT",
+      message: `Run ${run.id} was carried on by another process after this resume was planned`,
+      hint: "Resume it again; nothing was changed.",
+      retry: "later",
+    });
+  }
+  await parts.commands.endMarked(runMark(parts, run.id));
+  return await applyResume({ parts, lease, run, plan, checkpoint, current });
+}
+
+async function topOf(parts: WorkParts, run: string): Promise<number> {
+  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
+  return top?.sequence ?? 0;
+}
+
+async function findRun(params: TakeUpParams): Promise<RunSummary> {
+  const run = await params.parts.store.getRun(params.run);
+  if (run !== undefined) return run;
+  throw new HoldfastError({
+    code: "RUN_NOT_FOUND",
+    message: `There is no run "${params.run}"`,
+    hint: "See `holdfast list` for the runs there are.",
+  });
+}

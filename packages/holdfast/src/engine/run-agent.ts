@@ -1,0 +1,242 @@
+import { NOTHING } from "../core/budget.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { NewEntry } from "../core/journal.ts";
+import type { Json } from "../core/json.ts";
+import type { Amounts } from "../core/position.ts";
+import { capture } from "../core/values/index.ts";
+import type { Agent, AgentEvent, AgentOutcome } from "../ports/agent.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { chooseAgent } from "./agent-choice.ts";
+import { parkRun } from "./park.ts";
+import { planAgentFailure } from "./plan-agent-failure.ts";
+import { putFilesBack } from "./put-files-back.ts";
+import { attemptOf, beginStep, failEntry, failStep, finishStep, markOf } from "./run-step.ts";
+import { reserveOrPark, settleSpent, spentOf } from "./spending.ts";
+import type { AgentCall, AgentReport } from "./stage-context.ts";
+import type { Stay } from "./stay.ts";
+import { withTimer } from "./with-timer.ts";
+
+/**
+ * One call of an agent as a step: reserve → started → run → settle. What fails at the provider is tried again here, on
+ * the call's own count; what the agent itself came to, good or bad, is the step's result.
+ */
+export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport> {
+  const { writer } = stay;
+  const known = stay.claim(call.name);
+  if (known !== undefined) {
+    writer.tell({ kind: "step_finished", step: call.name, replayed: true });
+    // Recorded below, by us.
+    return known as AgentReport;
+  }
+  return await stay.busy(async () => {
+    const trying = tryingOf(stay, call);
+    for (;;) {
+      const tried = await tryOnce(stay, trying);
+      const report = tried.outcome.kind === "completed" ? tried : await retryOrPark(stay, trying, tried);
+      if (report !== null) return await conclude(stay, trying, report);
+    }
+  });
+}
+
+interface Trying {
+  readonly call: AgentCall;
+  readonly agent: Agent;
+  readonly model: string | null;
+  readonly workspace: Workspace;
+  readonly files: boolean;
+  readonly estimate: Amounts;
+}
+
+interface Tried {
+  readonly outcome: AgentOutcome;
+  readonly spent: Amounts;
+  readonly milliseconds: number;
+}
+
+function tryingOf(stay: Stay, call: AgentCall): Trying {
+  const { parts, workspace, config, run } = stay.writer;
+  const { provider, model } = chooseAgent(call.model, config);
+  if (workspace === undefined) {
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `Step ${call.name} of run ${run.id} calls an agent, and the run has no worktree to work in`,
+      hint: "Begin the run with a worktree.",
+    });
+  }
+  return {
+    call,
+    agent: parts.agent(provider),
+    model,
+    workspace,
+    files: call.changesFiles ?? true,
+    estimate: call.estimate ?? NOTHING,
+  };
+}
+
+async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
+  const { writer } = stay;
+  const { call, estimate, files } = trying;
+  stay.check();
+  await reserveOrPark(stay, estimate);
+  await beginStep(stay, call.name, { files, estimate });
+  const outputs = writer.parts.outputs(trying.workspace.root);
+  // A stale file must not be taken for this call's.
+  for (const path of call.collect ?? []) await outputs.remove(path);
+  stay.check();
+  const began = writer.parts.clock.now();
+  let outcome: AgentOutcome;
+  try {
+    outcome = await withTimer(stay, () => callAgent(stay, trying));
+  } catch (error) {
+    throw await failStep(stay, call.name, error);
+  }
+  const milliseconds = Math.max(0, writer.parts.clock.now() - began);
+  const spent = spentOf(writer, outcome.usage, milliseconds);
+  stay.open();
+  if (writer.halt.cause !== undefined) {
+    // It told what it took, so nothing of that is lost; the rest is as after a crash.
+    settleSpent(writer, { estimate, actual: spent });
+    const step = writer.running.get(call.name);
+    if (step !== undefined) writer.running.set(call.name, { ...step, estimate: NOTHING });
+    throw writer.halt.cause;
+  }
+  writer.conversation = conversationOf(trying, outcome);
+  return { outcome, spent, milliseconds };
+}
+
+async function callAgent(stay: Stay, trying: Trying): Promise<AgentOutcome> {
+  const { writer } = stay;
+  const { call, agent, model, workspace } = trying;
+  const { name } = call;
+  const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
+  const telling: Promise<void>[] = [];
+  const onEvent = (event: AgentEvent): void => {
+    if (event.kind === "raw") log.append(event.line);
+    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, name, event.id));
+    writer.tell({ kind: "agent", step: name, event });
+  };
+  try {
+    return await agent.run({
+      mark: markOf(stay, name),
+      cwd: workspace.root,
+      prompt: call.prompt,
+      role: call.role,
+      model,
+      // One that died in the middle of this very call goes on before any that the stage names.
+      session: writer.sessions.get(name) ?? call.session ?? null,
+      yolo: call.yolo,
+      timeoutMs: call.timeoutMs ?? null,
+      idleMs: null,
+      iteration: writer.iteration,
+      attempt: attemptOf(stay, name),
+      env: {},
+      signal: writer.halt.signal,
+      onEvent,
+    });
+  } finally {
+    await Promise.allSettled([...telling, log.close()]);
+  }
+}
+
+async function keepSession(stay: Stay, step: string, session: string): Promise<void> {
+  const { writer } = stay;
+  if (writer.sessions.get(step) === session) return;
+  writer.sessions.set(step, session);
+  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
+  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
+}
+
+/** null: try again. */
+async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tried | null> {
+  const { writer } = stay;
+  const { name } = trying.call;
+  const { outcome, spent } = tried;
+  if (outcome.kind === "completed") return tried;
+  const failures = attemptOf(stay, name);
+  const now = writer.parts.clock.now();
+  const plan = planAgentFailure({ agent: trying.agent.name, failure: outcome, failures, now });
+  if (plan.kind === "report") return tried;
+  const reason = `${outcome.cause}: ${outcome.message}`;
+  const fail = (): readonly NewEntry[] => {
+    settleSpent(writer, { estimate: trying.estimate, actual: spent });
+    writer.running.delete(name);
+    return [failEntry(stay, name, { reason, spent })];
+  };
+  const base = writer.running.get(name)?.base;
+  const goesOn = writer.sessions.has(name);
+  const back = trying.files && !goesOn && base !== undefined;
+  if (back) {
+    await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
+  }
+  const retryAt = plan.kind === "retry" ? new Date(now + plan.delayMs).toISOString() : plan.until;
+  writer.tell({ kind: "step_failed", step: name, reason, retryAt });
+  if (plan.kind === "park") {
+    const { on, until } = plan;
+    return await parkRun(stay, { on, reason: plan.reason, until }, () => (back ? [] : fail()));
+  }
+  if (!back) await writer.append(...fail());
+  await writer.parts.wait(plan.delayMs, writer.halt.signal);
+  return null;
+}
+
+async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<AgentReport> {
+  const { writer } = stay;
+  const { name, collect = [] } = trying.call;
+  const outputs = writer.parts.outputs(trying.workspace.root);
+  const collected: Record<string, string | null> = {};
+  for (const path of collect) collected[path] = await outputs.read(path);
+  stay.open();
+  const before = writer.files?.tree ?? null;
+  const finish = (changed: boolean | null, sequence: number | null): readonly [AgentReport, NewEntry] => {
+    const report = reportOf(tried, changed, collected);
+    settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
+    return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
+  };
+  let report: AgentReport | undefined;
+  if (trying.files) {
+    await writer.save({
+      trigger: "agent_complete",
+      name,
+      prepare: ({ sequence, files }) => {
+        const [made, entry] = finish(files === null || before === null ? null : files.tree !== before, sequence);
+        report = made;
+        return [entry];
+      },
+    });
+  } else {
+    const [made, entry] = finish(null, null);
+    report = made;
+    await writer.append(entry);
+  }
+  if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
+  writer.tell({ kind: "step_finished", step: name, replayed: false });
+  return report;
+}
+
+function reportOf(
+  tried: Tried,
+  changed: boolean | null,
+  collected: Readonly<Record<string, string | null>>,
+): AgentReport {
+  const { outcome, milliseconds } = tried;
+  const failed = outcome.kind === "failed";
+  const { inputTokens, outputTokens, microUsd } = outcome.usage;
+  const report: AgentReport = {
+    outcome: outcome.kind,
+    cause: failed ? outcome.cause : null,
+    message: failed ? outcome.message : null,
+    text: failed ? "" : outcome.text,
+    session: outcome.session,
+    usage: { inputTokens, outputTokens, microUsd },
+    changed,
+    collected,
+    milliseconds,
+  };
+  const captured: Json = capture(report);
+  // A capture has the shape of what it was taken from.
+  return captured as AgentReport;
+}
+
+function conversationOf({ agent }: Trying, { session }: AgentOutcome): Stay["writer"]["conversation"] {
+  return { agent: agent.name, session, transcript: null, lastMessage: null };
+}

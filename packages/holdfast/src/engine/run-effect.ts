@@ -1,0 +1,160 @@
+import { checkIntent, decideEffect, effectKey } from "../core/effect-decision.ts";
+import type { Lookup } from "../core/effect-decision.ts";
+import type { Effect, EffectIntended, EffectSettled } from "../core/effect.ts";
+import { stepEffect } from "../core/effect-fold.ts";
+import type { NewEntry } from "../core/journal.ts";
+import type { Json } from "../core/json.ts";
+import { pureSha256 } from "../core/sha256.ts";
+import { canonicalJson, capture } from "../core/values/index.ts";
+import { parkRun } from "./park.ts";
+import { reasonOf } from "./reason-of.ts";
+import { finishStep } from "./run-step.ts";
+import type { EffectOutcome, EffectSpec } from "./stage-context.ts";
+import type { Stay } from "./stay.ts";
+
+/** How often a target that gives no clear answer is asked before a person is. */
+const LOOK_AGAIN_MS = [1_000, 5_000, 15_000];
+
+/**
+ * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
+ * again decides on the same outcome, a failed one included.
+ */
+export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
+  const { writer } = stay;
+  const step = `effect:${spec.purpose}`;
+  const known = stay.claim(step);
+  // Recorded below, by us.
+  if (known !== undefined) return known as EffectOutcome<Json> & Json;
+  return await stay.busy(async () => {
+    const intent = intentOf(stay, spec);
+    const before = writer.ledger.get(intent.key);
+    checkIntent(before, intent);
+    if (before?.state.kind === "done") {
+      return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
+    }
+    if (before === undefined || before.state.kind === "failed") {
+      await writer.append(record(stay, { kind: "effect.intended", body: intent }));
+      writer.tell({ kind: "effect", key: intent.key, what: "intended" });
+    }
+    return await carryOut(stay, { step, key: intent.key, spec });
+  });
+}
+
+interface Carrying {
+  readonly step: string;
+  readonly key: string;
+  readonly spec: EffectSpec<Json>;
+}
+
+async function carryOut(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key, spec } = carrying;
+  const effect = stay.writer.ledger.get(key);
+  if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
+  const decision = decideEffect({ state: effect.state, lookup: await lookUp(stay, spec) });
+  switch (decision.action) {
+    case "adopt":
+      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
+    case "ask":
+      return await askPerson(stay, carrying, decision.why);
+    case "act":
+      stay.check();
+      return await act(stay, carrying);
+  }
+}
+
+async function act(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key, spec } = carrying;
+  let outcome: EffectOutcome<Json>;
+  try {
+    outcome = await spec.act(key);
+  } catch (error) {
+    return await afterThrow(stay, carrying, error);
+  }
+  stay.open();
+  return outcome.kind === "done"
+    ? await settle(stay, step, { key, outcome: "done", adopted: false, receipt: capture(outcome.receipt) })
+    : await settle(stay, step, { key, outcome: "failed", reason: outcome.reason, detail: capture(outcome.detail) });
+}
+
+/** It may have happened all the same: only the target can tell. */
+async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<EffectOutcome<Json>> {
+  const { step, key, spec } = carrying;
+  stay.open();
+  await stay.writer.append(record(stay, { kind: "effect.unknown", body: { key, reason: reasonOf(error) } }));
+  stay.writer.tell({ kind: "effect", key, what: "unknown" });
+  stay.check();
+  const lookup = await lookUp(stay, spec);
+  switch (lookup.kind) {
+    case "present":
+      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
+    case "unknown":
+      return await askPerson(stay, carrying, `${reasonOf(error)}; ${lookup.reason}`);
+    case "absent":
+      stay.unclaim(step);
+      throw error;
+  }
+}
+
+async function askPerson(stay: Stay, { key, spec }: Carrying, why: string): Promise<never> {
+  const reason = `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`;
+  return await parkRun(stay, { on: "person", reason, until: null }, () => [
+    record(stay, { kind: "effect.unknown", body: { key, reason: why } }),
+  ]);
+}
+
+async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {
+  for (const delay of [...LOOK_AGAIN_MS, null]) {
+    const found = await spec.lookUp().catch((error: unknown): Lookup => ({ kind: "unknown", reason: reasonOf(error) }));
+    if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
+    if (found.kind === "absent" || delay === null) return found;
+    stay.check();
+    await stay.writer.parts.wait(delay, stay.writer.halt.signal);
+  }
+  return { kind: "unknown", reason: "the target gave no answer" };
+}
+
+async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
+  stay.open();
+  const entry = record(stay, { kind: "effect.settled", body: settled });
+  const outcome: EffectOutcome<Json> =
+    settled.outcome === "done"
+      ? { kind: "done", receipt: settled.receipt }
+      : { kind: "failed", reason: settled.reason, detail: settled.detail ?? null };
+  const what = settled.outcome === "failed" ? "failed" : settled.adopted ? "adopted" : "acted";
+  const concluded = await conclude(stay, step, outcome, [entry]);
+  stay.writer.tell({ kind: "effect", key: settled.key, what });
+  return concluded;
+}
+
+async function conclude(
+  stay: Stay,
+  step: string,
+  outcome: EffectOutcome<Json>,
+  entries: readonly NewEntry[],
+): Promise<EffectOutcome<Json>> {
+  const result = capture(outcome);
+  await stay.writer.append(...entries, finishStep(stay, step, { result, spent: null, sequence: null }));
+  return outcome;
+}
+
+/** In the ledger in memory as the store will fold it. */
+function record(stay: Stay, entry: NewEntry): NewEntry {
+  const { ledger, run } = stay.writer;
+  const at = stay.writer.isoNow();
+  const change: Effect | null = stepEffect((key) => ledger.get(key), { ...entry, run: run.id, entry: 0, at });
+  if (change !== null) ledger.set(change.key, change);
+  return entry;
+}
+
+function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {
+  const { run, visit } = stay.writer;
+  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
+  const payload = capture(spec.payload);
+  return {
+    key: effectKey({ run: run.id, stage: stay.stage, purpose }),
+    kind: spec.kind,
+    target: spec.target,
+    payload: pureSha256(canonicalJson(payload)),
+    detail: { payload },
+  };
+}

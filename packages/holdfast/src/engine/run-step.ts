@@ -1,0 +1,155 @@
+import type { NewEntry, StepFailed, StepFinished, StepStarted } from "../core/journal.ts";
+import type { Json } from "../core/json.ts";
+import type { Amounts } from "../core/position.ts";
+import { capture } from "../core/values/index.ts";
+import { lookParams } from "./parts.ts";
+import { putFilesBack } from "./put-files-back.ts";
+import { reasonOf } from "./reason-of.ts";
+import { runMark } from "./run-mark.ts";
+import { settleSpent } from "./spending.ts";
+import type { StepOptions, StepScope } from "./stage-context.ts";
+import type { Stay } from "./stay.ts";
+import { withTimer } from "./with-timer.ts";
+
+type Work = (scope: StepScope) => Promise<Json> | Json;
+
+/** A plain step is one commit with one entry, after its work: begun and lost, it has changed nothing that counts. */
+export async function runStep(stay: Stay, name: string, work: Work, options?: StepOptions): Promise<Json> {
+  const { writer } = stay;
+  const known = stay.claim(name);
+  if (known !== undefined) {
+    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: true });
+    return known;
+  }
+  stay.enter();
+  try {
+    if (options?.changesFiles === true) return await runFileStep(stay, name, work);
+    if (writer.listening) writer.tell({ kind: "step_started", step: name });
+    let result: Json;
+    try {
+      result = capture(await work(scopeOf(stay, name)));
+    } catch (error) {
+      throw await failStep(stay, name, error);
+    }
+    stay.open();
+    writer.steps.set(name, result);
+    writer.failures.delete(name);
+    await writer.append({ kind: "step.finished", body: { visit: writer.visit, step: name, result, spent: null } });
+    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return result;
+  } finally {
+    stay.leave();
+  }
+}
+
+async function runFileStep(stay: Stay, name: string, work: Work): Promise<Json> {
+  const { writer } = stay;
+  await beginStep(stay, name, { files: true, estimate: null });
+  let result: Json;
+  try {
+    result = capture(await withTimer(stay, () => Promise.resolve(work(scopeOf(stay, name)))));
+  } catch (error) {
+    throw await failStep(stay, name, error);
+  }
+  stay.open();
+  await writer.save({
+    trigger: "automatic",
+    name,
+    prepare: ({ sequence }) => [finishStep(stay, name, { result, spent: null, sequence })],
+  });
+  if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+  return result;
+}
+
+/** Durable before the work: found without an end, the files may be half of it. */
+export async function beginStep(
+  stay: Stay,
+  name: string,
+  params: { readonly files: boolean; readonly estimate: Amounts | null },
+): Promise<void> {
+  const { writer } = stay;
+  const body: StepStarted = { visit: writer.visit, step: name, ...params };
+  writer.running.set(name, { ...params, base: writer.sequence });
+  await writer.append({ kind: "step.started", body });
+  if (writer.listening) writer.tell({ kind: "step_started", step: name });
+}
+
+/**
+ * In memory, and as an entry. A checkpoint of these files holds a part of every other step that is changing files now:
+ * they cannot be told apart any more, so those go back to here.
+ */
+export function finishStep(
+  stay: Stay,
+  name: string,
+  params: { readonly result: Json; readonly spent: Amounts | null; readonly sequence: number | null },
+): NewEntry {
+  const { writer } = stay;
+  const { result, spent, sequence } = params;
+  writer.steps.set(name, result);
+  writer.failures.delete(name);
+  writer.sessions.delete(name);
+  writer.running.delete(name);
+  if (sequence !== null)
+    for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });
+  const body: StepFinished = { visit: writer.visit, step: name, result, spent };
+  return { kind: "step.finished", body };
+}
+
+export function failEntry(
+  stay: Stay,
+  name: string,
+  params: { readonly reason: string; readonly spent: Amounts | null },
+): NewEntry {
+  const { writer } = stay;
+  writer.failures.set(name, (writer.failures.get(name) ?? 0) + 1);
+  const body: StepFailed = { visit: writer.visit, step: name, ...params };
+  return { kind: "step.failed", body };
+}
+
+/** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */
+export async function failStep(stay: Stay, name: string, error: unknown): Promise<unknown> {
+  const { writer } = stay;
+  if (writer.halt.cause !== undefined) return writer.halt.cause;
+  stay.open();
+  const reason = reasonOf(error);
+  const step = writer.running.get(name);
+  const spent = step?.estimate ?? null;
+  const finish = (): readonly NewEntry[] => {
+    writer.running.delete(name);
+    if (spent !== null) settleSpent(writer, { estimate: spent, actual: spent });
+    return [failEntry(stay, name, { reason, spent })];
+  };
+  if (step?.files === true && !(await movedBranch(stay, step.base))) {
+    await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
+  } else {
+    await writer.append(...finish());
+  }
+  stay.unclaim(name);
+  if (writer.listening) writer.tell({ kind: "step_failed", step: name, reason, retryAt: null });
+  return error;
+}
+
+/**
+ * Steps of ours that move the branch do it whole and may be called again; the old files under the new head would look
+ * like changes to undo it.
+ */
+export async function movedBranch(stay: { readonly writer: Stay["writer"] }, base: number): Promise<boolean> {
+  const { workspace, parts, run } = stay.writer;
+  if (workspace === undefined) return false;
+  const { planes } = await parts.store.getCheckpoint({ run: run.id, sequence: base });
+  const { head } = await workspace.look(lookParams(parts));
+  return planes.files !== null && planes.files.head !== head;
+}
+
+export function markOf(stay: Stay, name: string): string {
+  const { parts, run, visit } = stay.writer;
+  return `${runMark(parts, run.id)}/${visit}/${name}`;
+}
+
+export function attemptOf(stay: Stay, name: string): number {
+  return (stay.writer.failures.get(name) ?? 0) + 1;
+}
+
+function scopeOf(stay: Stay, name: string): StepScope {
+  return { signal: stay.writer.halt.signal, attempt: attemptOf(stay, name), mark: markOf(stay, name) };
+}

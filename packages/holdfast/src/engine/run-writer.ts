@@ -1,0 +1,227 @@
+import { nearLimit } from "../core/budget.ts";
+import type { Resource } from "../core/budget.ts";
+import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
+import type { Effect } from "../core/effect.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { NewEntry } from "../core/journal.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { Lease } from "../core/lease.ts";
+import type { Budget, Position } from "../core/position.ts";
+import type { Run } from "../core/run.ts";
+import type { Trigger } from "../core/trigger.ts";
+import type { RunningStep, Visit } from "../core/visit.ts";
+import type { Committed } from "../ports/store.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { Halt } from "./halt.ts";
+import { lookParams } from "./parts.ts";
+import type { ProgressEvent, ProgressListener } from "./progress-event.ts";
+import type { WorkParts } from "./work-parts.ts";
+
+export interface SaveRequest {
+  readonly trigger: Trigger;
+  readonly name?: string;
+  /**
+   * Called when the files are safe and nothing but the commit is left: changes what is in memory, and returns the
+   * entries that say so. Memory and disk change together.
+   */
+  readonly prepare?: (at: { readonly sequence: number; readonly files: FilesPlane | null }) => readonly NewEntry[];
+}
+
+/**
+ * One run in the hands of the process that holds its lease: the position in memory, and the only way from there to the
+ * store. What is in memory is what the next checkpoint holds, so it changes in the same turn as the commit is called.
+ */
+export class RunWriter {
+  readonly parts: WorkParts;
+  readonly run: Run;
+  readonly workspace: Workspace | undefined;
+  readonly halt = new Halt();
+  readonly ledger: Map<string, Effect>;
+  /** Of the visit; its fields in `position` are those of the last transition. */
+  steps = new Map<string, Json>();
+  failures = new Map<string, number>();
+  running = new Map<string, RunningStep>();
+  sessions = new Map<string, string>();
+  /** Resources of which it was told that 80 % are used. */
+  readonly budgetTold = new Set<Resource>();
+  /** Values of the workflow. */
+  values: JsonObject;
+  /** What the run works on; a stage may find out more. */
+  inputs: Planes["inputs"];
+  conversation: ConversationPlane | null;
+  /** Of the newest checkpoint that can be gone back to. */
+  sequence: number;
+  files: FilesPlane | null;
+  #position: Position;
+  readonly #base: Planes;
+  readonly #lease: Lease;
+  readonly #listen: ProgressListener | undefined;
+  #entry: number;
+  #top: number;
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(params: {
+    readonly parts: WorkParts;
+    readonly run: Run;
+    readonly lease: Lease;
+    readonly workspace: Workspace | undefined;
+    readonly listen: ProgressListener | undefined;
+    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes">;
+    /** Of the newest checkpoint, one that cannot be used included. */
+    readonly top: number;
+    readonly position: Position;
+    readonly effects: readonly Effect[];
+  }) {
+    const { newest } = params;
+    this.parts = params.parts;
+    this.run = params.run;
+    this.workspace = params.workspace;
+    this.#lease = params.lease;
+    this.#listen = params.listen;
+    this.#base = newest.planes;
+    this.#entry = newest.entry;
+    this.sequence = newest.sequence;
+    this.#top = params.top;
+    this.files = newest.planes.files;
+    this.values = newest.planes.context.values;
+    this.inputs = newest.planes.inputs;
+    this.conversation = newest.planes.conversation;
+    this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
+    this.#position = params.position;
+    this.#unpack(params.position.visit);
+    for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
+  }
+
+  get config(): Planes["config"] {
+    return this.#base.config;
+  }
+
+  get visit(): number {
+    return this.#position.visit.number;
+  }
+
+  get iteration(): number {
+    return this.#position.iteration;
+  }
+
+  get budget(): Budget {
+    return this.#position.budget;
+  }
+
+  set budget(budget: Budget) {
+    this.#position = { ...this.#position, budget };
+  }
+
+  get position(): Position {
+    const visit: Visit = {
+      number: this.#position.visit.number,
+      steps: Object.fromEntries(this.steps),
+      failures: Object.fromEntries(this.failures),
+      ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
+      ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
+    };
+    return { ...this.#position, visit };
+  }
+
+  set position(position: Position) {
+    this.#position = position;
+    this.#unpack(position.visit);
+  }
+
+  /** One entry, one commit: all that a plain step costs. */
+  async append(...entries: readonly NewEntry[]): Promise<void> {
+    this.#note(await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries })));
+  }
+
+  /** Files, position and entries as one act. One after the other: each needs the sequence before it. */
+  save(request: SaveRequest): Promise<CheckpointSummary> {
+    const saved = this.#queue.then(() => this.#save(request));
+    this.#queue = saved.catch(() => undefined);
+    return saved;
+  }
+
+  get listening(): boolean {
+    return this.#listen !== undefined;
+  }
+
+  tell(news: News): void {
+    if (this.#listen === undefined) return;
+    try {
+      this.#listen({ ...news, run: this.run.id, at: this.isoNow() });
+    } catch {
+      // A front end's defect is not the run's.
+    }
+  }
+
+  isoNow(): string {
+    return new Date(this.parts.clock.now()).toISOString();
+  }
+
+  async #save(request: SaveRequest): Promise<CheckpointSummary> {
+    const { trigger, name } = request;
+    const sequence = this.#top + 1;
+    const files = await this.#snapshot(sequence, name ?? trigger);
+    const entries = request.prepare?.({ sequence, files }) ?? [];
+    const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
+    const committed = await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries, checkpoint }));
+    if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
+    this.sequence = sequence;
+    this.#top = sequence;
+    this.files = files;
+    this.#note(committed);
+    if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });
+    return committed.checkpoint;
+  }
+
+  async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
+    if (this.workspace === undefined) return null;
+    const { base } = this.inputs;
+    return await this.workspace.snapshot({
+      run: this.run.id,
+      sequence,
+      message,
+      ...lookParams(this.parts),
+      ...(base === null ? {} : { base }),
+    });
+  }
+
+  #planes(files: FilesPlane | null): Planes {
+    const pending = [...this.ledger.values()].filter(
+      ({ state }) => state.kind === "intended" || state.kind === "unknown",
+    );
+    return {
+      ...this.#base,
+      position: this.position,
+      context: { ...this.#base.context, values: this.values },
+      files,
+      inputs: this.inputs,
+      conversation: this.conversation,
+      effects: { entry: this.#entry, pending: pending.map(({ key }) => key) },
+    };
+  }
+
+  /** A stale epoch means that somebody else carries the run: everything here stops, and nothing more is written. */
+  async #guarded(committing: Promise<Committed>): Promise<Committed> {
+    try {
+      return await committing;
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "LEASE_LOST") this.halt.stop(error);
+      throw error;
+    }
+  }
+
+  /** Answers may come in another order than commits. */
+  #note({ entry }: Committed): void {
+    if (entry > this.#entry) this.#entry = entry;
+  }
+
+  #unpack(visit: Visit): void {
+    this.steps = new Map(Object.entries(visit.steps));
+    this.failures = new Map(Object.entries(visit.failures));
+    this.running = new Map(Object.entries(visit.running ?? {}));
+    this.sessions = new Map(Object.entries(visit.sessions ?? {}));
+  }
+}
+
+type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+export type News = Without<ProgressEvent, "run" | "at">;

@@ -1,0 +1,110 @@
+import { HoldfastError } from "../core/error.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { RunParked } from "../core/journal.ts";
+import { parkRun } from "./park.ts";
+import { putFilesBack } from "./put-files-back.ts";
+import { runAgent } from "./run-agent.ts";
+import { runEffect } from "./run-effect.ts";
+import { finishStep, runStep } from "./run-step.ts";
+import type {
+  AgentCall,
+  Decision,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StepOptions,
+  StepScope,
+} from "./stage-context.ts";
+import type { Stay } from "./stay.ts";
+
+/** The context of one stay. Plain functions, so that a stage may take them apart. */
+export function createStageContext<S extends JsonObject>(stay: Stay, state: S): StageContext<S> {
+  const { writer } = stay;
+  return {
+    run: writer.run,
+    get position() {
+      return writer.position;
+    },
+    state,
+    inputs: writer.inputs,
+    config: writer.config,
+    signal: writer.halt.signal,
+    workspace: writer.workspace,
+    now: () => writer.parts.clock.now(),
+
+    async step<T extends Json>(
+      name: string,
+      fn: (scope: StepScope) => Promise<T> | T,
+      options?: StepOptions,
+    ): Promise<T> {
+      // What was recorded is a capture of what fn returned, now or before.
+      return (await runStep(stay, name, fn, options)) as T;
+    },
+    async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
+      // As above; what a target shows as present is the spec's own to type.
+      return (await runEffect(stay, spec)) as EffectOutcome<R>;
+    },
+    agent: (call: AgentCall) => runAgent(stay, call),
+    sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
+    park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
+    decide: (question) => decide(stay, question),
+    async checkpoint({ trigger, name }) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
+    },
+    restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
+    async note(text) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.append({ kind: "note", body: { text } }));
+      writer.tell({ kind: "note", text });
+    },
+  };
+}
+
+/** Nobody may set a timer that ends later than asked because a clock jumped back. */
+async function sleep(stay: Stay, name: string, milliseconds: number): Promise<void> {
+  const { parts, halt } = stay.writer;
+  const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
+  const rest = Math.min(milliseconds, until - parts.clock.now());
+  if (rest > 0) await parts.wait(rest, halt.signal);
+  halt.check();
+}
+
+async function decide(stay: Stay, { name, question, options }: Decision): Promise<string> {
+  const known = stay.claim(name);
+  if (typeof known === "string") return known;
+  const parked: RunParked = { on: "person", reason: question, until: null, decision: { name, question, options } };
+  return await parkRun(stay, parked);
+}
+
+async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {
+  const { writer } = stay;
+  const known = stay.claim(name);
+  // Recorded below, by us.
+  if (known !== undefined) return known as { readonly tree: string };
+  return await stay.busy(async () => {
+    let result = { tree: "" };
+    await putFilesBack(writer, {
+      to: sequence,
+      trigger: "before_restore",
+      why: `before the files of ${writer.run.id}@${sequence}`,
+      finish: (tree) => {
+        if (tree === null) throw noFiles(writer.run.id, sequence);
+        result = { tree };
+        return [finishStep(stay, name, { result, spent: null, sequence: null })];
+      },
+    });
+    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return result;
+  });
+}
+
+function noFiles(run: string, sequence: number): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Checkpoint ${run}@${sequence} holds no files that could be put back, or the run has no worktree`,
+    hint: "Only checkpoints taken in a git worktree hold files.",
+  });
+}

@@ -1,0 +1,272 @@
+import { existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createSetClock } from "../../testing/store-contract.ts";
+import { createLocalForgeScene, type LocalForgeScene } from "../../testing/local-forge-scene.ts";
+import { pullRequest } from "../../testing/forge-contract/harness.ts";
+import { localPathOf } from "./forge-place.ts";
+import { openLocalForge } from "./local-forge.ts";
+
+let scene: LocalForgeScene;
+beforeAll(() => {
+  scene = createLocalForgeScene(createSetClock());
+});
+// The repository stays as it is in most tests; the forge beside it starts anew for each.
+beforeEach(() => rmSync(scene.directory, { recursive: true, force: true }));
+afterAll(() => scene.dispose());
+
+/** For tests that move branches. */
+function freshScene(): void {
+  scene.dispose();
+  scene = createLocalForgeScene(createSetClock());
+}
+
+function log(): readonly Readonly<Record<string, unknown>>[] {
+  const lines = readFileSync(join(scene.directory, "log.jsonl"), "utf8").split("\n").slice(0, -1);
+  return lines.map((line): Readonly<Record<string, unknown>> => JSON.parse(line));
+}
+
+describe("files that people write", () => {
+  test("an issue by hand is an issue; its time is the file's; the next number comes after it", async () => {
+    scene.write("issues/42.md", "---\ntitle: Greet people\nlabels: [bug]\n---\nSay hello.\n");
+    utimesSync(join(scene.directory, "issues/42.md"), 1_700_000_000, 1_700_000_000);
+    const forge = scene.forge();
+    expect(await forge.getIssue(42)).toEqual({
+      number: 42,
+      title: "Greet people",
+      body: "Say hello.\n",
+      labels: ["bug"],
+      state: "open",
+      updatedAt: "2023-11-14T22:13:20.000Z",
+    });
+    expect(await forge.getIssue(4)).toBeNull();
+    expect((await forge.createIssue({ title: "Next", body: "", labels: [], key: "k" })).number).toBe(43);
+    await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+    expect((await forge.createPullRequest(pullRequest())).number).toBe(44);
+  });
+
+  test.each([
+    ["issues/1.md", "---\ntitle: [\n---\n", (at: LocalForgeScene) => at.forge().getIssue(1)],
+    ["issues/1.md", Buffer.from([0x23, 0xff, 0xfe]), (at: LocalForgeScene) => at.forge().getIssue(1)],
+    ["issues/2.comments.json", "[{]", (at: LocalForgeScene) => at.forge().findComment(2, "k")],
+    ["issues/2.comments.json", '[{"body": 1}]', (at: LocalForgeScene) => at.forge().findComment(2, "k")],
+    ["pulls/1.json", "", (at: LocalForgeScene) => at.forge().getPullRequest(1)],
+    ["pulls/1.json", '{"version": 2}', (at: LocalForgeScene) => at.forge().findPullRequest("topic")],
+    ["forge.yaml", "ci: [", (at: LocalForgeScene) => at.forge().checks("a".repeat(40))],
+    ["forge.yaml", "cy: npm test", (at: LocalForgeScene) => at.forge().checks("a".repeat(40))],
+    ["forge.yaml", "ci: 3", (at: LocalForgeScene) => at.forge().checks("a".repeat(40))],
+    [
+      `checks/${"b".repeat(40)}.json`,
+      '{"runs": [{"name": "x", "state": "green"}]}',
+      (at: LocalForgeScene) => at.forge().checks("b".repeat(40)),
+    ],
+    [
+      "pending.json",
+      "{",
+      (at: LocalForgeScene) => at.forge().createIssue({ title: "x", body: "", labels: [], key: "k" }),
+    ],
+  ])("%s damaged (%j): the error names the file", async (path, text, act) => {
+    scene.write("issues/2.md", "# Two\n");
+    scene.write(path, "");
+    writeFileSync(join(scene.directory, path), text);
+    const full = join(scene.directory, path);
+    await expect(act(scene)).rejects.toMatchObject({
+      code: "FORGE_FAILED",
+      retry: "ask",
+      message: expect.stringContaining(full),
+      hint: expect.any(String),
+    });
+  });
+
+  test("a damaged issue hides no other one", async () => {
+    scene.write("issues/1.md", "---\ntitle: [\n---\n");
+    const forge = scene.forge();
+    const { number } = await forge.createIssue({ title: "x", body: "", labels: [], key: "k" });
+    expect((await forge.findIssue("k"))?.number).toBe(number);
+  });
+});
+
+describe("bad input is refused before anything is written", () => {
+  const issue = { title: "x", body: "", labels: [], key: "k" };
+  test.each([
+    ["issue 0", (at: LocalForgeScene) => at.forge().getIssue(0)],
+    ["issue 1.5", (at: LocalForgeScene) => at.forge().getIssue(1.5)],
+    ["issue NaN", (at: LocalForgeScene) => at.forge().getIssue(Number.NaN)],
+    ["an empty title", (at: LocalForgeScene) => at.forge().createIssue({ ...issue, title: " " })],
+    ["a title of two lines", (at: LocalForgeScene) => at.forge().createIssue({ ...issue, title: "a\nb" })],
+    ["a key with a space", (at: LocalForgeScene) => at.forge().createIssue({ ...issue, key: "a b" })],
+    ["a key that ends the comment", (at: LocalForgeScene) => at.forge().findIssue("x-->")],
+    ["a commit that is a path", (at: LocalForgeScene) => at.forge().checks("../../etc/passwd")],
+    ["a short commit", (at: LocalForgeScene) => at.forge().checks("abc123")],
+    [
+      "a pull request without a title",
+      (at: LocalForgeScene) => at.forge().createPullRequest(pullRequest({ title: "" })),
+    ],
+  ])("%s", async (_name, act) => {
+    await expect(act(scene)).rejects.toMatchObject({ code: "USAGE", hint: expect.any(String) });
+    expect(existsSync(scene.directory)).toBe(false);
+  });
+
+  test.each(["main^", "main~0", "../heads/main", "main:a.txt", "-d", "--all", "a\0b", "HEAD"])(
+    "%j is no branch",
+    async (head) => {
+      await expect(scene.forge().createPullRequest(pullRequest({ head }))).rejects.toMatchObject({
+        code: "FORGE_REFUSED",
+        data: { why: "head_missing" },
+      });
+    },
+  );
+
+  test("no repository there", () => {
+    expect(() => openLocalForge({ repository: "/nowhere/at/all.git" })).toThrow(
+      expect.objectContaining({ code: "FORGE_FAILED" }),
+    );
+  });
+});
+
+describe("the log counts each change once", () => {
+  beforeEach(freshScene);
+
+  test("what, when, number and key; looking and repeating add nothing", async () => {
+    const forge = scene.forge();
+    const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+    for (let round = 0; round < 2; round++) {
+      const { number } = await forge.createIssue({ title: "x", body: "", labels: [], key: "run/setup/issue" });
+      await forge.setLabels(number, ["doing"]);
+      await forge.comment(number, { body: "c", key: "run/setup/note" });
+      const pull = await forge.createPullRequest(pullRequest({ body: `Closes #${number}` }));
+      await forge.updatePullRequest(pull.number, { title: "Better" });
+      await forge.mergePullRequest(pull.number, { head });
+      await forge.findPullRequest("topic");
+    }
+    expect(log().map(({ what, number, key }) => [what, number, key])).toEqual([
+      ["issue_created", 1, "run/setup/issue"],
+      ["labels_set", 1, null],
+      ["comment_created", 1, "run/setup/note"],
+      ["pull_created", 2, "run-1/pr/create"],
+      ["pull_updated", 2, null],
+      ["pull_merged", 2, null],
+      ["issue_closed", 1, null],
+    ]);
+    expect(new Set(log().map(({ at }) => at))).toEqual(new Set(["2026-03-01T12:00:00.000Z"]));
+  });
+
+  test("from each state that a kill can leave, the change is there once and logged once", async () => {
+    const forge = scene.forge();
+    const make = (key: string): Promise<unknown> => forge.createIssue({ title: "x", body: "", labels: [], key });
+    await make("first");
+    const text = readFileSync(join(scene.directory, "issues/1.md"), "utf8").replace("first", "second");
+    const line = JSON.stringify({ id: "1", at: "t", what: "issue_created", number: 2, key: "second" });
+    const pending = JSON.stringify({ version: 1, path: "issues/2.md", text, mode: "create", line });
+    const before = readFileSync(join(scene.directory, "log.jsonl"), "utf8");
+    for (const state of ["written down", "file there", "log line torn", "log line there"]) {
+      scene.write("pending.json", pending);
+      if (state !== "written down") scene.write("issues/2.md", text);
+      if (state === "log line torn") scene.write("log.jsonl", before + line.slice(0, 20));
+      if (state === "log line there") scene.write("log.jsonl", `${before}${line}\n`);
+      await make("second");
+      expect(
+        log().map(({ key }) => key),
+        state,
+      ).toEqual(["first", "second"]);
+      expect((await forge.findIssue("second"))?.number, state).toBe(2);
+      expect(existsSync(join(scene.directory, "issues/3.md")), state).toBe(false);
+      scene.write("log.jsonl", before);
+    }
+    // Somebody wrote that number by hand in between: theirs stays, ours gets another.
+    scene.write("pending.json", pending);
+    scene.write("issues/2.md", "# By hand\n");
+    await make("second");
+    expect((await forge.getIssue(2))?.title).toBe("By hand");
+    expect((await forge.findIssue("second"))?.number).toBe(3);
+  });
+
+  test("a merge that was killed before its file was written is finished, not made again", async () => {
+    const forge = scene.forge();
+    const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+    const { number } = await forge.createPullRequest(pullRequest());
+    const before = readFileSync(join(scene.directory, `pulls/${number}.json`), "utf8");
+    await forge.mergePullRequest(number, { head });
+    const base = await scene.tip("main");
+    expect(scene.bare.git("log", "-1", "--format=%P|%s", "main").trim()).toMatch(
+      new RegExp(`^[0-9a-f]{40} ${head}\\|Merge pull request #${number} from topic$`),
+    );
+    scene.write(`pulls/${number}.json`, before);
+    expect((await forge.getPullRequest(number))?.state).toBe("merged");
+    expect((await forge.mergePullRequest(number, { head })).state).toBe("merged");
+    expect(await scene.tip("main")).toBe(base);
+    expect(scene.bare.git("fsck", "--strict", "--no-dangling")).toBe("");
+  });
+});
+
+describe("pull requests and what happens to their branches", () => {
+  beforeEach(freshScene);
+
+  test("merged by hand is merged; a head that was taken back, or is gone, is not", async () => {
+    const forge = scene.forge();
+    const start = await scene.tip("main");
+    await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+    const { number } = await forge.createPullRequest(pullRequest());
+    const head = (await scene.tip("topic")) ?? "";
+    scene.bare.git("update-ref", "refs/heads/topic", start ?? "");
+    expect(await forge.getPullRequest(number)).toMatchObject({ state: "open", mergeability: "blocked" });
+    scene.bare.git("update-ref", "-d", "refs/heads/topic");
+    expect(await forge.getPullRequest(number)).toMatchObject({
+      state: "open",
+      mergeability: "blocked",
+      headCommit: head,
+    });
+    scene.bare.git("update-ref", "refs/heads/topic", head);
+    scene.bare.git("update-ref", "refs/heads/main", head);
+    expect(await forge.getPullRequest(number)).toMatchObject({ state: "merged" });
+  });
+
+  test("behind when the base moved; a draft is blocked and not merged", async () => {
+    const forge = scene.forge();
+    const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+    const { number } = await forge.createPullRequest(pullRequest({ draft: true }));
+    expect((await forge.getPullRequest(number))?.mergeability).toBe("blocked");
+    await expect(forge.mergePullRequest(number, { head })).rejects.toMatchObject({ data: { why: "draft" } });
+    await scene.push({ branch: "main", files: { "m.txt": "m\n" } });
+    await scene.push({ branch: "other", from: "topic", files: { "o.txt": "o\n" } });
+    const other = await forge.createPullRequest(pullRequest({ head: "other", key: "k2" }));
+    expect(other.mergeability).toBe("behind");
+  });
+
+  test("the default branch is found though HEAD names one that was never pushed", async () => {
+    scene.bare.git("symbolic-ref", "HEAD", "refs/heads/master");
+    expect(await scene.forge().defaultBranch()).toBe("main");
+    scene.bare.git("branch", "master", "main");
+    scene.bare.git("symbolic-ref", "HEAD", "refs/heads/trunk");
+    await expect(scene.forge().defaultBranch()).rejects.toMatchObject({ code: "FORGE_FAILED" });
+  });
+});
+
+test.each([
+  ["/srv/x.git", "/srv/x.git"],
+  ["../x.git", "/work/x.git"],
+  ["file:///srv/a%20b.git", "/srv/a b.git"],
+  ["https://example.invalid/x.git", null],
+  ["git@example.invalid:x.git", null],
+  ["host:path", null],
+  ["./odd:name", "/work/repo/odd:name"],
+  ["", null],
+])("the remote %j is the path %j", (url, path) => {
+  expect(localPathOf(url, "/work/repo")).toBe(path);
+});
+
+test("a repository that is gone, or broken, is a failure and never 'absent'", async () => {
+  const forge = scene.forge();
+  await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+  scene.write("forge.yaml", "ci: 'true'\n");
+  await forge.createPullRequest(pullRequest());
+  rmSync(join(scene.bare.root, "HEAD"));
+  for (const ask of [
+    () => forge.findPullRequest("topic"),
+    () => forge.createPullRequest(pullRequest({ head: "other", key: "k" })),
+    () => forge.defaultBranch(),
+    () => forge.checks("a".repeat(40)),
+  ]) {
+    await expect(ask()).rejects.toMatchObject({ code: "FORGE_FAILED", retry: "later" });
+  }
+});

@@ -1,0 +1,63 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Forge } from "../../ports/forge.ts";
+import { systemClock } from "../../system/clock.ts";
+import { readBranch } from "./bare-git.ts";
+import { readChecks } from "./checks.ts";
+import { addComment, findComment } from "./comments.ts";
+import { findForgePlace, type ForgePlace } from "./forge-place.ts";
+import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
+import { mergePull } from "./merge-pull.ts";
+import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
+import { tellForgeFailures } from "./forge-failure.ts";
+
+export interface LocalForgeOptions {
+  /** A bare repository, or any other on this machine. */
+  readonly repository: string;
+  /** Where issues and pull requests lie; default `holdfast-forge` inside the repository. */
+  readonly directory?: string;
+  readonly clock?: Clock;
+  /** How long `checks` waits for a CI command before it answers "pending". */
+  readonly ciWaitMs?: number;
+}
+
+/** Issues, pull requests, checks and merges on a plain repository and files beside it: no server, no account. */
+export function openLocalForge(options: LocalForgeOptions): Forge {
+  const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
+  const place = findForgePlace({ repository, directory, clock });
+  return {
+    name: "local",
+    location: place.directory,
+    getIssue: (number) => tell(place, () => readIssue(place, number)),
+    createIssue: (issue) => tell(place, () => createIssue(place, issue)),
+    findIssue: (key) => tell(place, () => findIssue(place, key)),
+    setLabels: (number, labels) => tell(place, () => setLabels(place, number, labels)),
+    findComment: (number, key) => tell(place, () => findComment(place, number, key)),
+    comment: (number, comment) => tell(place, () => addComment(place, number, comment)),
+    defaultBranch: () => tell(place, () => findDefaultBranch(place)),
+    findPullRequest: (head) => tell(place, () => findPull(place, head)),
+    getPullRequest: (number) => tell(place, () => getPull(place, number)),
+    createPullRequest: (request) => tell(place, () => createPull(place, request)),
+    updatePullRequest: (number, change) => tell(place, () => updatePull(place, number, change)),
+    mergePullRequest: (number, params) => tell(place, () => mergePull(place, number, params)),
+    checks: (commit) => tell(place, () => readChecks(place, commit, ciWaitMs)),
+  };
+}
+
+const tell = tellForgeFailures;
+
+async function findDefaultBranch(place: ForgePlace): Promise<string> {
+  const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
+  if ((await readBranch(place.git, named)) !== null) return named;
+  // A new bare repository names a branch before anything was pushed, and the first push may have another name.
+  const usual: string[] = [];
+  for (const name of ["main", "master"]) if ((await readBranch(place.git, name)) !== null) usual.push(name);
+  const [only] = usual;
+  if (only !== undefined && usual.length === 1) return only;
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `HEAD of ${place.gitDir} names ${named}, which is not there`,
+    hint: `Run \`git -C ${place.gitDir} symbolic-ref HEAD refs/heads/<branch>\`.`,
+    retry: "ask",
+  });
+}

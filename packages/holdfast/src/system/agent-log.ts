@@ -1,0 +1,64 @@
+import { closeSync, constants, mkdirSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { sha256 } from "./hash.ts";
+
+/**
+ * Where an agent call's raw output goes: `<directory>/<run>/<visit>-<step>.log`, each line in the file when `append` returns, so that
+ * a kill loses none. News for people, not the record: what cannot be written is left out and the run goes on.
+ */
+export function openAgentLog(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+  readonly maxBytes?: number;
+}): { readonly path: string; append(line: string): void; close(): Promise<void> } {
+  const path = agentLogPath(params);
+  let room = params.maxBytes ?? MAX_BYTES;
+  let fd: number | null = null;
+  let isOpen = true;
+  const append = (line: string): void => {
+    if (!isOpen || room <= 0) return;
+    try {
+      fd ??= openForAppend(params, path);
+      const bytes = Buffer.from(`${line.replaceAll("\n", "\\n")}\n`);
+      room -= bytes.length;
+      writeSync(fd, room > 0 ? bytes : FULL);
+    } catch {
+      room = 0;
+    }
+  };
+  const close = (): Promise<void> => {
+    isOpen = false;
+    if (fd !== null) closeSync(fd);
+    fd = null;
+    return Promise.resolve();
+  };
+  return { path, append, close };
+}
+
+/** A step's name is a workflow's own word: what a file system may mistake is written as %hex, and a long one is cut, with its digest. */
+function agentLogPath(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+}): string {
+  const safe = Array.from(Buffer.from(params.step), (byte) => {
+    const character = String.fromCharCode(byte);
+    return /[A-Za-z0-9_.-]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
+  }).join("");
+  const name = safe.length > MAX_NAME ? `${safe.slice(0, MAX_NAME)}~${sha256(params.step).slice(0, 12)}` : safe;
+  return join(params.directory, params.run, `${params.visit}-${name}.log`);
+}
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_NAME = 100;
+const FULL = Buffer.from("… the log of this call is full; what came after is not in it\n");
+
+function openForAppend(params: { readonly directory: string; readonly run: string }, path: string): number {
+  mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
+  const flags =
+    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  return openSync(path, flags, 0o600);
+}

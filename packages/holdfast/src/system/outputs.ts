@@ -1,0 +1,141 @@
+import { lstatSync, readdirSync, realpathSync, unlinkSync } from "node:fs";
+import { isAbsolute, join, sep } from "node:path";
+import { HoldfastError } from "../core/error.ts";
+import type { Outputs } from "../ports/output.ts";
+import { makeDurableDirectory, TEMPORARY_PREFIX, writeDurable } from "./durable-file.ts";
+import { readRegularFile } from "./regular-file.ts";
+
+/** Files of a run in its worktree. Agents work there too: anything may be a link, a directory or a pipe by now. */
+export function createOutputs(root: string): Outputs {
+  return {
+    async read(path) {
+      const parts = partsOf(path);
+      return told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind !== "inside") return null;
+        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        return file.kind === "read" ? decode(file.bytes) : null;
+      });
+    },
+    async write(path, text) {
+      const parts = partsOf(path);
+      const directory = ensureDirectory(root, parts.slice(0, -1));
+      // Renamed into place: a link there is replaced, never followed.
+      told(path, () =>
+        writeDurable({ path: join(directory, parts.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
+      );
+    },
+    async remove(path) {
+      const parts = partsOf(path);
+      told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind === "inside") unlinkIfThere(join(directory.path, parts.at(-1) ?? ""));
+      });
+    },
+    async hide(directory) {
+      const place = ensureDirectory(root, partsOf(directory));
+      await this.write(`${directory}/.gitignore`, "*\n");
+      told(directory, () => sweep(place));
+    },
+  };
+}
+
+const MAX_BYTES = 1024 * 1024;
+
+function partsOf(path: string): readonly string[] {
+  const parts = path.split("/");
+  const isPlain = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
+  if (isPlain && !isAbsolute(path) && parts[0]?.toLowerCase() !== ".git") return parts;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(path)} is no place for an output file`,
+    hint: "Give a path below the worktree, without dots, and not in .git.",
+  });
+}
+
+type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "inside"; readonly path: string };
+
+/** Links are followed as long as they stay in the worktree. */
+function existingDirectory(root: string, parts: readonly string[]): Directory {
+  const home = realpathSync(root);
+  try {
+    const path = realpathSync(join(home, ...parts));
+    if (path !== home && !path.startsWith(home + sep)) return { kind: "outside" };
+    return lstatSync(path).isDirectory() ? { kind: "inside", path } : { kind: "absent" };
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR" || codeOf(error) === "ELOOP")
+      return { kind: "absent" };
+    throw error;
+  }
+}
+
+/** One level after the other, each looked at before the next is made below it. */
+function ensureDirectory(root: string, parts: readonly string[]): string {
+  const name = parts.join("/");
+  return told(name, () => {
+    let place = existingDirectory(root, []);
+    for (let depth = 1; depth <= parts.length && place.kind === "inside"; depth += 1) {
+      const next = existingDirectory(root, parts.slice(0, depth));
+      const path = join(place.path, parts[depth - 1] ?? "");
+      const isFree = next.kind === "absent" && lstatSync(path, { throwIfNoEntry: false }) === undefined;
+      if (isFree) makeDurableDirectory(path, 0o755);
+      place = isFree ? { kind: "inside", path } : next;
+    }
+    if (place.kind === "inside") return place.path;
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message:
+        place.kind === "outside"
+          ? `${name} is a link that leads out of the worktree ${root}; nothing was written there`
+          : `${name} in ${root} is not a directory, so nothing can be written into it`,
+      hint: `Remove ${name} or move it away.`,
+      data: { root, path: name },
+    });
+  });
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function unlinkIfThere(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+  }
+}
+
+/** What a crash between writing and renaming left. */
+function sweep(directory: string): void {
+  for (const name of readdirSync(directory))
+    if (name.startsWith(TEMPORARY_PREFIX) && /^[0-9a-f]{32}-/.test(name.slice(TEMPORARY_PREFIX.length)))
+      unlinkIfThere(join(directory, name));
+}
+
+function told<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof HoldfastError) throw cause;
+    const isFull = codeOf(cause) === "ENOSPC" || codeOf(cause) === "EDQUOT";
+    throw new HoldfastError({
+      code: isFull ? "DISK_FULL" : "IO_FAILED",
+      message: `The output file ${path} failed: ${cause instanceof Error ? cause.message : String(cause)}`,
+      hint: isFull
+        ? "Free some space and resume; nothing was lost."
+        : "Check that the worktree is there and may be written.",
+      retry: "later",
+      data: { path },
+      cause,
+    });
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { readFileSync, readlinkSync, realpathSync } from "node:fs";
+import {
+  appears,
+  NEEDS_PROC,
+  prepareCall,
+  processesOf,
+  type AgentCase,
+  type AgentHarness,
+  type Call,
+} from "./harness.ts";
+
+const OUTER: Readonly<Record<string, string>> = {
+  GIT_DIR: "/somewhere/else",
+  GIT_INDEX_FILE: "/somewhere/index",
+  HOLDFAST_STORE: "/somewhere/store",
+  HOLDFAST_MARK: "outer/1/step",
+  CONTRACT_KEPT: "kept",
+};
+
+export const environmentCases: readonly AgentCase[] = [
+  {
+    name: "the child has our environment without GIT_* and HOLDFAST_* of our own, plus the task's, its facts and its mark",
+    skip: NEEDS_PROC,
+    async run(harness) {
+      const before = Object.keys(OUTER).map((name) => [name, process.env[name]] as const);
+      Object.assign(process.env, OUTER);
+      try {
+        const model = await harness.behave({ write: { path: "up", text: "" }, hang: true });
+        const env = { HOLDFAST_ISSUE: "42", CONTRACT_OWN: "own", HOLDFAST_MARK: "stolen" };
+        const call = prepareCall(harness, { model, env, iteration: 3, attempt: 2, role: "review" });
+        await whileRunning(harness, call, () => {
+          const pids = processesOf(call.task.mark);
+          assert.notDeepEqual(pids, [], "no process carries the mark");
+          for (const pid of pids) checkProcess({ pid, cwd: harness.cwd, mark: call.task.mark });
+        });
+      } finally {
+        for (const [name, value] of before) {
+          if (value === undefined) delete process.env[name];
+          else process.env[name] = value;
+        }
+      }
+    },
+  },
+];
+
+/** What goes wrong in between must not leave the agent hanging. */
+async function whileRunning(harness: AgentHarness, call: Call, look: () => void): Promise<void> {
+  const running = harness.agent.run(call.task);
+  try {
+    await appears(harness, "up");
+    look();
+  } finally {
+    call.abort();
+    await running;
+  }
+}
+
+function checkProcess(params: { readonly pid: number; readonly cwd: string; readonly mark: string }): void {
+  const text = readFileSync(`/proc/${params.pid}/environ`, "utf8");
+  const variables = new Map(
+    text.split("\0").map((entry) => [entry.split("=")[0] ?? "", entry.slice(entry.indexOf("=") + 1)]),
+  );
+  for (const name of ["GIT_DIR", "GIT_INDEX_FILE", "HOLDFAST_STORE"]) assert.equal(variables.has(name), false, name);
+  const expected = {
+    CONTRACT_KEPT: "kept",
+    CONTRACT_OWN: "own",
+    HOLDFAST_ISSUE: "42",
+    HOLDFAST_ROLE: "review",
+    HOLDFAST_ITERATION: "3",
+    HOLDFAST_ATTEMPT: "2",
+    HOLDFAST_MARK: params.mark,
+  };
+  for (const [name, value] of Object.entries(expected)) assert.equal(variables.get(name), value, name);
+  assert.equal(readlinkSync(`/proc/${params.pid}/cwd`), realpathSync(params.cwd));
+}

@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import type { Checks, Mergeability, PullRequest } from "../../ports/forge.ts";
+import { decideCi } from "./ci-decision.ts";
+
+const open: PullRequest = {
+  number: 7,
+  url: "u",
+  title: "t",
+  body: "",
+  state: "open",
+  draft: false,
+  head: "h",
+  headCommit: "c0ffee",
+  base: "main",
+  mergeability: "mergeable",
+};
+const run = { name: "tests", state: "failed", url: "http://ci/1", summary: "1 failed\n" } as const;
+const checks = (state: Checks["state"]): Checks => ({ state, runs: state === "failed" ? [run] : [] });
+const decide = (given: Partial<Parameters<typeof decideCi>[0]>) =>
+  decideCi({
+    pullRequest: open,
+    checks: checks("passed"),
+    commit: "c0ffee",
+    rebaseWhenBehind: false,
+    noneBefore: true,
+    ...given,
+  });
+
+describe("conflict state misread", () => {
+  const table: readonly (readonly [Mergeability, Checks["state"], string])[] = [
+    ["mergeable", "passed", "pass"],
+    ["mergeable", "none", "pass"],
+    ["mergeable", "pending", "wait"],
+    ["mergeable", "failed", "fail"],
+    ["conflicting", "passed", "conflict"],
+    ["conflicting", "none", "conflict"],
+    ["conflicting", "failed", "conflict"],
+    ["behind", "passed", "pass"],
+    ["behind", "failed", "fail"],
+    ["blocked", "passed", "pass"],
+    ["blocked", "pending", "wait"],
+    ["unknown", "passed", "wait"],
+    ["unknown", "none", "wait"],
+    ["unknown", "failed", "fail"],
+  ];
+  test.each(table)("%s with checks %s: %s", (mergeability, state, kind) => {
+    expect(decide({ pullRequest: { ...open, mergeability }, checks: checks(state) }).kind).toBe(kind);
+  });
+
+  test("behind is a reason to rebase only where the repository wants it", () => {
+    const behind = { ...open, mergeability: "behind" } as const;
+    expect(decide({ pullRequest: behind, rebaseWhenBehind: true }).kind).toBe("conflict");
+  });
+});
+
+describe("a look at CI", () => {
+  test("no checks right after a push are looked for once more", () => {
+    expect(decide({ checks: checks("none"), noneBefore: false }).kind).toBe("wait");
+  });
+  test("merged is done, closed and gone are not", () => {
+    expect(decide({ pullRequest: { ...open, state: "merged", mergeability: "unknown" } }).kind).toBe("pass");
+    expect(decide({ pullRequest: { ...open, state: "closed" } }).kind).toBe("closed");
+    expect(decide({ pullRequest: null }).kind).toBe("closed");
+  });
+  test("checks of another commit decide nothing", () => {
+    expect(decide({ commit: "other" }).kind).toBe("wait");
+  });
+  test("a failure tells the agent what failed and how", () => {
+    expect(decide({ checks: checks("failed") })).toMatchObject({
+      reason: "Checks of Pull request #7 failed: tests",
+      feedback: expect.stringMatching(/tests \(http:\/\/ci\/1\):\n1 failed/),
+    });
+  });
+});

@@ -1,0 +1,78 @@
+import { outputFiles } from "./output-files.ts";
+import { expandTemplate } from "./prompt-template.ts";
+import type { Issue } from "./state.ts";
+
+/** Longer texts are cut: their end is where agents and tools say what matters. */
+const SECTION_CHARACTERS = 16_000;
+
+export interface ImplPromptParams {
+  readonly template: string;
+  readonly issue: Issue;
+  readonly tags: readonly string[];
+  readonly baseBranch: string;
+  readonly iteration: number;
+  readonly maxIterations: number;
+  readonly marker: string;
+  /** Why the run came into this iteration; null in the first. */
+  readonly reason: string | null;
+  readonly feedback: string | null;
+  readonly previousOutput: string | null;
+  readonly previousCommitReport: string | null;
+}
+
+/** The prompt of one iteration. */
+export function implPrompt(params: ImplPromptParams): string {
+  return expandTemplate(params.template, {
+    ...fixedValues(params),
+    iteration_section: iterationSection(params),
+    ci_failure_section: section("What must be put right:", params.feedback),
+    previous_commit_report_section: section("Previous iteration summary (commit report):", params.previousCommitReport),
+    previous_output_section: section("Output from last iteration:", params.previousOutput),
+  });
+}
+
+/** What stays the same in every iteration. */
+export function baseImplPrompt(params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch">): string {
+  return expandTemplate(params.template, {
+    ...fixedValues(params),
+    iteration_section: "",
+    ci_failure_section: "",
+    previous_commit_report_section: "",
+    previous_output_section: "",
+  });
+}
+
+function fixedValues(
+  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch">,
+): Readonly<Record<string, string>> {
+  return {
+    issue_no: String(params.issue.number),
+    issue_title: params.issue.title,
+    issue_file: outputFiles.issue(params.issue.number),
+    finalize_file: outputFiles.finalize,
+    tags: params.tags.join(", "),
+    base_branch: params.baseBranch,
+  };
+}
+
+/** Part of every template, also a user's own: without it an agent could not know the marker. */
+function iterationSection(params: ImplPromptParams): string {
+  const { iteration, marker, reason } = params;
+  return [
+    `Current iteration: ${iteration} of at most ${params.maxIterations}.`,
+    ...(reason === null ? [] : [`Why there is another one: ${reason}`]),
+    `Write ${outputFiles.commitReport(iteration)}: what you did in this iteration, as a commit message.`,
+    `The completion marker of this iteration, for ${outputFiles.finalize}, is the line:`,
+    marker,
+  ].join("\n");
+}
+
+function section(title: string, content: string | null): string {
+  if (content === null || content.trim() === "") return "";
+  return `\n\n---\n${title}\n${keepEnd(content.trim(), SECTION_CHARACTERS)}\n`;
+}
+
+export function keepEnd(text: string, characters: number): string {
+  if (text.length <= characters) return text;
+  return `… (${text.length - characters} characters left out)\n${text.slice(-characters).toWellFormed()}`;
+}

@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseReviewReply } from "./review-reply.ts";
+import { coerceScore } from "./review-score.ts";
+
+const scores = { faithful: 95, style: 90, docs: 88, corner_cases: 86 };
+const read = { faithful: 95, style: 90, docs: 88, cornerCases: 86 };
+
+describe("score misread", () => {
+  test.each([
+    [85.5, 86],
+    ["85.5/100", 86],
+    ["92", 92],
+    ["9/10", 90],
+    ["90 %", 90],
+    [{ score: 77 }, 77],
+    [140, 100],
+    [-3, 0],
+  ])("%j is %i", (value, score) => {
+    expect(coerceScore(value)).toBe(score);
+  });
+
+  test.each([[true], [null], [undefined], ["good"], ["quality 90 percent of tests"], [Number.NaN], [[90]], ["1/0"]])(
+    "%j is no score, and none is made up",
+    (value) => {
+      expect(coerceScore(value)).toBeNull();
+    },
+  );
+
+  test.each([
+    ["Looks fine to me.\nScore: 85/100", "no JSON"],
+    ["", "no JSON"],
+    ["[90, 90, 90, 90]", "no JSON"],
+    [JSON.stringify({ scores: { faithful: 95, style: 90, docs: "fine" } }), "docs, cornerCases"],
+    [JSON.stringify({ overall_score: 93 }), "faithful, style, docs, cornerCases"],
+    ['{"scores": {"faithful": 95', "no JSON"],
+  ])("%j cannot be read, and is not a score of 50", (text, why) => {
+    expect(parseReviewReply(text)).toEqual({ kind: "unreadable", why: expect.stringContaining(why) });
+  });
+});
+
+describe("a reply is read", () => {
+  const body = JSON.stringify({ scores, overall_score: 91, findings: ["f"], suggestions: "- one\n* two\n\n" });
+  test.each([
+    ["as it is", body],
+    ["in a fence", `Here it is:\n\`\`\`json\n${body}\n\`\`\`\nBye {now}.`],
+    ["in a fence without a name", `\`\`\`\n${body}\n\`\`\``],
+    ["inside prose", `My verdict is ${body} and that is all.`],
+    ["after a fence of something else", `\`\`\`js\nlet a = {};\n\`\`\`\n\`\`\`json\n${body}\n\`\`\``],
+  ])("%s", (_, text) => {
+    expect(parseReviewReply(text)).toEqual({
+      kind: "read",
+      scores: read,
+      score: 91,
+      findings: ["f"],
+      suggestions: ["one", "two"],
+    });
+  });
+
+  test("scores at the top, other spellings of the names, the mean when there is no overall", () => {
+    const text = JSON.stringify({ Faithful: "80", style: 80, docs: 80, "Corner cases": 81 });
+    expect(parseReviewReply(text)).toMatchObject({ kind: "read", score: 80, scores: { cornerCases: 81 } });
+  });
+
+  test("whatever is said around it", () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), fc.integer({ min: 0, max: 100 }), (before, after, score) => {
+        const plain = (text: string) => text.replaceAll(/[{}`]/g, "");
+        const text = `${plain(before)}${JSON.stringify({ scores: { ...scores, docs: score } })}${plain(after)}`;
+        expect(parseReviewReply(text)).toMatchObject({ kind: "read", scores: { ...read, docs: score } });
+      }),
+    );
+  });
+
+  test("no text makes it throw", () => {
+    fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (text) => void parseReviewReply(text)));
+  });
+});

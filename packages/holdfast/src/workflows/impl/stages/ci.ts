@@ -1,0 +1,83 @@
+import { HoldfastError } from "../../../core/error.ts";
+import type { StageResult } from "../../../core/workflow.ts";
+import type { Forge } from "../../../ports/forge.ts";
+import { decideCi } from "../ci-decision.ts";
+import type { CiDecision } from "../ci-decision.ts";
+import { askForge } from "../forge-answer.ts";
+import { conclude } from "../history.ts";
+import type { ImplState } from "../state.ts";
+import { openWorktree, requireForge } from "../work.ts";
+import type { ImplContext, ImplWork } from "../work.ts";
+
+const LONGEST_PAUSE_MS = 60_000;
+
+/** Looks until pull request and checks say something. The pauses are durable: a restart waits only for the rest. */
+export async function ciStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const { state } = context;
+  const { ci } = work.options;
+  const forge = await requireForge(work, context);
+  let looks = 0;
+  // Pauses of an earlier process are over: they are asked for, as every finished step must be, but nothing is looked at in between.
+  for (const done = finishedPauses(context); looks < done; looks += 1)
+    await context.sleep(`pause-${looks + 1}`, pause(looks + 1, ci.pollMs));
+  for (;;) {
+    const decision = await look(work, context, forge, looks);
+    switch (decision.kind) {
+      case "pass":
+        return conclude(context, { event: "ci_pass", reason: decision.reason, state, feedback: null });
+      case "conflict":
+        return conclude(context, { event: "ci_conflict", reason: decision.reason, state });
+      case "closed":
+        return conclude(context, { event: "fatal", reason: decision.reason, state });
+      case "fail": {
+        const { reason, feedback } = decision;
+        const failing = { gate: "ci", detail: feedback };
+        return conclude(context, { event: "ci_fail", reason, state: { ...state, failing }, feedback });
+      }
+      case "wait":
+        break;
+    }
+    if (waited(looks, ci.pollMs) >= ci.timeoutMs) return await context.park({ on: "ci", reason: decision.reason });
+    looks += 1;
+    await context.sleep(`pause-${looks}`, pause(looks, ci.pollMs));
+  }
+}
+
+async function look(work: ImplWork, context: ImplContext, forge: Forge, looks: number): Promise<CiDecision> {
+  const { pullRequest, pushed } = context.state;
+  if (pullRequest === null) return { kind: "closed", reason: "There is no pull request whose checks could be watched" };
+  const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
+  return await askForge(context, async () => {
+    try {
+      // Checks first: they can take long, and the base may move meanwhile. What passes is what could be merged afterwards.
+      const checks = await forge.checks(commit);
+      return decideCi({
+        pullRequest: await forge.getPullRequest(pullRequest.number),
+        checks,
+        commit,
+        rebaseWhenBehind: work.options.ci.rebaseWhenBehind,
+        noneBefore: looks > 0,
+      });
+    } catch (error) {
+      // One look that fails is nothing: there will be another.
+      if (error instanceof HoldfastError && error.code === "FORGE_FAILED")
+        return { kind: "wait", reason: error.message };
+      throw error;
+    }
+  });
+}
+
+/** What this visit has already waited, in this process or one before. */
+function finishedPauses({ position }: ImplContext): number {
+  return Object.keys(position.visit.steps).filter((name) => name.startsWith("pause-")).length;
+}
+
+function pause(nth: number, first: number): number {
+  return Math.max(first, Math.min(LONGEST_PAUSE_MS, first * 2 ** Math.min(nth - 1, 20)));
+}
+
+function waited(pauses: number, first: number): number {
+  let sum = 0;
+  for (let nth = 1; nth <= pauses; nth += 1) sum += pause(nth, first);
+  return sum;
+}

@@ -1,0 +1,140 @@
+import type { StageResult } from "../../../core/workflow.ts";
+import type { Forge, PullRequest } from "../../../ports/forge.ts";
+import { askForge } from "../forge-answer.ts";
+import { conclude } from "../history.ts";
+import type { Conclusion } from "../history.ts";
+import { openPullRequest, rewordPullRequest } from "../open-pull-request.ts";
+import { outputFiles } from "../output-files.ts";
+import { parkOnce } from "../park-once.ts";
+import { bodyOf, checkTitle, closes, titleOf } from "../pull-request-text.ts";
+import { pushBranch } from "../push-branch.ts";
+import type { Pushed } from "../push-branch.ts";
+import { ANSWER_TO } from "../push-refusal.ts";
+import { requireSetup } from "../state.ts";
+import type { ImplState, OpenedRequest } from "../state.ts";
+import { openWorktree, prettyJson, requireForge } from "../work.ts";
+import type { ImplContext, ImplWork, Worktree } from "../work.ts";
+
+type Existing = Pick<PullRequest, "number" | "url" | "state" | "headCommit" | "title" | "body">;
+
+/** Pushes the branch and opens its pull request, or goes on with the one that is there. */
+export async function prStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const worktree = await openWorktree(work, context);
+  const conclusion = await publish(work, context, worktree);
+  const { event, reason, state } = conclusion;
+  const report = {
+    event,
+    pass: event === "pr_pass",
+    reason,
+    details: conclusion.feedback ?? "",
+    pr_number: state.pullRequest === null ? null : String(state.pullRequest.number),
+    pr_url: state.pullRequest?.url ?? null,
+    branch: worktree.branch.name,
+    push_remote: (await worktree.branch.remote())?.name ?? null,
+    base_branch: state.base?.branch ?? null,
+  };
+  await worktree.outputs.write(outputFiles.pullRequest(context.position.iteration), prettyJson(report));
+  return conclude(context, conclusion);
+}
+
+async function publish(work: ImplWork, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
+  const { state } = context;
+  const { branch } = worktree;
+  const { issue, base } = requireSetup(state);
+  const forge = await requireForge(work, context);
+  const head = await context.step("head", () => branch.head());
+  const existing = await findExisting(context, forge, branch.name);
+  const settled = alreadySettled(existing, state, head);
+  if (settled !== null) return settled;
+
+  const verdict = checkTitle({
+    title: titleOf(state.finalize, issue, work.options.tags),
+    issue: issue.number,
+    tags: work.options.tags,
+  });
+  if (verdict.kind === "invalid")
+    return { event: "pr_fail_fixable", reason: verdict.why, state, feedback: `${verdict.why}.` };
+  const pushed = await pushBranch(context, worktree, { head, expected: state.pushed });
+  if (pushed.kind === "refused") return refusedPush(pushed, state);
+
+  const after: ImplState = { ...state, pushed: pushed.commit };
+  const words = { title: verdict.title, body: bodyOf(state.finalize, issue) };
+  const opened = await openPullRequest(context, forge, {
+    ...words,
+    head: branch.name,
+    base: base.branch,
+    draft: work.options.draft,
+  });
+  if (opened.kind === "refused") {
+    const reason = `No pull request could be opened: ${opened.reason}`;
+    if (opened.denied) await parkOnce(context, { name: "pull-request-parked", on: "person", reason });
+    return { event: "pr_fail_fixable", reason, state: after, feedback: `${reason}.` };
+  }
+  if (existing?.state === "open") await reword(context, forge, { existing, words, issue: issue.number });
+  return passed(opened.request, after, `Pull request #${opened.request.number} is open: ${opened.request.url}`);
+}
+
+async function findExisting(context: ImplContext, forge: Forge, head: string): Promise<Existing | null> {
+  return await askForge(context, () =>
+    context.step("existing", async () => {
+      const found = await forge.findPullRequest(head);
+      if (found === null) return null;
+      const { number, url, state, headCommit, title, body } = found;
+      return { number, url, state, headCommit, title, body };
+    }),
+  );
+}
+
+/** Somebody merged it meanwhile: done. Closed it: that is a no. One of an earlier run, from other commits, is neither. */
+function alreadySettled(existing: Existing | null, state: ImplState, head: string): Conclusion | null {
+  if (existing === null || existing.state === "open") return null;
+  const ours =
+    existing.number === state.pullRequest?.number ||
+    (existing.state === "merged" && [head, state.pushed].includes(existing.headCommit));
+  if (!ours) return null;
+  const name = `Pull request #${existing.number}`;
+  if (existing.state === "merged")
+    return passed({ number: existing.number, url: existing.url }, state, `${name} is merged already`);
+  return { event: "fatal", reason: `${name} was closed without being merged`, state };
+}
+
+function refusedPush({ refusal, remote }: Extract<Pushed, { kind: "refused" }>, state: ImplState): Conclusion {
+  const reason = `The push to ${remote} was refused (${refusal.cause}): ${refusal.message.trim()}`;
+  switch (ANSWER_TO[refusal.cause]) {
+    case "rebase":
+      return { event: "pr_fail_need_rebase", reason, state };
+    case "fatal":
+      return { event: "fatal", reason, state };
+    case "fixable":
+    case "park":
+      return {
+        event: "pr_fail_fixable",
+        reason,
+        state: { ...state, failing: { gate: "push", detail: reason } },
+        feedback: `${reason}.`,
+      };
+  }
+}
+
+/** Ours gets the new words. Another person's keeps its own, and only learns which issue it closes. */
+async function reword(
+  context: ImplContext,
+  forge: Forge,
+  params: {
+    readonly existing: Existing;
+    readonly words: { readonly title: string; readonly body: string };
+    readonly issue: number;
+  },
+): Promise<void> {
+  const { existing, words, issue } = params;
+  const { number } = existing;
+  if (context.state.pullRequest?.number === number)
+    return await rewordPullRequest(context, forge, { number, ...words });
+  if (closes(existing.body, issue)) return;
+  const body = `${existing.body.trim()}\n\nCloses #${issue}`.trim();
+  await rewordPullRequest(context, forge, { number, title: existing.title, body });
+}
+
+function passed(request: OpenedRequest, state: ImplState, reason: string): Conclusion {
+  return { event: "pr_pass", reason, state: { ...state, pullRequest: request, failing: null }, feedback: null };
+}

@@ -1,0 +1,135 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { count, flag, list, nullable, object, oneOf, parseShape, text } from "../../core/shape.ts";
+import type { Shape } from "../../core/shape.ts";
+import type { Dimension, PromptRole } from "./options.ts";
+
+// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+
+export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
+/** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
+export type Base = { readonly branch: string; readonly commit: string };
+/** What an iteration left behind; the stuck guard counts those that left nothing. */
+export type Progress = "complete" | "changed" | "none";
+export type Finalize = { readonly title: string | null; readonly body: string };
+export type Scores = Readonly<Record<Dimension, number>>;
+export type Review = {
+  readonly iteration: number;
+  readonly pass: boolean;
+  /** null: the reply could not be read. */
+  readonly score: number | null;
+  readonly scores: Scores | null;
+  readonly findings: readonly string[];
+  readonly suggestions: readonly string[];
+};
+export type Failing = { readonly gate: string; readonly detail: string };
+export type OpenedRequest = { readonly number: number; readonly url: string };
+export type HistoryEntry = {
+  readonly stage: string;
+  readonly iteration: number;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly result: "success" | "failure" | "retry";
+  readonly event: string;
+  readonly reason: string;
+  readonly score: number | null;
+};
+
+/** The values of an `impl` run: all that a later stage needs and that is not counted in the position. */
+export type ImplState = {
+  readonly issue: Issue | null;
+  readonly base: Base | null;
+  readonly templates: Readonly<Record<PromptRole, string>> | null;
+  readonly progress: Progress | null;
+  /** The agent's last words of the newest iteration, cut. */
+  readonly output: string | null;
+  readonly commitReport: string | null;
+  readonly finalize: Finalize | null;
+  /** Every review, oldest first. */
+  readonly reviews: readonly Review[];
+  /** The gate that said no most recently, until it says yes. */
+  readonly failing: Failing | null;
+  /** What the remote has because we pushed it, or because it was there and we built on it. */
+  readonly pushed: string | null;
+  readonly pullRequest: OpenedRequest | null;
+  /** Of a run that gave up. */
+  readonly stuckReport: string | null;
+  readonly history: readonly HistoryEntry[];
+};
+
+export const initialImplState: ImplState = {
+  issue: null,
+  base: null,
+  templates: null,
+  progress: null,
+  output: null,
+  commitReport: null,
+  finalize: null,
+  reviews: [],
+  failing: null,
+  pushed: null,
+  pullRequest: null,
+  stuckReport: null,
+  history: [],
+};
+
+export function parseImplState(values: JsonObject): ImplState {
+  return parseShape({ shape: STATE, value: values, what: "The state of an impl run" });
+}
+
+/** What setup found. INTERNAL before that: the table lets no other stage come first. */
+export function requireSetup(state: ImplState): {
+  readonly issue: Issue;
+  readonly base: Base;
+  readonly templates: Readonly<Record<PromptRole, string>>;
+} {
+  const { issue, base, templates } = state;
+  if (issue !== null && base !== null && templates !== null) return { issue, base, templates };
+  throw new HoldfastError({ code: "INTERNAL", message: "A stage of impl began before setup was done" });
+}
+
+const TEXTS = list(text);
+const STATE: Shape<ImplState> = object<ImplState>({
+  issue: nullable(
+    object<Issue>({
+      number: count,
+      title: text,
+      body: text,
+      labels: TEXTS,
+      state: oneOf<"open" | "closed">({ open: true, closed: true }),
+      updatedAt: text,
+    }),
+  ),
+  base: nullable(object<Base>({ branch: text, commit: text })),
+  templates: nullable(object<Record<PromptRole, string>>({ impl: text, review: text, simplify: text, rebase: text })),
+  progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true })),
+  output: nullable(text),
+  commitReport: nullable(text),
+  finalize: nullable(object<Finalize>({ title: nullable(text), body: text })),
+  reviews: list(
+    object<Review>({
+      iteration: count,
+      pass: flag,
+      score: nullable(count),
+      scores: nullable(object<Scores>({ faithful: count, style: count, docs: count, cornerCases: count })),
+      findings: TEXTS,
+      suggestions: TEXTS,
+    }),
+  ),
+  failing: nullable(object<Failing>({ gate: text, detail: text })),
+  pushed: nullable(text),
+  pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
+  stuckReport: nullable(text),
+  history: list(
+    object<HistoryEntry>({
+      stage: text,
+      iteration: count,
+      timestamp: text,
+      result: oneOf<HistoryEntry["result"]>({ success: true, failure: true, retry: true }),
+      event: text,
+      reason: text,
+      score: nullable(count),
+    }),
+  ),
+});

@@ -1,0 +1,69 @@
+import type { JsonObject } from "../../core/json.ts";
+import type { Position } from "../../core/position.ts";
+import type { ImplState } from "./state.ts";
+
+export interface StuckReport {
+  readonly json: JsonObject;
+  /** The same for people. */
+  readonly text: string;
+}
+
+/** What a run that gave up hands over: why, the best it had, what says no, what was tried, what it cost. */
+export function stuckReport(params: {
+  readonly position: Position;
+  readonly state: ImplState;
+  readonly reason: string;
+  readonly at: string;
+  /** The change as it stands now, since the base. */
+  readonly diff: { readonly text: string; readonly cut: boolean } | null;
+  /** Score of the checkpoint that the files were put back to; null: they are as the last stage left them. */
+  readonly returnedTo: Position["best"];
+}): StuckReport {
+  const { position, state, reason, returnedTo, diff } = params;
+  const last = state.history.at(-1);
+  const { tokens, microUsd, milliseconds } = position.budget.spent;
+  const tried = state.history.map(
+    (entry) =>
+      `${entry.stage}, iteration ${entry.iteration}: ${entry.event}${entry.score === null ? "" : ` (${entry.score})`}: ${entry.reason}`,
+  );
+  const json: JsonObject = {
+    stage: last?.stage ?? position.stage,
+    event: "fatal",
+    iteration: position.iteration,
+    reason,
+    details: state.failing?.detail ?? position.feedback ?? "",
+    timestamp: params.at,
+    best: position.best === null ? null : { ...position.best, returned_to: returnedTo !== null },
+    failing_gate: state.failing === null ? null : { ...state.failing },
+    tried,
+    attempts: { ...position.attempts },
+    streaks: { ...position.streaks },
+    cost: { tokens, micro_usd: microUsd, milliseconds },
+    diff: diff?.text ?? null,
+  };
+  return { json, text: reportText({ ...params, tried }) };
+}
+
+function reportText(params: Parameters<typeof stuckReport>[0] & { readonly tried: readonly string[] }): string {
+  const { position, state, returnedTo, diff } = params;
+  const { tokens, microUsd, milliseconds } = position.budget.spent;
+  const lines = [
+    `# Issue ${state.issue === null ? "" : `#${state.issue.number} `}was not finished`,
+    "",
+    params.reason,
+    "",
+    returnedTo === null
+      ? "The files are as the last stage left them."
+      : `The files are those of checkpoint ${returnedTo.sequence}, which had the best review (${returnedTo.score}).`,
+    `Cost: ${tokens} tokens, ${(microUsd / 1_000_000).toFixed(2)} USD, ${Math.round(milliseconds / 1000)} s.`,
+    ...(state.failing === null ? [] : ["", `## What said no: ${state.failing.gate}`, "", state.failing.detail]),
+    "",
+    "## What was tried",
+    "",
+    ...params.tried.map((one) => `- ${one}`),
+    ...(diff === null
+      ? []
+      : ["", `## The change${diff.cut ? " (its beginning)" : ""}`, "", "```diff", diff.text.trimEnd(), "```"]),
+  ];
+  return `${lines.join("\n")}\n`;
+}

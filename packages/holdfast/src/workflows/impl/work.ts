@@ -1,0 +1,53 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { StageContext } from "../../engine/stage-context.ts";
+import type { WorkParts } from "../../engine/work-parts.ts";
+import type { Branch } from "../../ports/branch.ts";
+import type { Forge } from "../../ports/forge.ts";
+import type { Outputs } from "../../ports/output.ts";
+import type { ImplOptions } from "./options.ts";
+import type { ImplState } from "./state.ts";
+
+/** What every stage of impl works with. */
+export interface ImplWork {
+  readonly options: ImplOptions;
+  readonly parts: WorkParts;
+}
+
+export type ImplContext = StageContext<ImplState>;
+
+/** The run's worktree: its branch and the files in it that people read. */
+export interface Worktree {
+  readonly root: string;
+  readonly branch: Branch;
+  readonly outputs: Outputs;
+}
+
+export async function openWorktree(work: ImplWork, context: ImplContext): Promise<Worktree> {
+  const root = context.workspace?.root;
+  const { parts } = work;
+  if (root !== undefined) return { root, branch: await parts.branches.of(root), outputs: parts.outputs(root) };
+  throw new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `Run ${context.run.id} has no worktree to work in`,
+    hint: `\`holdfast resume ${context.run.id}\` brings it back from its newest checkpoint.`,
+  });
+}
+
+/** Parks where there is none: a person has to configure one, and nothing done so far is lost. */
+export async function requireForge({ parts }: ImplWork, context: ImplContext): Promise<Forge> {
+  if (parts.forge !== null) return parts.forge;
+  return await context.park({
+    on: "person",
+    reason:
+      "There is no forge to take issues from and open pull requests at. Add a remote or configure one, then resume.",
+  });
+}
+
+/** The run's clock, memoised: whoever runs the stage again works with the same time, so commits get the same ids. */
+export async function stageTime(context: ImplContext): Promise<string> {
+  return await context.step("time", () => new Date(context.now()).toISOString());
+}
+
+export function prettyJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}

@@ -1,0 +1,80 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { Branch, Branches } from "../../ports/branch.ts";
+import { createGit } from "../git-command.ts";
+import { guardMethods, tellFailures } from "../failure-border.ts";
+import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
+import { sweepOperations } from "../private-index.ts";
+import { readHead } from "../read-head.ts";
+import { findCheckout, findRepository } from "../repository.ts";
+import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch } from "./ask-remote.ts";
+import { requireTip, requireTree, type BranchPlace } from "./branch-place.ts";
+import { changedSince, diffSince } from "./changed-files.ts";
+import { findRemote } from "./choose-remote.ts";
+import { commitFiles } from "./commit-files.ts";
+import { isAncestor, mergeBase } from "./history.ts";
+import { commitResolved, placeConflict } from "./mend-conflict.ts";
+import { pushBranch } from "./push.ts";
+import { rebase } from "./rebase.ts";
+
+/** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
+export function createGitBranches(options: { readonly remote?: string } = {}): Branches {
+  return {
+    of: (worktree) =>
+      tellFailures(worktree, async () => {
+        const at = await findPlace(worktree);
+        return guardMethods(branchOf(at, options.remote ?? null), at.place.root);
+      }),
+  };
+}
+
+async function findPlace(worktree: string): Promise<BranchPlace> {
+  const [repository, checkout] = await Promise.all([findRepository(worktree), findCheckout(worktree)]);
+  if (checkout === undefined) {
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `${worktree} is not in a worktree`,
+      hint: "Name the folder of a run's worktree.",
+    });
+  }
+  const { root, gitDir } = checkout;
+  const { branch } = await readHead(checkout);
+  if (branch === null) {
+    throw new HoldfastError({
+      code: "WORKSPACE_BUSY",
+      message: `${root} stands on no branch`,
+      hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
+    });
+  }
+  const home = await ensureHome(gitDir);
+  await sweepOperations(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
+  return {
+    place: { repository, home, privateGitDir, root, gitDir },
+    name: branch.replace(/^refs\/heads\//, ""),
+    ref: branch,
+    git: createGit({ cwd: root, gitDir, workTree: root }),
+  };
+}
+
+function branchOf(at: BranchPlace, remote: string | null): Branch {
+  return {
+    name: at.name,
+    root: at.place.root,
+    head: () => requireTip(at),
+    treeOf: (commit) => requireTree(at, commit),
+    commit: (params) => commitFiles(at, params),
+    remote: () => findRemote(at, remote),
+    fetch: () => fetchRemote(at, remote),
+    remoteBranch: (branch) => readRemoteBranch(at, remote, branch),
+    lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
+    defaultBranch: () => findDefaultBranch(at, remote),
+    push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
+    rebase: (params) => rebase(at, params),
+    placeConflict: (params) => placeConflict(at, params),
+    commitResolved: (params) => commitResolved(at, params),
+    isAncestor: (params) => isAncestor(at, params),
+    mergeBase: (params) => mergeBase(at, params),
+    changedSince: (params) => changedSince(at, params),
+    diffSince: (params) => diffSince(at, params),
+  };
+}

@@ -1,0 +1,118 @@
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { carryKillRun } from "../src/testing/kill-run.ts";
+import { createOutside } from "../src/testing/kill-workflow.ts";
+import { ID } from "../src/testing/toy-run.ts";
+import { createTestRepository, readWorktree } from "../src/testing/workspace-repository.ts";
+import { openSqliteStore } from "../src/stores/sqlite/open.ts";
+import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
+
+const CHILD = join(import.meta.dirname, "../src/testing/store-processes/conduct.ts");
+
+/** A place for one run, in memory where possible: a kill loses no page of the system's. */
+function createPlace() {
+  const base = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "holdfast-kill-"));
+  onTestFinished(() => rmSync(base, { recursive: true, force: true }));
+  const repository = createTestRepository();
+  onTestFinished(() => repository.dispose());
+  repository.write("a.txt", "one\n");
+  repository.git("add", "-A");
+  repository.git("commit", "-qm", "first");
+  const directory = join(base, "store");
+  const place = { directory, repository: repository.root };
+  return {
+    ...place,
+    outside: createOutside(join(directory, "outside.log")),
+    /** In this process, to the end. */
+    carry: () => carryKillRun({ ...place, at: 0, moment: "before", die: () => undefined }),
+    /** In a process that does not survive it; tells the signal, or what it complained of. */
+    kill: (at: number, moment: string) =>
+      new Promise<string>((resolve) => {
+        const args = ["--no-warnings", CHILD, directory, repository.root, String(at), moment];
+        execFile(process.execPath, args, (error, _out, complaint) =>
+          resolve(error === null ? "ended" : (error.signal ?? complaint)),
+        );
+      }),
+  };
+}
+
+/** Files, journal and effects as they must be in the end, however the run came there. */
+async function readEnd(place: ReturnType<typeof createPlace>) {
+  await using held = {
+    store: await openSqliteStore({ directory: place.directory, create: false }),
+    workspaces: await openGitWorkspaces(place.repository),
+    async [Symbol.asyncDispose]() {
+      await held.store.close();
+      await held.workspaces.close();
+    },
+  };
+  const { store, workspaces } = held;
+  const latest = await store.latest(ID);
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  const problems = await Array.fromAsync(store.verify());
+  return {
+    state: (await store.getRun(ID))?.state.kind,
+    values: latest?.planes.context.values,
+    position: { stage: latest?.stage, visit: latest?.planes.position.visit },
+    files: readWorktree((await workspaces.find(ID))?.root ?? ""),
+    effects: (await store.listEffects(ID)).map(({ key, state }) => `${key} ${state.kind}`),
+    finished: journal.flatMap(({ kind, body }) =>
+      kind === "step.finished" ? [`${String(body["visit"])} ${String(body["step"])}`] : [],
+    ),
+    whole: problems.every((event) => event.kind !== "problem"),
+  };
+}
+
+test("killed with SIGKILL before or after every commit and resumed: the same end, nothing finished run twice, effects once", async () => {
+  const calm = createPlace();
+  const { outcome, commits } = await calm.carry();
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect(commits).toBeGreaterThan(10);
+  const expected = await readEnd(calm);
+  expect(expected).toMatchObject({ state: "done", whole: true });
+  expect(new Set(expected.finished).size).toBe(expected.finished.length);
+
+  // Before a commit, the work that it records is done already; after it, nothing else is.
+  const kills = Array.from({ length: commits }, (_, i) => i + 1).flatMap((at) => [
+    [at, "before"] as const,
+    [at, "after"] as const,
+  ]);
+  const check = async ([at, moment]: (typeof kills)[number]): Promise<void> => {
+    const place = createPlace();
+    expect(await place.kill(at, moment)).toBe("SIGKILL");
+    const before = await readFinished(place);
+    const told = place.outside.lines().length;
+    expect((await place.carry()).outcome).toMatchObject({ kind: "done" });
+    const end = await readEnd(place);
+    expect({ ...end, finished: end.finished.toSorted() }).toEqual({
+      ...expected,
+      finished: expected.finished.toSorted(),
+    });
+    const lines = place.outside.lines();
+    const again = lines.slice(told).filter((line) => before.includes(line));
+    expect({ at, moment, again }).toEqual({ at, moment, again: [] });
+    expect(lines.filter((line) => line.startsWith("effect"))).toEqual(["effect 1"]);
+  };
+  // Two at once: that is what the machine has.
+  const left = kills.values();
+  await Promise.all(
+    [left, left].map(async (queue) => {
+      for (const kill of queue) await check(kill);
+    }),
+  );
+});
+
+async function readFinished(place: ReturnType<typeof createPlace>): Promise<readonly string[]> {
+  const store = await openSqliteStore({ directory: place.directory, create: false });
+  try {
+    const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+    return journal.flatMap(({ kind, body }) =>
+      kind === "step.finished" ? [`step ${String(body["visit"])} ${String(body["step"])}`] : [],
+    );
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,245 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { createAgentRegistry } from "../../src/agents/registry.ts";
+import type { Planes } from "../../src/core/checkpoint.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { defaultRetention } from "../../src/core/retention.ts";
+import { answerDecision } from "../../src/engine/answer.ts";
+import { beginRun } from "../../src/engine/begin-run.ts";
+import { conduct } from "../../src/engine/conduct.ts";
+import type { RunOutcome } from "../../src/engine/outcome.ts";
+import type { ProgressListener } from "../../src/engine/progress-event.ts";
+import type { WorkParts } from "../../src/engine/work-parts.ts";
+import { openLocalForge } from "../../src/forges/local/local-forge.ts";
+import { createSyntaxGate } from "../../src/gates/syntax-gate.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
+import { createMemoryWorld } from "../../src/stores/memory/world.ts";
+import { openAgentLog } from "../../src/system/agent-log.ts";
+import { systemClock } from "../../src/system/clock.ts";
+import { systemCommands } from "../../src/system/commands.ts";
+import { createOutputs } from "../../src/system/outputs.ts";
+import { livenessOf, processIdentity } from "../../src/system/process-identity.ts";
+import { createGitBranches } from "../../src/workspaces/branch/git-branches.ts";
+import { openGitWorkspaces } from "../../src/workspaces/git-workspaces.ts";
+import { implWorkflow } from "../../src/workflows/impl/impl-workflow.ts";
+import { implOptionsJson, parseImplOptions } from "../../src/workflows/impl/options.ts";
+import { parseImplState } from "../../src/workflows/impl/state.ts";
+import type { ImplState } from "../../src/workflows/impl/state.ts";
+
+const run = promisify(execFile);
+const RUN = "issue-1-bench";
+
+/** What an agent does, as its script says; see docs/agents.md. */
+export type Answer = JsonObject;
+
+export interface Bench extends AsyncDisposable {
+  readonly root: string;
+  readonly forge: ReturnType<typeof openLocalForge>;
+  readonly store: Store;
+  /** Of a process that lives on and works with this store. */
+  readonly parts: WorkParts;
+  /** Git in the user's clone, in the remote, or in the run's worktree. */
+  git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
+  /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
+  work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
+  /** A person's answer to the question that the run waits with. */
+  answer(text: string): Promise<void>;
+  /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
+  moveBaseOnce(path: string, text: string): Promise<string>;
+  planes(): Promise<Planes>;
+  state(): Promise<ImplState>;
+  /** A file of the worktree; null when it is not there. */
+  read(path: string): Promise<string | null>;
+  /** "stage:event" in the order of the journal. */
+  trail(): Promise<readonly string[]>;
+  pulls(): Promise<number>;
+}
+
+export interface Life {
+  readonly signal?: AbortSignal;
+  readonly listen?: ProgressListener;
+  /** It dies at its nth commit to the store: before or after it is made. Nothing that it does later reaches the store. */
+  readonly dies?: { readonly at: number; readonly when: "before" | "after" };
+}
+
+/** A remote, a clone, an issue and a scripted agent: everything real, nothing beyond this machine. */
+export async function makeBench(params: {
+  readonly answers: readonly Answer[];
+  readonly options?: JsonObject;
+  readonly files?: Readonly<Record<string, string>>;
+}): Promise<Bench> {
+  const root = await mkdtemp(join(tmpdir(), "holdfast-impl-"));
+  const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "work", RUN) };
+  const git: Bench["git"] = async (where, ...args) => {
+    const { stdout } = await run("git", ["-C", at[where], ...args], { env: GIT_ENV });
+    return stdout.trim();
+  };
+  await makeRepository(at, git, params.files ?? { "readme.md": "hello\n" });
+  const forge = openLocalForge({ repository: at.remote });
+  const { number } = await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "bench" });
+  await writeFile(join(root, "script.yaml"), JSON.stringify({ answers: params.answers }));
+
+  const workspaces = await openGitWorkspaces(at.clone);
+  const world = createMemoryWorld();
+  const store = openMemoryStore({ world });
+  const partsOf = (own: Store): WorkParts => ({
+    store: own,
+    workspaces,
+    clock: systemClock,
+    random: () => "bench",
+    retention: defaultRetention,
+    maxUntrackedBytes: undefined,
+    includeIgnored: false,
+    ownsRefs: true,
+    liveness: (owner) => livenessOf(owner, processIdentity()),
+    leaseWaitMs: 0,
+    worktreePath: (id) => join(root, "work", id),
+    agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
+    forge,
+    branches: createGitBranches(),
+    commands: systemCommands,
+    syntax: createSyntaxGate(),
+    outputs: createOutputs,
+    agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
+    // Pauses are counted, not waited for.
+    wait: (_, signal) => {
+      signal.throwIfAborted();
+      return Promise.resolve();
+    },
+  });
+  const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
+
+  const planes = async (): Promise<Planes> => {
+    const latest = await store.latest(RUN);
+    if (latest === undefined) throw new Error("the run has no checkpoint");
+    return latest.planes;
+  };
+  return {
+    root,
+    forge,
+    store,
+    parts: partsOf(store),
+    git,
+    planes,
+    state: async () => parseImplState((await planes()).context.values),
+    answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
+    async work({ signal = new AbortController().signal, listen = () => undefined, dies } = {}) {
+      // To the next life, this one is an earlier process of the same number: dead.
+      const own = openMemoryStore({ world, identity: { ...processIdentity(), started: "0" } });
+      const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
+      const parts = partsOf(mortal.store);
+      const workflow = implWorkflow(options, parts);
+      try {
+        const path = join(root, "work", RUN);
+        const workspace = await workspaces.create({ run: RUN, path, base: "origin/main" });
+        const inputs = { issue: null, task: null, base: null, plan: null };
+        const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
+        await beginRun({
+          parts,
+          workflow,
+          id: RUN,
+          work: { kind: "issue", number },
+          inputs,
+          config: { ...config, inputs: implOptionsJson(options) },
+          workspace,
+        });
+        return await conduct({ parts, run: RUN, workflow, signal, listen });
+      } catch (error) {
+        if (mortal.isDead()) return { kind: "killed" };
+        throw error;
+      }
+    },
+    async moveBaseOnce(path, text) {
+      await put(root, { "base-file": text });
+      const steps = [
+        `[ -e ${root}/base-moved ] && exit 0`,
+        `touch ${root}/base-moved`,
+        `cd ${at.clone}`,
+        `cp ${root}/base-file ${path}`,
+        `git add -A`,
+        `git -c user.name=b -c user.email=b@example.org commit -qm "Change ${path}"`,
+        `git push -q origin main`,
+      ];
+      await put(root, { "move-base.sh": `set -e\n${steps.join("\n")}\n` });
+      return `sh ${root}/move-base.sh`;
+    },
+    read: async (path) => await readFile(join(at.worktree, path), "utf8").catch(() => null),
+    async trail() {
+      const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
+      const ended = entries.filter((entry) => entry.kind === "stage.ended");
+      return ended.map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`);
+    },
+    async pulls() {
+      let found = 0;
+      for (let one = 1; one < 20; one += 1) if ((await forge.getPullRequest(one)) !== null) found += 1;
+      return found;
+    },
+    async [Symbol.asyncDispose]() {
+      await systemCommands.endMarked(RUN);
+      await store.close();
+      await workspaces.close();
+      await rm(root, { recursive: true, force: true });
+    },
+  };
+}
+
+function mortalStore(
+  store: Store,
+  dies: NonNullable<Life["dies"]>,
+): { readonly store: Store; readonly isDead: () => boolean } {
+  let commits = 0;
+  let dead = false;
+  const refuse = (): Promise<never> => Promise.reject(new Error("the process is dead"));
+  const commit: Store["commit"] = async (request) => {
+    if (dead) return await refuse();
+    commits += 1;
+    dead = commits >= dies.at;
+    if (!dead) return await store.commit(request);
+    if (dies.when === "after") await store.commit(request);
+    return await refuse();
+  };
+  const proxy = new Proxy(store, {
+    get(target, name, receiver) {
+      if (name === "commit") return commit;
+      const value: unknown = Reflect.get(target, name, receiver);
+      return dead && typeof value === "function" ? refuse : value;
+    },
+  });
+  return { store: proxy, isDead: () => dead };
+}
+
+const GIT_ENV = {
+  PATH: process.env["PATH"],
+  HOME: "/nonexistent",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_AUTHOR_NAME: "a",
+  GIT_AUTHOR_EMAIL: "a@example.org",
+  GIT_COMMITTER_NAME: "a",
+  GIT_COMMITTER_EMAIL: "a@example.org",
+};
+
+async function makeRepository(
+  at: { readonly clone: string; readonly remote: string },
+  git: Bench["git"],
+  files: Readonly<Record<string, string>>,
+): Promise<void> {
+  await run("git", ["init", "-q", "--bare", "-b", "main", at.remote], { env: GIT_ENV });
+  await run("git", ["clone", "-q", at.remote, at.clone], { env: GIT_ENV });
+  await git("clone", "checkout", "-q", "-B", "main");
+  await put(at.clone, files);
+  await git("clone", "add", "-A");
+  await git("clone", "commit", "-qm", "first");
+  await git("clone", "push", "-q", "-u", "origin", "main");
+  await git("clone", "remote", "set-head", "origin", "main");
+}
+
+async function put(root: string, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text);
+  }
+}

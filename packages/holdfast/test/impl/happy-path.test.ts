@@ -1,0 +1,86 @@
+import { describe, expect, test } from "vitest";
+import { finish, pass, score, title } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+
+describe("an issue becomes a pull request", () => {
+  test("in one iteration, with every file that people expect and none of them committed", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toEqual([
+      "setup:setup_done",
+      "impl:impl_done",
+      "review:review_pass",
+      "pr:pr_pass",
+      "done:done",
+    ]);
+    const pull = await bench.forge.findPullRequest("holdfast/issue-1-bench");
+    expect(pull).toMatchObject({ state: "open", title, base: "main" });
+    expect(pull?.body).toMatch(/^Why\.\n\nCloses #1/);
+    expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "holdfast/issue-1-bench")).toBe(
+      "greeting.txt\nreadme.md",
+    );
+
+    expect(await bench.read(".tmp/issue-1.md")).toContain("Say hello.");
+    expect(await bench.read(".tmp/impl-input-base.txt")).toContain("issue #1");
+    expect(await bench.read(".tmp/impl-input-1.txt")).toContain("Issue 1 resolved (iteration 1, issue-1-bench.2)");
+    expect(await bench.read(".tmp/impl-output.txt")).toBe("I wrote greeting.txt.");
+    expect(await bench.read(".tmp/finalize.txt")).toContain(title);
+    for (const report of ["parse", "review", "pr"])
+      expect(JSON.parse((await bench.read(`.tmp/${report}-iter-1.json`)) ?? "{}")).toMatchObject({ pass: true });
+    expect(JSON.parse((await bench.read(".tmp/impl-checkpoint.json")) ?? "{}")).toMatchObject({
+      version: 1,
+      state: { issue_no: 1, current_stage: "done", iteration: 1, last_score: 95, pr_url: pull?.url },
+    });
+    const { inputs } = await bench.planes();
+    expect(inputs).toMatchObject({
+      issue: { number: 1, body: expect.stringContaining("Say hello.") },
+      base: await bench.git("clone", "rev-parse", "main"),
+    });
+  });
+
+  test("what a review says reaches the next prompt", async () => {
+    const poor = { ...score(50, 1), reply: "Bad.", scores: { faithful: 40, style: 90, docs: 90, corner_cases: 90 } };
+    await using bench = await makeBench({ answers: [finish(), poor, pass] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toContain("review:review_fail");
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("faithful=40<90");
+    expect((await bench.state()).reviews.map((review) => review.pass)).toEqual([false, true]);
+  });
+
+  test("chat output reviewed instead of the diff: the reviewer sees the change", async () => {
+    await using bench = await makeBench({
+      answers: [finish({ text: "the change itself\n" })],
+      options: { reviewModel: "command:tee review-prompt.txt >/dev/null; echo nothing" },
+    });
+    await bench.work();
+    const prompt = await bench.read("review-prompt.txt");
+    expect(prompt).toContain("+the change itself");
+    expect(prompt).toContain("Say hello.");
+    expect(prompt).not.toContain("I wrote greeting.txt");
+  });
+
+  test("score misread: a reply that cannot be read is asked for once more, then fails without a score", async () => {
+    const mumble = { when: { role: "review" }, reply: "Score: 85/100, fine" };
+    await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("could not be read") });
+    const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
+    const calls = entries.filter(
+      ({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"),
+    );
+    expect(calls).toHaveLength(2);
+    expect((await bench.planes()).position.score).toBeNull();
+  });
+
+  test("stale completion marker: one that is left in the file does not finish the next iteration", async () => {
+    const stale = {
+      when: { role: "impl", iteration: 2 },
+      edits: [{ do: "append", path: "greeting.txt", text: "more\n" }],
+    };
+    await using bench = await makeBench({
+      answers: [stale, finish(), score(50, 1), pass],
+      options: { maxIterations: 3 },
+    });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect((await bench.trail()).slice(1, 4)).toEqual(["impl:impl_done", "review:review_fail", "impl:impl_not_done"]);
+  });
+});

@@ -1,0 +1,111 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { finish, pass, score, title } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+import type { Answer } from "./bench.ts";
+
+const rounds = [60, 75, 70, 65, 64];
+const falling: readonly Answer[] = [
+  ...rounds.map((value, index) => finish({ iteration: index + 1, text: `worth ${value}\n` })),
+  ...rounds.map((value, index) => score(value, index + 1)),
+];
+
+describe("reviews that go nowhere", () => {
+  test("end with the files of the best one, committed, and a report", async () => {
+    await using bench = await makeBench({ answers: falling });
+    const outcome = await bench.work();
+    expect(outcome).toMatchObject({
+      kind: "fatal",
+      reason: expect.stringContaining("no improvement for 4 consecutive failures"),
+    });
+    expect(await bench.read("greeting.txt")).toBe("worth 75\n");
+    expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+    expect(await bench.git("worktree", "log", "-1", "--format=%s")).toContain("best-reviewed state (75)");
+    const report = (await bench.read(".tmp/stuck-report.md")) ?? "";
+    for (const part of [
+      "no improvement",
+      "+worth 75",
+      "best review (75)",
+      "What said no: review",
+      "review, iteration 5",
+      "Cost:",
+    ])
+      expect(report).toContain(part);
+    expect((await bench.state()).stuckReport).toBe(report);
+  });
+});
+
+describe("an agent that does not get there", () => {
+  test("nothing done three times is stuck", async () => {
+    await using bench = await makeBench({ answers: [{ when: { role: "impl" }, reply: "Hm." }] });
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stuck/) });
+    expect((await bench.planes()).position.iteration).toBe(3);
+    expect(await bench.read(".tmp/impl-output.txt")).toBe("Hm.");
+  });
+
+  test("files that do not parse three times are fatal, and each time the prompt says why", async () => {
+    await using bench = await makeBench({ answers: [finish({ path: "broken.json", text: "{" })] });
+    expect(await bench.work()).toMatchObject({
+      kind: "fatal",
+      reason: expect.stringContaining("parse gate retry limit (3"),
+    });
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("broken.json");
+    expect(JSON.parse((await bench.read(".tmp/parse-iter-3.json")) ?? "{}")).toMatchObject({
+      pass: false,
+      failed_files: ["broken.json"],
+    });
+  });
+
+  test("a gate command that fails feeds its output back", async () => {
+    const gate = "grep -q good greeting.txt || { echo it is not good; exit 3; }";
+    const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "good\n" }), pass];
+    await using bench = await makeBench({ answers, options: { gate } });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect((await bench.trail()).slice(1, 3)).toEqual(["impl:impl_not_done", "impl:impl_done"]);
+    expect(await bench.read(".tmp/impl-input-2.txt")).toMatch(/failed with exit 3[^]*it is not good/);
+  });
+
+  test("title with another issue's number: sent back with the rule, and not pushed until it is right", async () => {
+    const answers = [finish({ iteration: 1, title: "[feat][#2] Add a greeting" }), finish({ iteration: 2 }), pass];
+    await using bench = await makeBench({ answers });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toContain("pr:pr_fail_fixable");
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("this run is for issue #1");
+    expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(title);
+  });
+
+  test("a push that a hook refuses goes back with the hook's words; it is no reason to rebase", async () => {
+    const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "signed\n" }), pass];
+    await using bench = await makeBench({ answers });
+    const hook = join(bench.root, "remote.git/hooks/pre-receive");
+    const body =
+      'read old new ref\ngit show "$new:greeting.txt" | grep -q signed || { echo sign it first >&2; exit 1; }\n';
+    await writeFile(hook, `#!/bin/sh\n${body}`);
+    await chmod(hook, 0o755);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const trail = await bench.trail();
+    expect(trail).toContain("pr:pr_fail_fixable");
+    expect(trail.join(" ")).not.toContain("rebase");
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("sign it first");
+    expect((await bench.planes()).position.attempts).toMatchObject({ pr: 1 });
+  });
+});
+
+describe("CI", () => {
+  test("a failed check becomes a fix within the machine, and is no pull request attempt", async () => {
+    const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "fixed\n" }), pass];
+    await using bench = await makeBench({ answers, options: { waitForCi: true } });
+    const ci = "grep -q fixed greeting.txt || { echo greeting is broken; exit 1; }";
+    await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toEqual(
+      "setup:setup_done impl:impl_done review:review_pass pr:pr_pass ci:ci_fail impl:impl_done review:review_pass pr:pr_pass ci:ci_pass done:done".split(
+        " ",
+      ),
+    );
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("greeting is broken");
+    expect((await bench.planes()).position).toMatchObject({ iteration: 2, attempts: {} });
+    expect(await bench.pulls()).toBe(1);
+  });
+});

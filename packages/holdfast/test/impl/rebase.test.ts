@@ -1,0 +1,84 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { finish, pass } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+import type { Answer, Bench } from "./bench.ts";
+
+const HEAD = "holdfast/issue-1-bench";
+
+/** CI that moves the base while it checks the first commit: the branch has been pushed by then. */
+async function withMovingBase(
+  params: { readonly answers: readonly Answer[]; readonly path: string; readonly text: string },
+  use: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const options = { waitForCi: true, ci: { rebaseWhenBehind: true } };
+  await using bench = await makeBench({ answers: params.answers, options });
+  const ci = await bench.moveBaseOnce(params.path, params.text);
+  await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
+  await use(bench);
+}
+
+describe("the base moves after the branch was pushed", () => {
+  test("livelock after a rebase: it is pushed over its own last push, reviewed again, and implemented once", async () => {
+    await withMovingBase({ answers: [finish(), pass], path: "other.txt", text: "other\n" }, async (bench) => {
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      const trail = (await bench.trail()).join(" ");
+      expect(trail).toContain("ci:ci_conflict rebase:rebase_ok review:review_pass pr:pr_pass");
+      expect(trail.split("impl:")).toHaveLength(2);
+      expect(await bench.pulls()).toBe(1);
+      expect(await bench.git("remote", "ls-tree", "--name-only", HEAD)).toBe("greeting.txt\nother.txt\nreadme.md");
+      const base = await bench.git("remote", "rev-parse", "main");
+      expect(await bench.git("remote", "merge-base", "main", HEAD)).toBe(base);
+      expect((await bench.state()).base?.commit).toBe(base);
+      expect((await bench.planes()).position).toMatchObject({ iteration: 1, attempts: { rebase: 1 } });
+    });
+  });
+
+  test("conflict state misread: a conflict goes to the agent once, and what it mends is pushed", async () => {
+    const mend: Answer = {
+      when: { role: "rebase" },
+      edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],
+    };
+    await withMovingBase({ answers: [finish(), pass, mend], path: "greeting.txt", text: "base\n" }, async (bench) => {
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      expect(await bench.trail()).toContain("ci:ci_conflict");
+      expect(await bench.git("remote", "show", `${HEAD}:greeting.txt`)).toBe("hello\nbase");
+      expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+    });
+  });
+
+  test("a conflict that is not mended ends the run with its files listed and nothing half-done", async () => {
+    const idle: Answer = { when: { role: "rebase" }, reply: "I do not know." };
+    await withMovingBase({ answers: [finish(), pass, idle], path: "greeting.txt", text: "base\n" }, async (bench) => {
+      const outcome = await bench.work();
+      expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/greeting\.txt.*marks are left/) });
+      expect(await bench.read("greeting.txt")).toBe("hello\n");
+      expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+      expect(await bench.git("worktree", "rev-parse", "HEAD")).toBe(await bench.git("remote", "rev-parse", HEAD));
+      expect(JSON.parse((await bench.read(".tmp/rebase-iter-1.json")) ?? "{}")).toMatchObject({
+        event: "rebase_conflict",
+        pass: false,
+      });
+    });
+  });
+});
+
+describe("a branch that is there already", () => {
+  test("existing pull request not adopted: it is taken over, with the commits in it, and none is opened", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await bench.git("clone", "checkout", "-q", "-b", "theirs");
+    await writeFile(join(bench.root, "clone/theirs.txt"), "theirs\n");
+    await bench.git("clone", "add", "-A");
+    await bench.git("clone", "commit", "-qm", "theirs");
+    await bench.git("clone", "push", "-q", "origin", `theirs:${HEAD}`);
+    const words = { title: "By hand", body: "See #1.", draft: false, key: "by-hand" };
+    const made = await bench.forge.createPullRequest({ ...words, head: HEAD, base: "main" });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(1);
+    expect((await bench.state()).pullRequest?.number).toBe(made.number);
+    const pull = await bench.forge.getPullRequest(made.number);
+    expect(pull).toMatchObject({ title: "By hand", body: expect.stringMatching(/See #1\.[^]*Closes #1/) });
+    expect(await bench.git("remote", "ls-tree", "--name-only", HEAD)).toBe("greeting.txt\nreadme.md\ntheirs.txt");
+  });
+});

@@ -1,0 +1,127 @@
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { defaultFindingPolicy } from "../../src/core/finding.ts";
+import type { Answers, ResumePlan } from "../../src/core/resume.ts";
+import { holdLease } from "../../src/engine/hold-lease.ts";
+import type { ProgressEvent } from "../../src/engine/progress-event.ts";
+import { applyTakeUp, planTakeUp } from "../../src/engine/resume-run.ts";
+import { finish, pass, score } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+import type { Bench } from "./bench.ts";
+
+const RUN = "issue-1-bench";
+const BRANCH = `holdfast/${RUN}`;
+
+/** Works until something is told that fits, and stops there as Ctrl+C would. */
+async function workUntil(bench: Bench, fits: (event: ProgressEvent) => boolean): Promise<void> {
+  const stop = new AbortController();
+  const listen = (event: ProgressEvent): void => {
+    if (fits(event)) stop.abort();
+  };
+  expect(await bench.work({ signal: stop.signal, listen })).toEqual({ kind: "interrupted" });
+}
+
+async function preflight(bench: Bench, answers: Answers = {}): Promise<ResumePlan> {
+  const { parts } = bench;
+  const { position, config } = await bench.planes();
+  const current = { definition: position.definition, config };
+  const planned = await planTakeUp({ parts, run: RUN, current, policy: defaultFindingPolicy, answers, force: false });
+  await using lease = await holdLease(parts, RUN);
+  await applyTakeUp({ parts, lease: lease.lease, planned });
+  return planned.plan;
+}
+
+async function calls(bench: Bench, step: string): Promise<number> {
+  const entries = await Array.fromAsync(bench.parts.store.readJournal({ run: RUN }));
+  return entries.filter(({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith(step)).length;
+}
+
+const straight = ["setup:setup_done", "impl:impl_done", "review:review_pass", "pr:pr_pass", "done:done"];
+
+describe("resumption as seed 000 has it", () => {
+  test("interrupted during impl: that iteration again, and only that", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await workUntil(bench, (event) => event.kind === "agent");
+    expect(await preflight(bench)).toMatchObject({ kind: "resume", actions: [] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toEqual(straight);
+    expect((await bench.planes()).position.iteration).toBe(1);
+  });
+
+  test("interrupted after review and before its feedback was used: the saved feedback is used, the review is not done again", async () => {
+    const poor = { ...score(50, 1), reply: "Bad.", scores: { faithful: 40, style: 90, docs: 90, corner_cases: 90 } };
+    await using bench = await makeBench({ answers: [finish(), poor, pass] });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "review_fail");
+    expect((await preflight(bench)).kind).toBe("resume");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("faithful=40<90");
+    expect(await calls(bench, "reviewer")).toBe(2);
+  });
+
+  test("interrupted during pr: the pull request that was opened is found, not opened again", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await workUntil(bench, (event) => event.kind === "effect" && event.what === "acted" && event.key.includes("/pr/"));
+    const plan = await preflight(bench);
+    expect(["resume", "warn"]).toContain(plan.kind);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(1);
+    expect(await bench.trail()).toEqual(straight);
+  });
+
+  test("done resumed into fatal: done stays done", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await bench.work();
+    expect(await preflight(bench)).toMatchObject({ kind: "done", actions: [] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+  });
+});
+
+describe("what changed while the run was away", () => {
+  test("worktree and branch deleted in the middle of an iteration: brought back, and the same pull request comes out", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "impl_done");
+    const tip = await bench.git("worktree", "rev-parse", "HEAD");
+    await rm(join(bench.root, "work", RUN), { recursive: true });
+    await bench.git("clone", "worktree", "prune");
+    await bench.git("clone", "branch", "-q", "-D", BRANCH);
+    expect((await preflight(bench)).kind).toBe("warn");
+    expect(await bench.git("worktree", "rev-parse", "HEAD")).toBe(tip);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toEqual(straight);
+    expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
+  });
+
+  test("an issue that was changed: asks; accepted, the next prompt has the new text and what changed", async () => {
+    const poor = score(50, 1);
+    await using bench = await makeBench({ answers: [finish(), poor, pass] });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "review_fail");
+    await editIssue(bench, "Say hello.", "Say hello, loudly.");
+    expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("body of Issue 1") });
+    expect((await preflight(bench, { issue_body_changed: "accept" })).kind).toBe("warn");
+    expect((await preflight(bench)).kind).toBe("resume");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const prompt = (await bench.read(".tmp/impl-input-2.txt")) ?? "";
+    expect(prompt).toContain("+ Say hello, loudly.");
+    expect((await bench.state()).issue?.body).toContain("loudly");
+  });
+
+  test("a pull request that was merged: done, without another word to the forge", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    const pull = await bench.forge.findPullRequest(BRANCH);
+    if (pull === null) throw new Error("there is no pull request");
+    await bench.forge.mergePullRequest(pull.number, { head: pull.headCommit });
+    expect(await preflight(bench)).toMatchObject({ kind: "done", why: expect.stringContaining("was merged") });
+    expect((await bench.parts.store.getRun(RUN))?.state.kind).toBe("done");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+  });
+});
+
+/** As a person does it: the issue is a file. */
+async function editIssue(bench: Bench, from: string, to: string): Promise<void> {
+  const path = join(bench.forge.location, "issues", "1.md");
+  const text = await readFile(path, "utf8");
+  expect(text).toContain(from);
+  await writeFile(path, text.replace(from, to));
+}
