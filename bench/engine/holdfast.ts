@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import { beginRun } from "../../packages/holdfast/src/engine/begin-run.ts";
+import { conduct } from "../../packages/holdfast/src/engine/conduct.ts";
+import { defineWorkflow } from "../../packages/holdfast/src/engine/define-workflow.ts";
+import type { WorkParts } from "../../packages/holdfast/src/engine/work-parts.ts";
+import { emptyPlanes } from "../../packages/holdfast/src/core/checkpoint.ts";
+import { defaultRetention } from "../../packages/holdfast/src/core/retention.ts";
+import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
+import { systemClock } from "../../packages/holdfast/src/system/clock.ts";
+import { createMarks } from "./marks.ts";
+
+/** Holdfast's engine on its embedded store: journal, hash chain, lease check, all on. No repository: steps only. */
+export async function open(directory: string) {
+  const marks = createMarks();
+  const store = await openSqliteStore({ directory, create: true, clock: systemClock });
+  const parts: WorkParts = {
+    store,
+    workspaces: null,
+    clock: systemClock,
+    random: () => "bench",
+    retention: defaultRetention,
+    maxUntrackedBytes: undefined,
+    includeIgnored: false,
+    ownsRefs: false,
+    liveness: () => "alive",
+    leaseWaitMs: 0,
+    worktreePath: undefined,
+    agent: unused,
+    forge: null,
+    branches: { of: unused },
+    commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },
+    syntax: { check: unused },
+    outputs: unused,
+    agentLog: unused,
+    wait: unused,
+  };
+  const { inputs, config } = emptyPlanes();
+  const workflow = (index: number, steps: number) =>
+    defineWorkflow({
+      name: "steps",
+      initial: "work",
+      stages: {
+        work: async (context) => {
+          for (let at = 0; at < steps; at += 1) {
+            await context.step(`step-${at}`, () => {
+              marks.hit(index);
+              return at;
+            });
+          }
+          return { event: "worked", reason: "all steps are done" };
+        },
+      },
+      transitions: { work: { worked: "done" } },
+      ends: { done: "done" },
+      initialState: () => ({}),
+    });
+  return {
+    durability: "SQLite WAL, synchronous=FULL, one commit a step, shared by steps that end together",
+    async run({ workflows, steps }: { workflows: number; steps: number }) {
+      marks.reset(workflows);
+      const runs = Array.from({ length: workflows }, (_, index) => ({
+        id: `b-${randomUUID().slice(0, 13)}`,
+        workflow: workflow(index, steps),
+      }));
+      await Promise.all(
+        runs.map((run) => beginRun({ parts, ...run, work: { kind: "none" }, inputs, config, workspace: undefined })),
+      );
+      const { signal } = new AbortController();
+      await Promise.all(runs.map(({ id, ...run }) => conduct({ parts, run: id, ...run, signal })));
+      return marks.all();
+    },
+    close: () => store.close(),
+  };
+}
+
+function unused(): never {
+  throw new Error("this benchmark runs plain steps only");
+}

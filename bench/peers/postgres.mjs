@@ -1,0 +1,59 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { createServer } from "node:net";
+
+/** A PostgreSQL of its own on a loopback port. It refuses to run as root, so root hands it to the user "postgres". */
+export async function startPostgres(directory) {
+  const bin = findBin();
+  const root = process.getuid?.() === 0;
+  const data = join(directory, "postgres");
+  mkdirSync(data, { recursive: true });
+  if (root) {
+    chmodSync(directory, 0o755);
+    const id = (flag) => Number(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout);
+    chownSync(data, id("-u"), id("-g"));
+  }
+  const port = await freePort();
+  const run = (program, ...args) => {
+    const words = root
+      ? ["runuser", "-u", "postgres", "--", join(bin, program), ...args]
+      : [join(bin, program), ...args];
+    const { status, stderr } = spawnSync(words[0], words.slice(1), {
+      encoding: "utf8",
+      cwd: "/",
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    if (status !== 0) throw new Error(`${program} failed: ${stderr}`);
+  };
+  run("initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-instructions");
+  const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
+  run("pg_ctl", "-D", data, "-w", "-l", join(data, "log"), "-o", options, "start");
+  const leader = Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]);
+  return {
+    url: `postgresql://bench@127.0.0.1:${port}/bench`,
+    pids: [leader],
+    stop: () => run("pg_ctl", "-D", data, "-m", "fast", "stop"),
+  };
+}
+
+function findBin() {
+  const base = "/usr/lib/postgresql";
+  const versions = existsSync(base) ? readdirSync(base).sort((a, b) => Number(b) - Number(a)) : [];
+  for (const version of versions) {
+    const bin = join(base, version, "bin");
+    if (existsSync(join(bin, "initdb"))) return bin;
+  }
+  throw new Error("PostgreSQL is not installed: apt-get install postgresql");
+}
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,87 @@
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { join, dirname } from "node:path";
+import { createServer } from "node:http2";
+import * as restate from "@restatedev/restate-sdk";
+import * as clients from "@restatedev/restate-sdk-clients";
+import { createMarks } from "../engine/marks.ts";
+
+/** Restate, one node, the server binary that its npm package ships; its log is synced for every record by default. */
+export async function open(directory) {
+  const [ingress, admin, fabric, service] = [18080, 19070, 15122, 19080];
+  const marks = createMarks();
+  const steps = restate.service({
+    name: "steps",
+    handlers: {
+      run: async (context, { workflow, steps: count }) => {
+        for (let at = 0; at < count; at += 1) {
+          await context.run(`step-${at}`, () => {
+            marks.hit(workflow);
+            return at;
+          });
+        }
+      },
+    },
+  });
+  const endpoint = restate
+    .endpoint()
+    .setLogger(() => undefined)
+    .bind(steps);
+  const http = createServer(endpoint.http2Handler());
+  await new Promise((resolve) => http.listen(service, "127.0.0.1", resolve));
+  const binary = serverBinary();
+  const server = spawn(binary, ["--base-dir", join(directory, "restate"), "--bind-address", `127.0.0.1:${fabric}`], {
+    cwd: directory,
+    stdio: ["ignore", "ignore", "ignore"],
+    env: {
+      ...process.env,
+      RUST_LOG: "error",
+      RESTATE_DISABLE_TELEMETRY: "true",
+      DO_NOT_TRACK: "true",
+      RESTATE_INGRESS__BIND_ADDRESS: `127.0.0.1:${ingress}`,
+      RESTATE_ADMIN__BIND_ADDRESS: `127.0.0.1:${admin}`,
+      RESTATE_ADVERTISED_ADDRESS: `http://127.0.0.1:${fabric}`,
+      RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE: "512 MB",
+    },
+  });
+  await register(admin, `http://127.0.0.1:${service}`);
+  const client = clients.connect({ url: `http://127.0.0.1:${ingress}` });
+  return {
+    durability: "its own replicated log on RocksDB, one node, synced",
+    servers: [server.pid],
+    async run({ workflows, steps: count }) {
+      marks.reset(workflows);
+      const service = client.serviceClient({ name: "steps" });
+      await Promise.all(Array.from({ length: workflows }, (_, at) => service.run({ workflow: at, steps: count })));
+      return marks.all();
+    },
+    async close() {
+      server.kill("SIGKILL");
+      http.close();
+    },
+  };
+}
+
+/** The package's own start script only looks this up and starts it. */
+function serverBinary() {
+  const require = createRequire(import.meta.url);
+  const name = `@restatedev/restate-server-${process.platform}-${process.arch}`;
+  return join(dirname(require.resolve(`${name}/package.json`)), "bin", "restate-server");
+}
+
+async function register(admin, uri) {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const answer = await fetch(`http://127.0.0.1:${admin}/deployments`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ uri, force: true }),
+      });
+      if (answer.ok) return;
+      if (tries > 100) throw new Error(await answer.text());
+    } catch (error) {
+      if (tries > 100) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
