@@ -73,7 +73,7 @@ export interface CheckpointSummary {
   readonly score: number | null;
   readonly tree: string | null;
   readonly tags: readonly string[];
-  /** Bytes of the state as canonical JSON, and bytes that this checkpoint added on disk. */
+  /** Bytes of the state as canonical JSON, and bytes that saving it added on disk, before they were compressed. */
   readonly size: { readonly logical: number; readonly added: number };
   readonly digest: Digest;
   /** Set aside as damaged: kept, but nothing resumes from it. */

@@ -3,11 +3,14 @@ import { checkpointAt } from "./find-checkpoint.ts";
 import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import type { Head } from "./heads.ts";
-import { fromRecord, isRecord } from "./pack-codec.ts";
+import { fromRecord, isRawRecord, isRecord, packChunks, SAVE_LEVEL, unpackChunks } from "./pack-codec.ts";
+import type { Packed } from "./pack-codec.ts";
+import { bundlePart } from "./root-body.ts";
 import { checkpointId } from "./summary.ts";
 import type { Tags } from "./tags.ts";
 import type { Stone, Tombstones } from "./tombstones.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
+import { HoldfastError } from "../../core/error.ts";
 import { checkpointNotFound, dropConflict } from "../../core/refusals.ts";
 import type { Drop, Tombstone } from "../../ports/store.ts";
 
@@ -79,8 +82,22 @@ export function drop(
 /** Other checkpoints may refer to chunks that this one brought: its pack stays, as one of its own, for sweep to judge. */
 function detachPack(handle: Handle, pos: number): void {
   const body = handle.log.body(pos);
-  if (!(body instanceof Uint8Array) || !isRecord(body)) return;
-  handle.packTable.insert(rowPackOf(pos), fromRecord(body), handle.log.get(pos)?.at ?? 0);
+  const packed = body instanceof Uint8Array ? packedIn(handle, pos, body) : undefined;
+  if (packed !== undefined) handle.packTable.insert(rowPackOf(pos), packed, handle.log.get(pos)?.at ?? 0);
+}
+
+function packedIn(handle: Handle, pos: number, body: Uint8Array): Packed | undefined {
+  if (isRawRecord(body)) return packChunks(unpackChunks(fromRecord(body)), SAVE_LEVEL);
+  if (isRecord(body)) return fromRecord(body);
+  if (bundlePart(body) === undefined) return undefined;
+  try {
+    const chunks = handle.packs.chunks(rowPackOf(pos));
+    return chunks === undefined ? undefined : packChunks(chunks, SAVE_LEVEL);
+  } catch (error) {
+    // What is damaged beyond reading cannot be moved, and must not keep anybody from dropping it.
+    if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return undefined;
+    throw error;
+  }
 }
 
 export function tombstonesOf(handle: Pick<Handle, "log">, run: string, stones: readonly Stone[]): readonly Tombstone[] {

@@ -208,6 +208,7 @@ export function readFrame({ body, head }: Frame, pos: number): Framed {
     const at = reader.number();
     if (Math.abs(at) > LAST_MOMENT || !Number.isInteger(at)) throw damaged(pos, `${at} is no time`);
     const hash = reader.digest();
+    if (!isPossible(flags, sequence)) throw damaged(pos, "it says what no entry can");
     if ((flags & CHECKPOINT) === 0) {
       const kind = reader.text();
       if (!isEntryKind(kind)) throw damaged(pos, `${JSON.stringify(kind)} is no kind of entry`);
@@ -217,6 +218,12 @@ export function readFrame({ body, head }: Frame, pos: number): Framed {
     const checkpoint = readCheckpoint(reader, flags, sequence, pos);
     return { row: { pos, run, entry, kind: "checkpoint", at, epoch, hash, checkpoint }, body };
   });
+}
+
+/** What the hash does not cover because it follows from the rest must follow from it, or a flipped bit would go unseen. */
+function isPossible(flags: number, sequence: number): boolean {
+  if ((flags & CHECKPOINT) === 0) return flags === 0 && sequence === 0;
+  return flags < 2 * ORIGIN && sequence > 0;
 }
 
 function reading<T>(head: Buffer, pos: number, read: (reader: Reader) => T): T {

@@ -123,3 +123,17 @@ test("what another connection wrote in between is noticed by saves that trust th
   expect(journal.map(({ entry }) => entry)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   expect((await collect(store.verify())).at(-1)).toMatchObject({ kind: "summary", ok: true });
 });
+
+test("a small save that follows a refused one of another run is chained to what is there", async () => {
+  const { store, db } = await fresh();
+  const lease = await leasedRun(store);
+  const large = await leasedRun(store, "large");
+  for (let n = 1; n <= 3; n++) await save(store, lease, { values: { n } });
+  db.exec("CREATE TRIGGER full BEFORE INSERT ON log WHEN NEW.logical > 4096 BEGIN SELECT RAISE(ROLLBACK, 'full'); END");
+  await expect(save(store, large, { values: { long: "x".repeat(9000) } })).rejects.toThrow(/full/);
+  db.exec("DROP TRIGGER full");
+  // Nothing is remembered now: it must look, not presume.
+  for (let n = 4; n <= 6; n++) await save(store, lease, { values: { n } });
+  expect((await store.getRun("sample"))?.checkpoints).toBe(6);
+  expect((await collect(store.verify())).filter((event) => event.kind === "problem")).toEqual([]);
+});

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Append, Moment } from "./append.ts";
 import type { BlobFiles } from "./blob-files.ts";
+import type { Bundler } from "./bundler.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { Heads } from "./heads.ts";
 import type { Layout } from "./layout.ts";
@@ -32,6 +33,9 @@ export interface Handle {
   readonly packs: Packs;
   readonly packTable: PackTable;
   readonly blobs: BlobFiles;
+  readonly bundler: Bundler;
+  /** Cancels what this handle has put off until nobody waits. */
+  readonly stop: () => void;
   readonly transactions: Transactions;
   readonly group: GroupCommit;
   readonly witness: Witness;

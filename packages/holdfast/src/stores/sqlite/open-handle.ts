@@ -2,6 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { createAppend } from "./append.ts";
 import type { Moment } from "./append.ts";
 import { createBlobFiles } from "./blob-files.ts";
+import { createBundler } from "./bundler.ts";
 import { integer } from "./columns.ts";
 import { checkDurability } from "./driver.ts";
 import { createGroupCommit, SETTLED } from "./group-commit.ts";
@@ -37,7 +38,8 @@ export function openHandle(params: {
   const runs = createRuns(db);
   const blobs = createBlobFiles({ directory: layout.blobs, hasher });
   const packTable = createPackTable(db, blobs);
-  const packs = createPacks({ db, table: packTable });
+  const bundler = createBundler(db);
+  const packs = createPacks({ db, table: packTable, onRaw: bundler.note });
   const heads = createHeads({ runs, log, places, hasher, token: params.token });
   const append = createAppend({ log, places, heads, runs, hasher });
   const witness = createWitness({ path: layout.witness, storeId: params.storeId });
@@ -45,6 +47,7 @@ export function openHandle(params: {
   const generationNow = db.prepare("SELECT value FROM meta WHERE key = 'generation'");
   let generation: number | undefined;
   let durabilityChecked = false;
+  let later: NodeJS.Immediate | undefined;
 
   const transactions = createTransactions({
     db,
@@ -82,11 +85,19 @@ export function openHandle(params: {
       // not returned yet is awaited only afterwards: one hop more.
       void SETTLED.then(when === "after" ? note : () => void SETTLED.then(note));
       for (const listener of listeners) listener();
+      if (bundler.isDue()) later ??= setImmediate(bundleLater);
     },
     onDistrust: () => endToken(params.token),
     location: layout.directory,
     busyMs: params.busyMs,
   });
+
+  /** When it fails nothing is lost: what waits is found again by the next one. */
+  function bundleLater(): void {
+    later = undefined;
+    group.submit({ plan: () => {}, apply: () => bundler.bundle("due") }).catch(() => {});
+  }
+
   return {
     db,
     layout,
@@ -103,6 +114,8 @@ export function openHandle(params: {
     packs,
     packTable,
     blobs,
+    bundler,
+    stop: () => clearImmediate(later),
     transactions,
     group,
     witness,

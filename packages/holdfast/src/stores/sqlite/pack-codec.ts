@@ -18,9 +18,12 @@ export interface Packed {
 /** The numbers are on disk. */
 export const CODEC = { raw: 0, zstd: 1 } as const;
 
-/** Level of saves: the next level costs half as much again for a few per cent. Sweep compresses what is old harder. */
+/** Level of packs that are compressed while somebody waits, of bundles, and of what is old. */
 export const SAVE_LEVEL = 1;
+export const BUNDLE_LEVEL = 3;
 export const SWEEP_LEVEL = 12;
+/** Nobody has tried yet. */
+const NO_LEVEL = 0;
 
 /** Below this there is little to win and a call to the compressor to lose. */
 const WORTH_COMPRESSING = 512;
@@ -69,6 +72,11 @@ export function readSlots(slots: Uint8Array): readonly { readonly digest: Digest
   return found;
 }
 
+/** The part of a directory that speaks of some slots. Their ends count from the beginning of the whole. */
+export function slotsBetween(slots: Uint8Array, first: number, count: number): Uint8Array {
+  return slots.subarray(first * SLOT_BYTES, (first + count) * SLOT_BYTES);
+}
+
 /** The directory without the digests of some slots. */
 export function bury(slots: Uint8Array, dead: readonly number[]): Buffer {
   const copy = Buffer.from(slots);
@@ -91,6 +99,38 @@ export function toRecord({ codec, level, raw, slots, body }: Packed): Buffer {
   record.set(slots, HEADER_BYTES);
   record.set(body, HEADER_BYTES + slots.length);
   return record;
+}
+
+/**
+ * The record of chunks as they are, in one pass. It lies in `room` if that is large enough, and is valid until that is
+ * used again.
+ */
+export function rawRecord(chunks: readonly Chunk[], room: Buffer): Buffer {
+  const start = HEADER_BYTES + chunks.length * SLOT_BYTES;
+  let length = start;
+  for (const { bytes } of chunks) length += bytes.length;
+  const record = room.length < length ? Buffer.allocUnsafe(length) : room.subarray(0, length);
+  record.writeUInt8(RECORD, 0);
+  record.writeUInt8(CODEC.raw, 1);
+  record.writeUInt8(NO_LEVEL, 2);
+  record.writeUInt8(0, 3);
+  record.writeUInt32LE(length - start, 4);
+  record.writeUInt32LE(start - HEADER_BYTES, 8);
+  let slot = HEADER_BYTES;
+  let end = start;
+  for (const { digest, bytes } of chunks) {
+    record.set(bytes, end);
+    end += bytes.length;
+    record.write(digest, slot, "hex");
+    record.writeUInt32LE(end - start, slot + 32);
+    slot += SLOT_BYTES;
+  }
+  return record;
+}
+
+/** Whether it is a record that is to be compressed. */
+export function isRawRecord(bytes: Uint8Array): boolean {
+  return isRecord(bytes) && bytes[1] === CODEC.raw && bytes[2] === NO_LEVEL;
 }
 
 export function isRecord(bytes: Uint8Array): boolean {

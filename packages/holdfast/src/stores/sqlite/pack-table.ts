@@ -3,18 +3,21 @@ import type { BlobFiles } from "./blob-files.ts";
 import { isRowPack, packsFor, positionOf } from "./chunk-id.ts";
 import { bytes, bytesOrNull, integer, integerOrNull, textOrNull } from "./columns.ts";
 import type { Row } from "./columns.ts";
-import { CODEC, fromRecord, isRecord } from "./pack-codec.ts";
+import { CODEC, fromRecord, isRecord, slotsBetween } from "./pack-codec.ts";
 import type { Packed } from "./pack-codec.ts";
+import { bundlePart } from "./root-body.ts";
+import type { BundlePart } from "./root-body.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Digest } from "../../core/json.ts";
 
 /**
- * Where packs lie. One that a checkpoint brought lies in the checkpoint's own row, so that a save writes one row; when
- * the checkpoint is dropped it moves to the table of packs. Large ones have a row of their own from the beginning, and
+ * Where packs lie. One that a checkpoint brought lies in the checkpoint's own row, so that a save writes one row, and
+ * later in a bundle with others; when the checkpoint is dropped it moves to the table of packs. Large ones have a row of their own from the beginning, and
  * their body in a file.
  */
 export interface PackTable {
-  get(pack: number): Packed | undefined;
+  find(pack: number): FoundPack | undefined;
+  bundle(id: number): Packed | undefined;
   slots(pack: number): Uint8Array | undefined;
   /** Number for a pack of its own, written for a position. */
   next(position: number): number;
@@ -24,6 +27,10 @@ export interface PackTable {
   replace(pack: number, packed: Packed): void;
 }
 
+export type FoundPack =
+  | { readonly kind: "own"; readonly packed: Packed }
+  | { readonly kind: "bundled"; readonly part: BundlePart };
+
 /** Larger bodies are cheaper as files than as rows. */
 export const BLOB_BYTES = 256 * 1024;
 const NO_BYTES = new Uint8Array(0);
@@ -31,6 +38,8 @@ const NO_BYTES = new Uint8Array(0);
 export function createPackTable(db: DatabaseSync, blobs: BlobFiles): PackTable {
   const get = db.prepare("SELECT id, codec, level, raw, blob, slots, body FROM packs WHERE id = ?");
   const slots = db.prepare("SELECT slots FROM packs WHERE id = ?");
+  const getBundle = db.prepare("SELECT codec, level, raw, slots, body FROM bundles WHERE id = ?");
+  const bundleSlots = db.prepare("SELECT slots FROM bundles WHERE id = ?");
   const inRow = db.prepare("SELECT body FROM log WHERE pos = ?");
   const last = db.prepare("SELECT max(id) AS id FROM packs WHERE id >= ? AND id <= ?");
   const insert = db.prepare(
@@ -40,9 +49,12 @@ export function createPackTable(db: DatabaseSync, blobs: BlobFiles): PackTable {
     "UPDATE packs SET codec = ?, level = ?, raw = ?, stored = ?, blob = ?, slots = ?, body = ? WHERE id = ?",
   );
 
-  function rowPack(pack: number): Packed | undefined {
+  function rowPack(pack: number): FoundPack | undefined {
     const body = isRowPack(pack) ? inRow.get(positionOf(pack))?.["body"] : undefined;
-    return body instanceof Uint8Array && isRecord(body) ? fromRecord(body) : undefined;
+    if (!(body instanceof Uint8Array)) return undefined;
+    if (isRecord(body)) return { kind: "own", packed: fromRecord(body) };
+    const part = bundlePart(body);
+    return part === undefined ? undefined : { kind: "bundled", part };
   }
 
   function placed(body: Uint8Array): { readonly blob: Digest | null; readonly body: Uint8Array | null } {
@@ -50,17 +62,23 @@ export function createPackTable(db: DatabaseSync, blobs: BlobFiles): PackTable {
   }
 
   return {
-    get(pack) {
+    find(pack) {
       const found = rowPack(pack);
       if (found !== undefined) return found;
       const row = get.get(pack);
-      return row === undefined ? undefined : packedRow(row, blobs);
+      return row === undefined ? undefined : { kind: "own", packed: packedRow(row, blobs) };
+    },
+    bundle(id) {
+      const row = getBundle.get(id);
+      return row === undefined ? undefined : bundleRow(row);
     },
     slots(pack) {
       const found = rowPack(pack);
-      if (found !== undefined) return found.slots;
-      const row = slots.get(pack);
-      return row === undefined ? undefined : bytes(row, "slots");
+      if (found?.kind === "own") return found.packed.slots;
+      const row = found === undefined ? slots.get(pack) : bundleSlots.get(found.part.bundle);
+      if (row === undefined) return undefined;
+      const all = bytes(row, "slots");
+      return found === undefined ? all : slotsBetween(all, found.part.first, found.part.count);
     },
     next(position) {
       const range = packsFor(position);
@@ -100,6 +118,16 @@ export function createPackTable(db: DatabaseSync, blobs: BlobFiles): PackTable {
         pack,
       );
     },
+  };
+}
+
+export function bundleRow(row: Row): Packed {
+  return {
+    codec: integer(row, "codec"),
+    level: integer(row, "level"),
+    raw: integer(row, "raw"),
+    slots: bytes(row, "slots"),
+    body: bytes(row, "body"),
   };
 }
 

@@ -1,10 +1,11 @@
 import type { DatabaseSync } from "node:sqlite";
 import { chunkIdOf, packOf, rowPackOf, SLOTS_PER_PACK, slotOf } from "./chunk-id.ts";
 import { createChunkIndex } from "./chunk-index.ts";
-import { isRecord, packChunks, readSlots, SAVE_LEVEL, toRecord, unpackChunks } from "./pack-codec.ts";
+import { isRecord, packChunks, rawRecord, readSlots, SAVE_LEVEL, toRecord } from "./pack-codec.ts";
+import { createPackCache } from "./pack-cache.ts";
 import { BLOB_BYTES } from "./pack-table.ts";
 import type { PackTable } from "./pack-table.ts";
-import { referenceBody, referredChunk } from "./root-body.ts";
+import { bundlePart, referenceBody, referredChunk } from "./root-body.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Digest } from "../../core/json.ts";
 import { createMemo } from "../../core/values/index.ts";
@@ -16,6 +17,8 @@ export interface Packs {
   memo(): Memo;
   writer(params: WriterParams): PackWriter;
   readonly source: ChunkSource;
+  /** All chunks of a pack, in their order. */
+  chunks(pack: number): readonly Chunk[] | undefined;
   /** The root of the checkpoint at a position, from the body of its row. */
   root(position: number, body: Uint8Array): Uint8Array;
   isDue(): boolean;
@@ -52,7 +55,11 @@ export class PacksForgotten extends Error {}
 
 /** A pack is closed at this size: what a save holds in memory, and what one read has to unpack. */
 const PACK_BYTES = 1 << 20;
-const CACHE_BYTES = 16 << 20;
+/**
+ * A save of so much is written as it is, and compressed later, in a bundle: compressing costs more than all else that a
+ * save does. Of more, fewer bytes to write are worth the wait.
+ */
+const RAW_BYTES = 128 << 10;
 const KNOWN_DIGESTS = 1 << 16;
 const OBJECT_TEXT = 0x7b;
 
@@ -68,13 +75,19 @@ interface OpenPack {
   size: number;
 }
 
-export function createPacks(params: { readonly db: DatabaseSync; readonly table: PackTable }): Packs {
+export function createPacks(params: {
+  readonly db: DatabaseSync;
+  readonly table: PackTable;
+  /** So many bytes were written as they are. */
+  readonly onRaw: (bytes: number) => void;
+}): Packs {
   const { table } = params;
   const index = createChunkIndex(params.db);
   let memo = createMemo();
   const known = new Map<Digest, number>();
-  const cache = new Map<number, { readonly chunks: readonly Chunk[]; readonly size: number }>();
-  let cached = 0;
+  const cache = createPackCache(table);
+  /** Kept: what a save writes is bound at once. */
+  const room = Buffer.allocUnsafeSlow(RAW_BYTES);
   let age = 0;
 
   function remember(digest: Digest, id: number): void {
@@ -88,26 +101,6 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
     const slots = id === undefined ? undefined : table.slots(packOf(id));
     if (id === undefined || slots === undefined) return undefined;
     return readSlots(slots)[slotOf(id)]?.digest === digest ? id : undefined;
-  }
-
-  function load(pack: number): readonly Chunk[] | undefined {
-    const hit = cache.get(pack);
-    if (hit !== undefined) {
-      cache.delete(pack);
-      cache.set(pack, hit);
-      return hit.chunks;
-    }
-    const packed = table.get(pack);
-    if (packed === undefined) return undefined;
-    const chunks = unpackChunks(packed);
-    cache.set(pack, { chunks, size: packed.raw });
-    cached += packed.raw;
-    for (const [oldest, entry] of cache) {
-      if (cached <= CACHE_BYTES || oldest === pack) break;
-      cache.delete(oldest);
-      cached -= entry.size;
-    }
-    return chunks;
   }
 
   function writer({ position, at, mode }: WriterParams): PackWriter {
@@ -188,6 +181,11 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
         if (chunks.length === 0 && root.bytes[0] === OBJECT_TEXT)
           return { body: root.bytes, added: written + root.bytes.length };
         chunks.push(root);
+        if ((open?.size ?? 0) + root.bytes.length <= RAW_BYTES) {
+          const record = rawRecord(chunks, room);
+          params.onRaw(record.length);
+          return { body: record, added: written + record.length };
+        }
         const packed = packChunks(chunks, SAVE_LEVEL);
         const record = toRecord(packed);
         if (record.length <= BLOB_BYTES) return { body: record, added: written + record.length };
@@ -203,16 +201,17 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
     writer,
     source: {
       get(id) {
-        const chunk = load(packOf(id))?.[slotOf(id)];
+        const chunk = cache.at(packOf(id), slotOf(id));
         if (chunk !== undefined) remember(chunk.digest, id);
         return chunk;
       },
     },
+    chunks: cache.chunks,
     root(position, body) {
       const referred = referredChunk(body);
-      if (referred === undefined && !isRecord(body)) return body;
-      const chunks = load(referred === undefined ? rowPackOf(position) : packOf(referred));
-      const root = referred === undefined ? chunks?.at(-1) : chunks?.[slotOf(referred)];
+      if (referred === undefined && !isRecord(body) && bundlePart(body) === undefined) return body;
+      const root =
+        referred === undefined ? cache.last(rowPackOf(position)) : cache.at(packOf(referred), slotOf(referred));
       if (root !== undefined) return root.bytes;
       throw new HoldfastError({
         code: "STORE_CORRUPT",
@@ -226,8 +225,7 @@ export function createPacks(params: { readonly db: DatabaseSync; readonly table:
       age += 1;
       memo = createMemo();
       known.clear();
-      cache.clear();
-      cached = 0;
+      cache.forget();
       index.forget();
     },
   };

@@ -26,6 +26,7 @@ export interface Places {
   marksDown(run: number, before?: number): Iterable<Placed>;
   /** Only in a write transaction. */
   unmark(run: number, sequences: readonly number[]): void;
+  /** Something is to be written down, or nothing is known until `refresh`: nobody may presume where an entry goes. */
   isDue(): boolean;
   /** Writes down what is only remembered, if there is enough of it, or `now`. Only in a write transaction. */
   index(when: "due" | "now"): void;
@@ -145,7 +146,7 @@ export function createPlaces(db: DatabaseSync, log: Log): Places {
       index("now");
       marks.remove(run, sequences);
     },
-    isDue: () => last - indexed >= INDEX_EVERY,
+    isDue: () => seenVersion === undefined || last - indexed >= INDEX_EVERY,
     index,
     forget() {
       tails.clear();

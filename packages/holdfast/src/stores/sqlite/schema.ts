@@ -43,8 +43,20 @@ const SECOND = `
   CREATE TABLE quarantine (key INTEGER PRIMARY KEY, entry INTEGER NOT NULL, reason TEXT NOT NULL) STRICT;
 `;
 
+/**
+ * Saves leave their chunks as they are in their own rows; later several of them are compressed together, into a bundle, and
+ * the rows say where in it theirs are. `id` is the last position it was made from, `first` the first, and all rows of the
+ * log up to `meta.bundled` have been looked at.
+ */
+const THIRD = `
+  CREATE TABLE bundles (
+    id INTEGER PRIMARY KEY, first INTEGER NOT NULL, codec INTEGER NOT NULL, level INTEGER NOT NULL, raw INTEGER NOT NULL, at INTEGER NOT NULL, slots BLOB NOT NULL, body BLOB NOT NULL
+  ) STRICT;
+  INSERT INTO meta (key, value) VALUES ('bundled', 0);
+`;
+
 /** Step n brings a database from schema n to n + 1. Steps are never edited, only added. */
-export const LADDER: readonly string[] = [FIRST, SECOND];
+export const LADDER: readonly string[] = [FIRST, SECOND, THIRD];
 
 export const SCHEMA = LADDER.length;
 

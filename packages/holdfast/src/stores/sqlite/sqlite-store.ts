@@ -39,6 +39,7 @@ function catchUp(handle: Handle): Job<void, void> {
     apply() {
       handle.places.index("now");
       handle.packs.index("now");
+      handle.bundler.bundle("now");
     },
   };
 }
@@ -126,6 +127,7 @@ export function createSqliteStore(params: {
   async function shut(): Promise<void> {
     await Promise.allSettled([...held.values()].map((lease) => handle.group.submit(releaseLease(handle, lease))));
     await handle.group.idle();
+    handle.stop();
     // So that the next handle finds nothing left to catch up with. It would do without.
     if (handle.places.hasWritten()) await handle.group.submit(catchUp(handle)).catch(() => {});
     handle.witness.close();

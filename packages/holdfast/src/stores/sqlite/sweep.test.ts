@@ -73,6 +73,8 @@ test("old packs are compressed harder, once, and read the same", async () => {
   );
   clock.set("2026-01-01T00:00:00.000Z");
   await save(store, lease, { values: { text } });
+  // Saves that wait for compression together are as old as the newest of them.
+  await store.sweep();
   clock.set("2026-03-01T12:00:00.000Z");
   await save(store, lease, { values: { text, more: [...text].map((line) => `${line}!`) } });
   const report = await store.sweep({ compressBefore: "2026-02-01T00:00:00.000Z" });

@@ -7,6 +7,7 @@ import { recompressRows } from "./recompress-rows.ts";
 import { createRepack } from "./repack.ts";
 import { referredChunk } from "./root-body.ts";
 import { asHoldfastError, isBusy } from "./sqlite-errors.ts";
+import { sweepBundles } from "./sweep-bundles.ts";
 import { sweepFiles } from "./sweep-files.ts";
 import type { SweepReport } from "../../ports/store.ts";
 
@@ -29,7 +30,9 @@ export async function sweep(handle: Handle, params: SweepParams): Promise<SweepR
   const transact = <T>(work: () => T): Promise<T> =>
     patiently(() => (params.dryRun ? handle.transactions.read(work) : writeAndForget(handle, work)));
   try {
+    await bundleAll(handle, params, transact);
     await freeChunks(handle, params, tally, transact);
+    await freeBundles(handle, params, tally, transact);
     if (params.compressBefore !== null)
       await recompressOld(handle, { before: params.compressBefore, dryRun: params.dryRun }, tally, transact);
     const files = await transact(() => sweepFiles(handle, params.dryRun));
@@ -99,6 +102,23 @@ async function freeChunks(handle: Handle, params: SweepParams, tally: Tally, tra
   for (let below: number | null = Number.MAX_SAFE_INTEGER; below !== null; await turn()) {
     const from: number = below;
     below = await transact(() => slice(from));
+  }
+}
+
+/** Whatever a killed process left uncompressed, too. */
+async function bundleAll(handle: Handle, { dryRun }: SweepParams, transact: Transact): Promise<void> {
+  if (dryRun) return;
+  while ((await transact(() => handle.bundler.bundle("now"))) === "more") await turn();
+}
+
+async function freeBundles(handle: Handle, params: SweepParams, tally: Tally, transact: Transact): Promise<void> {
+  for (let below: number | null = Number.MAX_SAFE_INTEGER; below !== null; await turn()) {
+    const from: number = below;
+    const done = await transact(() => sweepBundles(handle, { ...params, below: from }));
+    tally.packs += done.packs;
+    tally.freedBytes += done.freedBytes;
+    tally.recompressed += done.recompressed;
+    below = done.reached;
   }
 }
 
