@@ -1,6 +1,16 @@
-import { spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
@@ -93,6 +103,30 @@ describe("git was killed while it made a worktree", () => {
     note();
     await (await openGitWorkspaces(repo.root)).create({ run: "r" });
     expect(await ended).toEqual([null, "SIGKILL"]);
+  });
+
+  test("git alone was killed: what it left is gone when its caller has failed", async () => {
+    const repo = committed();
+    const { PATH } = process.env;
+    const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
+    const spoil = "printf 'initializing\\n' > worktrees/r/locked; : > worktrees/r/commondir; kill -9 $$";
+    repo.write(
+      "../bin/git",
+      `#!/bin/sh\ncase "$*" in *"worktree add"*) ${real} "$@"; ${spoil};; esac\nexec ${real} "$@"\n`,
+    );
+    chmodSync(repo.path("../bin/git"), 0o755);
+    try {
+      process.env["PATH"] = `${repo.path("../bin")}:${PATH}`;
+      const all = await openGitWorkspaces(repo.root);
+      await expect(all.create({ run: "r" })).rejects.toMatchObject({
+        code: "GIT_FAILED",
+        data: { ended: "signalled" },
+      });
+    } finally {
+      process.env["PATH"] = PATH;
+    }
+    expect(repo.git("worktree", "list").trim().split("\n")).toHaveLength(1);
+    await (await openGitWorkspaces(repo.root)).create({ run: "r" });
   });
 
   test("while its maker lives nobody touches it", async () => {
@@ -210,10 +244,15 @@ describe("git was killed while it deleted packed refs", () => {
     return { repo, ref, lock: repo.path(".git/packed-refs.lock") };
   };
 
-  test("its locks go, and the user can delete a branch again", async () => {
+  test.each([
+    { when: "its refs are locked", isLocked: true, replaced: 5 * MINUTE },
+    { when: "it had unlocked them already", isLocked: false, replaced: MINUTE },
+  ])("its locks go when $when, and the user can delete a branch again", async ({ isLocked, replaced }) => {
     const { repo, ref, lock } = await scene();
     age(writeNote(repo, { kind: "unpinning", refs: [ref] }), 3 * MINUTE);
     age(lock, 2 * MINUTE);
+    age(repo.path(".git/packed-refs"), replaced);
+    if (!isLocked) rmSync(repo.path(`.git/${ref}.lock`));
     const all = await openGitWorkspaces(repo.root);
     repo.git("branch", "-q", "-D", "theirs");
     await all.unpin([ref]);
@@ -224,11 +263,12 @@ describe("git was killed while it deleted packed refs", () => {
   test.each([
     { why: "young", noted: 0, locked: 0, isOurs: true, left: 1 },
     { why: "older than our work", noted: 2 * MINUTE, locked: 3 * MINUTE, isOurs: true, left: 0 },
-    { why: "from after our work was done", noted: 3 * MINUTE, locked: 2 * MINUTE, isOurs: false, left: 0 },
+    { why: "there although our refs are not locked", noted: 3 * MINUTE, locked: 2 * MINUTE, isOurs: false, left: 0 },
   ])("a lock that is $why may be the user's", async ({ noted, locked, isOurs, left }) => {
     const { repo, ref, lock } = await scene();
     age(writeNote(repo, { kind: "unpinning", refs: [isOurs ? ref : "refs/holdfast/r/7"] }), noted);
     age(lock, locked);
+    age(repo.path(".git/packed-refs"), 5 * MINUTE);
     await openGitWorkspaces(repo.root);
     expect(existsSync(lock)).toBe(true);
     expect(notes(repo)).toHaveLength(left);

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -89,8 +90,8 @@ export async function clearEntryLocks(gitDir: string): Promise<void> {
 
 /** A lock in our own namespace that no note tells of: litter once it is old. */
 export async function clearOldLock(path: string): Promise<void> {
-  const found = await stat(path).catch(() => undefined);
-  if (found !== undefined && Date.now() - found.mtimeMs > STALE_MS) await rm(path, { force: true });
+  const since = await changedAt(path);
+  if (since !== undefined && Date.now() - since > STALE_MS) await rm(path, { force: true });
 }
 
 /**
@@ -100,8 +101,8 @@ export async function clearOldLock(path: string): Promise<void> {
 export async function clearForeign(repository: Repository): Promise<void> {
   for (const entry of await readEntries(repository)) {
     if (!entry.initializing || entry.whole || entry.used || entry.run !== null) continue;
-    const { mtimeMs } = await stat(join(entry.gitDir, "locked"));
-    if (Date.now() - mtimeMs > STALE_MS) await setAside(repository, entry);
+    const since = await changedAt(join(entry.gitDir, "locked"));
+    if (since !== undefined && Date.now() - since > STALE_MS) await setAside(repository, entry);
   }
 }
 
@@ -208,26 +209,26 @@ async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt
 
 /**
  * git deletes a packed ref under the lock on packed-refs, and killed there it leaves that to the user, whose git then can delete
- * no branch and fetch nothing. It is ours when our git began before it, did not get to its end, and is gone.
+ * no branch and fetch nothing. It is ours when it came after our note, and either our refs are locked too (git locks them first,
+ * so they are the last to be cleared) or packed-refs was replaced under it (then whoever held it had only to let go).
  */
 async function clearUnpinning(repository: Repository, refs: readonly string[], since: number): Promise<boolean> {
-  const own = refs.filter((ref) => PIN.test(ref));
-  for (const ref of own) await rm(join(repository.commonDir, `${ref}.lock`), { force: true });
+  const locks = refs.filter((ref) => PIN.test(ref)).map((ref) => join(repository.commonDir, `${ref}.lock`));
   const packed = join(repository.commonDir, "packed-refs");
-  const lock = await stat(`${packed}.lock`).catch(() => undefined);
-  if (lock === undefined || lock.mtimeMs < since - CLOCK_MS) return true;
-  const left = await readPackedRefs(repository);
-  if (!own.some((ref) => left.has(ref))) return true;
-  if (Date.now() - lock.mtimeMs < PACKED_MS) return false;
-  // In this order: without its lock, git would stumble over the other file.
-  await rm(`${packed}.new`, { force: true });
-  await rm(`${packed}.lock`, { force: true });
+  const [lock, replaced] = await Promise.all([`${packed}.lock`, packed].map(changedAt));
+  const isOurs = locks.some((path) => existsSync(path)) || (replaced ?? 0) >= (lock ?? 0);
+  if (lock !== undefined && lock >= since - CLOCK_MS && isOurs) {
+    if (Date.now() - lock < PACKED_MS) return false;
+    // In this order: without its lock, git would stumble over the other file.
+    await rm(`${packed}.new`, { force: true });
+    await rm(`${packed}.lock`, { force: true });
+  }
+  for (const path of locks) await rm(path, { force: true });
   return true;
 }
 
-export async function readPackedRefs(repository: Repository): Promise<ReadonlySet<string>> {
-  const text = await readFile(join(repository.commonDir, "packed-refs"), "latin1").catch(() => "");
-  return new Set(text.split("\n").map((line) => line.slice(line.indexOf(" ") + 1)));
+async function changedAt(path: string): Promise<number | undefined> {
+  return (await stat(path).catch(() => undefined))?.mtimeMs;
 }
 
 /** Snapshot refs: nobody but us makes or locks them. */

@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { open, rm } from "node:fs/promises";
+import { open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { RUN_ID } from "../core/run.ts";
 import type { SnapshotRef } from "../ports/workspace.ts";
 import type { ProcessResult } from "../system/subprocess.ts";
 import { gitFailure } from "./git-command.ts";
-import { clearOldLock, leavingNothing, PIN, readPackedRefs } from "./git-leftovers.ts";
+import { clearOldLock, leavingNothing, PIN } from "./git-leftovers.ts";
 import type { Repository } from "./repository.ts";
 
 /**
@@ -94,6 +94,11 @@ export async function removePins(repository: Repository, refs: readonly string[]
 }
 
 const SPARE = "0123456789abcdef";
+
+async function readPackedRefs(repository: Repository): Promise<ReadonlySet<string>> {
+  const text = await readFile(join(repository.commonDir, "packed-refs"), "latin1").catch(() => "");
+  return new Set(text.split("\n").map((line) => line.slice(line.indexOf(" ") + 1)));
+}
 
 /**
  * As git would, under the ref's own lock, but without locking packed-refs: a `git update-ref -d` that is killed leaves
