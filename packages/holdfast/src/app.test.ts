@@ -439,6 +439,26 @@ describe("with a worktree", () => {
     },
   );
 
+  test("a fork or a run that can have no worktree is refused before it is made", async () => {
+    const { holdfast, repo } = await repository();
+    const run = await holdfast.createRun({ id: "r", workspace: "here" });
+    await run.save();
+    mkdirSync(join(repo.root, "../repo-worktrees/taken"), { recursive: true });
+    writeFileSync(join(repo.root, "../repo-worktrees/taken/theirs"), "x");
+    repo.git("worktree", "add", "-q", "-b", "holdfast/in-use", join(repo.root, "../elsewhere"));
+    for (const [id, code] of [
+      ["taken", "USAGE"],
+      ["in-use", "CONFLICT"],
+    ] as const) {
+      await expect(run.fork({ sequence: 1, id })).rejects.toMatchObject({ code });
+      await expect(holdfast.createRun({ id, workspace: "new" })).rejects.toMatchObject({ code });
+    }
+    expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual(["r"]);
+    expect((await holdfast.workspaces?.refs())?.map(({ run: owner }) => owner)).toEqual(["r"]);
+    rmSync(join(repo.root, "../repo-worktrees/taken/theirs"));
+    expect((await (await run.fork({ sequence: 1, id: "taken" })).latest())?.tree).toBe((await run.latest())?.tree);
+  });
+
   test("a run whose worktree is gone saves and restores nothing in silence; a fork brings its files back", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });

@@ -168,16 +168,20 @@ export class Holdfast implements AsyncDisposable {
       });
     }
     const here = params.workspace === "here" ? await this.#labelHere() : undefined;
+    const path = this.#parts.worktreePath?.(id);
+    const own =
+      params.workspace === "new" && this.workspaces !== null
+        ? { run: id, ...(path === undefined ? {} : { path }) }
+        : undefined;
+    // Before the run is made: one that can have no worktree is not left behind empty.
+    if (own !== undefined && (await this.store.getRun(id)) === undefined) await this.workspaces?.check(own);
     const run = await this.store.createRun({
       id,
       workflow: params.workflow ?? "manual",
       work,
       labels: { ...params.labels, ...(here === undefined ? {} : { [WORKTREE]: here }) },
     });
-    if (params.workspace === "new" && this.workspaces !== null) {
-      const path = this.#parts.worktreePath?.(id);
-      await this.workspaces.create({ run: id, ...(path === undefined ? {} : { path }) });
-    }
+    if (own !== undefined) await this.workspaces?.create(own);
     return new RunHandle(this.#parts, run);
   }
 

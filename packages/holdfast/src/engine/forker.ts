@@ -2,7 +2,7 @@ import type { Checkpoint, FilesPlane } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { makeRunId } from "../core/run-id.ts";
 import type { Run } from "../core/run.ts";
-import type { Workspace } from "../ports/workspace.ts";
+import type { CreateWorkspace, Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { lookParams } from "./parts.ts";
@@ -28,8 +28,13 @@ export async function fork(params: {
       hint: "Run `holdfast verify` to see which checkpoints are whole, and fork one of those.",
     });
   }
+  const id = params.id ?? makeRunId({ work: sourceRun.work, random: parts.random() });
+  // Before the run is made: a fork that is refused leaves no empty run behind. One that is there already was begun before.
+  if (params.worktree && files !== null && (await parts.store.getRun(id)) === undefined) {
+    await parts.workspaces?.check(worktreeFor(parts, id, files));
+  }
   const run = await parts.store.createRun({
-    id: params.id ?? makeRunId({ work: sourceRun.work, random: parts.random() }),
+    id,
     workflow: sourceRun.workflow,
     work: sourceRun.work,
     forkedFrom: parent,
@@ -66,11 +71,7 @@ async function forkFiles(params: {
   if (files === null || parts.workspaces === null) return files;
   const ref = await parts.workspaces.pin({ run, sequence: 1, commit: files.commit });
   if (!params.worktree) return { ...files, ref };
-  const workspace = await parts.workspaces.create({
-    run,
-    ...(files.head === null ? {} : { base: files.head }),
-    ...(parts.worktreePath === undefined ? {} : { path: parts.worktreePath(run) }),
-  });
+  const workspace = await parts.workspaces.create(worktreeFor(parts, run, files));
   await fill({ parts, workspace, files });
   return await workspace.snapshot({
     run,
@@ -79,6 +80,14 @@ async function forkFiles(params: {
     ...lookParams(parts),
     ...(files.base === null ? {} : { base: files.base }),
   });
+}
+
+function worktreeFor(parts: Parts, run: string, files: FilesPlane): CreateWorkspace {
+  return {
+    run,
+    ...(files.head === null ? {} : { base: files.head }),
+    ...(parts.worktreePath === undefined ? {} : { path: parts.worktreePath(run) }),
+  };
 }
 
 /** The new worktree is ours and empty of anybody's work, so no checkpoint is owed before it is filled. */

@@ -10,6 +10,11 @@ export interface Workspaces {
   readonly bare: boolean;
   /** The worktree at this path (or above it). WORKSPACE_MISSING when there is none. */
   open(path: string): Promise<Workspace>;
+  /**
+   * Rejects when `create` would find something in its way: a folder that is not empty (USAGE), a branch that is checked out
+   * elsewhere (CONFLICT), a base that is no commit (USAGE). Makes nothing.
+   */
+  check(params: CreateWorkspace): Promise<void>;
   /** A new worktree and branch for a run. The same call again returns the one that is there. */
   create(params: CreateWorkspace): Promise<Workspace>;
   /** The worktree made for this run; undefined when there is none, or its folder is gone. */

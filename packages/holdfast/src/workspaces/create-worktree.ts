@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { RUN_ID } from "../core/run.ts";
@@ -6,17 +6,12 @@ import type { CreateWorkspace } from "../ports/workspace.ts";
 import { syncFileSystem } from "./durable.ts";
 import { blankFilters } from "./blank-filters.ts";
 import { createGit } from "./git-command.ts";
+import { branchHead, clearEntryLocks, clearPlace, leavingNothing } from "./git-leftovers.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import type { Checkout, Repository } from "./repository.ts";
 import { snapshotIdentity } from "./snapshot-identity.ts";
-import {
-  findWorktree,
-  listWorktrees,
-  MAKING_FILE,
-  OWNER_FILE,
-  setHalfMadeAside,
-  type WorktreeRecord,
-} from "./worktree-list.ts";
+import { MAKING_FILE, OWNER_FILE, readEntries } from "./worktree-entry.ts";
+import { findWorktree, listWorktrees, type WorktreeRecord } from "./worktree-list.ts";
 
 /**
  * Registers the worktree without files, writes down whose it is, then fills it. Killed in between, the same call goes on
@@ -24,65 +19,113 @@ import {
  * is pinned as a snapshot before it is written over.
  */
 export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
-  if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
-  const owned = await findWorktree(repository, params.run);
-  const record = owned?.exists === true ? owned : await register(repository, params, owned);
-  if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
-  if (record.unfinished) await fill(repository, record);
-  return { root: record.path, gitDir: record.gitDir };
+  const target = await findTarget(repository, params);
+  const there = target.isFinished ? await findWorktree(repository, params.run) : undefined;
+  if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
+  return atPlace(repository, params, target, async (place) => {
+    const { owned } = place;
+    const record = owned?.exists === true ? owned : await register(repository, params, place);
+    if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
+    if (record.unfinished) await fill(repository, record, place.env);
+    return { root: record.path, gitDir: record.gitDir };
+  });
 }
 
-async function register(
+/** Rejects as `createWorktree` would for what stands in its way: a folder with something in it, a branch in use, a base that is none. */
+export async function checkWorktree(repository: Repository, params: CreateWorkspace): Promise<void> {
+  await atPlace(repository, params, await findTarget(repository, params), async (place) => {
+    if (place.owned?.exists !== true) await findStart(repository, params, place);
+  });
+}
+
+/** Where a worktree can be made, free of what an earlier try left. */
+interface Place extends Target {
+  /** Made for this run already; perhaps not filled, perhaps without its folder. */
+  readonly owned: WorktreeRecord | undefined;
+  readonly unborn: string | null;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function atPlace<T>(
   repository: Repository,
   params: CreateWorkspace,
-  lost: WorktreeRecord | undefined,
-): Promise<WorktreeRecord> {
-  const path = resolve(params.path ?? lost?.path ?? defaultPath(repository, params.run));
-  const branch = params.branch ?? (lost?.branch ?? `refs/heads/holdfast/${params.run}`).replace(/^refs\/heads\//, "");
+  target: Target,
+  act: (place: Place) => Promise<T>,
+): Promise<T> {
+  const { run } = params;
+  const { path, branch } = target;
+  return leavingNothing(repository, { kind: "making", run, path, branch }, async (env) => {
+    const unborn = await unbornStart(repository, params);
+    const starts = [branchHead(branch), ...(unborn === null ? [] : [`${unborn}\n`])];
+    await clearPlace(repository, { run, path, branch }, { starts, wasAtIt: false });
+    return act({ ...target, owned: await findWorktree(repository, run), unborn, env });
+  });
+}
+
+interface Target {
+  readonly path: string;
+  readonly branch: string;
+  /** By its own marks it is there already; whether its folder is too is for git to say. */
+  readonly isFinished: boolean;
+}
+
+/** Without git: what an earlier try left may stop it. */
+async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
+  if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
+  const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
+  const path = resolve(params.path ?? known?.folder ?? defaultPath(repository, params.run));
+  const stood = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
+  const branch = params.branch ?? stood ?? `holdfast/${params.run}`;
   await requireBranchName(repository, branch);
-  await setHalfMadeAside(repository, path);
-  const all = await listWorktrees(repository);
-  const half = all.find((record) => record.path === path && record.exists && record.run === null);
-  const unborn = await unbornStart(repository, params);
-  // Registered by us and killed before the owner was written: it holds nothing but its link to git.
-  const begun = half?.branch === `refs/heads/${branch}` || (half?.branch === null && half.head === unborn);
-  const adopt = begun && (await readdir(path)).join() === ".git";
-  if (!adopt) {
-    await requireFree(path);
-    const holder = all.find((record) => record.branch === `refs/heads/${branch}` && record.exists);
-    if (holder !== undefined) throw branchInUse(branch, holder);
-    await mkdir(dirname(path), { recursive: true });
-    const known = await resolveCommit(repository, `refs/heads/${branch}`);
-    const start =
-      known !== undefined
-        ? [path, branch]
-        : unborn !== null
-          ? ["--detach", path, unborn]
-          : ["--no-track", "-b", branch, path, await startingPoint(repository, params)];
-    // --force: only to take over the entry of a folder that is gone.
-    // Branches there are made for runs alone, so a lock on one is what a killed git left of an earlier try.
-    if (params.branch === undefined) await rm(join(repository.commonDir, `refs/heads/${branch}.lock`), { force: true });
-    const args = ["worktree", "add", "--no-checkout", "--quiet", ...(lost === undefined ? [] : ["--force"])];
-    await repository.git.output({ args: [...args, ...start] });
-  }
+  return { path: await realPlace(path), branch, isFinished: known !== undefined && known.whole && !known.making };
+}
+
+/** As git will write it down, although the last folders of it may not be there yet. */
+async function realPlace(path: string): Promise<string> {
+  const real = await realpath(path).catch(() => undefined);
+  if (real !== undefined || dirname(path) === path) return real ?? path;
+  return join(await realPlace(dirname(path)), basename(path));
+}
+
+/** What to hand to `git worktree add`. */
+async function findStart(repository: Repository, params: CreateWorkspace, place: Place): Promise<readonly string[]> {
+  const { path, branch, unborn } = place;
+  await requireFree(path);
+  requireUnused(branch, await listWorktrees(repository));
+  const known = await resolveCommit(repository, `refs/heads/${branch}`);
+  if (known !== undefined) return [path, branch];
+  if (unborn !== null) return ["--detach", path, unborn];
+  return ["--no-track", "-b", branch, path, await baseOf(repository, params)];
+}
+
+async function register(repository: Repository, params: CreateWorkspace, place: Place): Promise<WorktreeRecord> {
+  const { path, branch, owned, unborn, env } = place;
+  const start = await findStart(repository, params, place);
+  await mkdir(dirname(path), { recursive: true });
+  // --force: only to take over the entry of a folder that is gone.
+  const args = ["worktree", "add", "--no-checkout", "--quiet", ...(owned === undefined ? [] : ["--force"])];
+  await repository.git.output({ args: [...args, ...start], env });
   const made = (await listWorktrees(repository)).find((record) => record.path === path);
   if (made === undefined)
     throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
-  if (unborn !== null && made.head === unborn) await standOnUnborn(made, branch);
+  if (unborn !== null && made.head === unborn) await standOnUnborn(made, branch, env);
   await writeFile(join(made.gitDir, MAKING_FILE), "");
   await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
-  if (lost !== undefined && lost.gitDir !== made.gitDir) await rm(join(lost.gitDir, OWNER_FILE), { force: true });
+  if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
   // Before the first file: after a power cut, files without the record that they are ours would stand in our own way.
   await syncFileSystem(repository.commonDir);
   return { ...made, run: params.run, unfinished: true };
 }
 
-async function fill(repository: Repository, record: WorktreeRecord): Promise<void> {
+async function fill(
+  repository: Repository,
+  record: WorktreeRecord,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
   const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
-  // Nobody was handed this worktree yet, so a lock is what a killed git left of an earlier try.
-  await rm(join(record.gitDir, "index.lock"), { force: true });
+  await clearEntryLocks(record.gitDir);
   const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
-  await git.output({ args, env: await blankFilters(repository) });
+  await git.output({ args, env: { ...(await blankFilters(repository)), ...env } });
   await syncFileSystem(record.path);
   await rm(join(record.gitDir, MAKING_FILE));
   await syncFileSystem(repository.commonDir);
@@ -106,7 +149,7 @@ function defaultPath(repository: Repository, run: string): string {
   return join(dirname(main), `${basename(main)}-worktrees`, run);
 }
 
-async function startingPoint(repository: Repository, params: CreateWorkspace): Promise<string> {
+async function baseOf(repository: Repository, params: CreateWorkspace): Promise<string> {
   const commit = await resolveCommit(repository, params.base ?? "HEAD");
   if (commit !== undefined) return commit;
   throw new HoldfastError({
@@ -126,9 +169,13 @@ async function unbornStart(repository: Repository, params: CreateWorkspace): Pro
   return repository.objects.line({ args, env: snapshotIdentity(0) });
 }
 
-async function standOnUnborn(record: WorktreeRecord, branch: string): Promise<void> {
+async function standOnUnborn(
+  record: WorktreeRecord,
+  branch: string,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
   const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
-  await git.output({ args: ["symbolic-ref", "HEAD", `refs/heads/${branch}`] });
+  await git.output({ args: ["symbolic-ref", "HEAD", `refs/heads/${branch}`], env });
 }
 
 async function resolveCommit(repository: Repository, name: string): Promise<string | undefined> {
@@ -158,8 +205,10 @@ async function requireFree(path: string): Promise<void> {
   });
 }
 
-function branchInUse(branch: string, holder: WorktreeRecord): HoldfastError {
-  return new HoldfastError({
+function requireUnused(branch: string, all: readonly WorktreeRecord[]): void {
+  const holder = all.find((record) => record.branch === `refs/heads/${branch}` && record.exists);
+  if (holder === undefined) return;
+  throw new HoldfastError({
     code: "CONFLICT",
     message: `branch ${branch} is checked out in ${holder.path}`,
     hint: "Give the run another branch, or remove that worktree.",

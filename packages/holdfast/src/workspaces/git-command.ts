@@ -118,7 +118,7 @@ export function gitFailure(args: readonly string[], exit: ProcessExit): Holdfast
     hint: dubious
       ? "The repository belongs to another user; add it to safe.directory in your own git configuration if you trust it."
       : "Run `git fsck` if the repository may be damaged.",
-    data: { args, stderr: exit.stderr },
+    data: { args, stderr: exit.stderr, ended: exit.kind },
   });
 }
 

@@ -4,11 +4,12 @@ import { HoldfastError } from "../core/error.ts";
 import type { Workspaces } from "../ports/workspace.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import { syncFileSystem } from "./durable.ts";
-import { createWorktree } from "./create-worktree.ts";
+import { checkWorktree, createWorktree } from "./create-worktree.ts";
 import { diffSnapshots } from "./diff-snapshots.ts";
 import { createBranch, readBranchTip } from "./branch-tip.ts";
 import { keepCommit } from "./keep-commit.ts";
 import { findUnpublished, hasSnapshot } from "./objects.ts";
+import { clearLeftovers } from "./git-leftovers.ts";
 import { guardMethods, tellFailures } from "./failure-border.ts";
 import { listPins, pinCommit, removePins } from "./pin.ts";
 import { removeWorktree } from "./remove-worktree.ts";
@@ -21,6 +22,7 @@ export function openGitWorkspaces(path: string): Promise<Workspaces> {
   return tellFailures(path, async () => {
     const repository = await findRepository(path);
     await sweepOperations(repository.home);
+    await clearLeftovers(repository);
     return guardMethods(workspacesOf(repository), repository.commonDir);
   });
 }
@@ -44,6 +46,7 @@ function workspacesOf(repository: Repository): Workspaces {
         hint: "Name a folder inside one of the worktrees that `git worktree list` shows.",
       });
     },
+    check: (params) => checkWorktree(repository, params),
     async create(params) {
       return openGitWorkspace(repository, await createWorktree(repository, params));
     },

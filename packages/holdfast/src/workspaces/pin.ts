@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
-import { open, readFile, rm, stat } from "node:fs/promises";
+import { open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { RUN_ID } from "../core/run.ts";
 import type { SnapshotRef } from "../ports/workspace.ts";
 import type { ProcessResult } from "../system/subprocess.ts";
 import { gitFailure } from "./git-command.ts";
+import { clearOldLock, leavingNothing, PIN } from "./git-leftovers.ts";
 import type { Repository } from "./repository.ts";
 
 /**
@@ -81,18 +82,20 @@ export async function removePins(repository: Repository, refs: readonly string[]
       hint: "Only refs under refs/holdfast/ can be removed.",
     });
   }
-  const packed = await packedRefs(repository);
-  const rest: string[] = [];
-  for (const ref of refs) if (packed.has(ref) || !(await removeLoose(repository, ref))) rest.push(ref);
-  if (rest.length === 0) return;
-  const commands = rest.map((ref) => `delete ${ref}\n`).join("");
-  await repository.git.output({ args: ["update-ref", "--stdin"], input: Buffer.from(commands) });
+  if (refs.length === 0) return;
+  await leavingNothing(repository, { kind: "unpinning", refs }, async (env) => {
+    const packed = await readPackedRefs(repository);
+    const rest: string[] = [];
+    for (const ref of refs) if (packed.has(ref) || !(await removeLoose(repository, ref))) rest.push(ref);
+    if (rest.length === 0) return;
+    const commands = rest.map((ref) => `delete ${ref}\n`).join("");
+    await repository.git.output({ args: ["update-ref", "--stdin"], input: Buffer.from(commands), env });
+  });
 }
 
 const SPARE = "0123456789abcdef";
-const STALE_MS = 3_600_000;
 
-async function packedRefs(repository: Repository): Promise<ReadonlySet<string>> {
+async function readPackedRefs(repository: Repository): Promise<ReadonlySet<string>> {
   const text = await readFile(join(repository.commonDir, "packed-refs"), "latin1").catch(() => "");
   return new Set(text.split("\n").map((line) => line.slice(line.indexOf(" ") + 1)));
 }
@@ -105,7 +108,7 @@ async function removeLoose(repository: Repository, ref: string): Promise<boolean
   const path = join(repository.commonDir, ref);
   const lock = `${path}.lock`;
   if (!existsSync(path)) return false;
-  await removeStaleLock(lock);
+  await clearOldLock(lock);
   try {
     await (await open(lock, "wx")).close();
   } catch {
@@ -116,14 +119,7 @@ async function removeLoose(repository: Repository, ref: string): Promise<boolean
   return true;
 }
 
-/** A lock that a killed git left is litter once it is old. */
-async function removeStaleLock(path: string): Promise<void> {
-  const found = await stat(path).catch(() => undefined);
-  if (found !== undefined && Date.now() - found.mtimeMs > STALE_MS) await rm(path, { force: true });
-}
-
 const NAMESPACE = "refs/holdfast/";
-const PIN = /^refs\/holdfast\/[a-z0-9-]+\/\d+(?:-[0-9a-f]+)?$/;
 
 function snapshotRef(params: Pick<PinParams, "run" | "sequence">): string {
   if (!RUN_ID.test(params.run) || !Number.isSafeInteger(params.sequence) || params.sequence < 0) {

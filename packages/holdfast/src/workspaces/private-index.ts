@@ -67,15 +67,15 @@ export async function forgetIndexes(home: string): Promise<void> {
 }
 
 /**
- * Removes what killed processes and failed clean-ups left behind: operation folders, half-made git directories, drafts of shared
- * indexes. What it cannot remove is not worth an error.
+ * Removes what killed processes and failed clean-ups left behind: operation folders, half-made git directories, drafts of notes and
+ * of shared indexes. What it cannot remove is not worth an error.
  */
 export async function sweepOperations(home: string): Promise<void> {
   const [own, drafts] = await Promise.all([home, join(home, "git")].map((folder) => readdir(folder).catch(() => [])));
   const names = [...(own ?? []), ...(drafts ?? []).map((name) => join("git", name))];
   for (const name of names) {
     const pid = /^op-(\d+)-/.exec(name)?.[1];
-    const isLeft = pid === undefined ? /^(?:git-|git\/sharedindex_)/.test(name) : !isAlive(Number(pid));
+    const isLeft = pid === undefined ? /^(?:git-|\.tmp-|git\/sharedindex_)/.test(name) : !isAlive(Number(pid));
     if (!isLeft) continue;
     const path = join(home, name);
     const made = await stat(path).catch(() => undefined);

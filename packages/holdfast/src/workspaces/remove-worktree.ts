@@ -1,11 +1,14 @@
+import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { blankFilters } from "./blank-filters.ts";
+import { syncFileSystem } from "./durable.ts";
 import { createGit, type Git } from "./git-command.ts";
 import { LINK_MODE, parseIndexEntry } from "./index-memo.ts";
 import { createInspector } from "./inspect-path.ts";
 import { holdsEntry } from "./look-restore.ts";
 import { findOperation } from "./operation.ts";
+import { openScratch } from "./private-index.ts";
 import { quotePath, splitRecords } from "./raw-path.ts";
 import type { Repository } from "./repository.ts";
 import { findWorktree, type WorktreeRecord } from "./worktree-list.ts";
@@ -31,7 +34,37 @@ export async function removeWorktree(repository: Repository, params: { run: stri
     const forced = params.force === true && !record.locked;
     if (!forced && Object.values(losses).some(isLoss)) throw refusal(record, losses);
   }
-  await repository.git.output({ args: ["worktree", "remove", "--force", record.path] });
+  await takeAway(repository, record);
+}
+
+/**
+ * Not by `git worktree remove`: killed, it leaves half a folder that nobody can tell from somebody's files, or half an entry at
+ * which git stumbles. Folder and entry go away with one rename each, and are deleted, now or by a later sweep, where they are nobody's.
+ */
+async function takeAway(repository: Repository, record: WorktreeRecord): Promise<void> {
+  const scratch = await openScratch(repository.home);
+  try {
+    if (record.exists) {
+      const moved = await rename(record.path, join(scratch.folder, "tree")).then(
+        () => true,
+        () => false,
+      );
+      if (!moved) await deleteFolder(record.path);
+      await syncFileSystem(repository.commonDir);
+    }
+    await rename(record.gitDir, join(scratch.folder, "entry"));
+    await syncFileSystem(repository.commonDir);
+  } finally {
+    await scratch.release();
+  }
+}
+
+/** On another disk, or mounted. Its link to git goes last: until then it is known whose it is. */
+async function deleteFolder(path: string): Promise<void> {
+  for (const name of await readdir(path)) {
+    if (name !== ".git") await rm(join(path, name), { recursive: true, force: true });
+  }
+  await rm(path, { recursive: true, force: true });
 }
 
 const MAX_NAMED = 100;

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Workspaces } from "../ports/workspace.ts";
@@ -66,6 +75,14 @@ describe("create and find", () => {
     expect(linked.commonDir).toBe(workspaces.commonDir);
     const child = await linked.create({ run: "child" });
     expect(testRepositoryAt(child.root).read("a.txt")).toBe("one\n");
+  });
+
+  test("a path that leads over a link is the one that git writes down", async () => {
+    mkdirSync(join(repo.root, "..", "real"));
+    symlinkSync("real", join(repo.root, "..", "link"));
+    const made = await workspaces.create({ run: "r", path: join(repo.root, "..", "link", "new", "r") });
+    expect(made.root).toBe(join(repo.root, "..", "real", "new", "r"));
+    expect((await workspaces.find("r"))?.root).toBe(made.root);
   });
 
   test("a bare repository keeps its trees inside", async () => {

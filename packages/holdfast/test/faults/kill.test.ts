@@ -6,6 +6,7 @@ import { sweepKills } from "./harness/sweep.ts";
 import { sweepRealKills } from "./harness/sweep-real-kills.ts";
 import { filesSubject } from "./judges/files-subject.ts";
 import { housekeepingSubject } from "./judges/housekeeping-subject.ts";
+import { removalSubject } from "./judges/removal-subject.ts";
 import { restoreSubject } from "./judges/restore-subject.ts";
 import { storeSubject } from "./judges/store-subject.ts";
 
@@ -17,6 +18,7 @@ const SUBJECTS = [
   { name: "a repository", subject: filesSubject(), cases: 8, real: 3, withChildren: true },
   { name: "a restore", subject: restoreSubject(), cases: 6, real: 2, withChildren: true },
   { name: "dropping and forking", subject: housekeepingSubject(), cases: 5, real: 2, withChildren: true },
+  { name: "removing", subject: removalSubject(), cases: 5, real: 2, withChildren: true },
 ] as const;
 
 describe("an acknowledged checkpoint survives kill -9 at any operation", () => {

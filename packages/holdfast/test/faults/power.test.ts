@@ -7,6 +7,7 @@ import { faultSuite } from "./harness/suite.ts";
 import { sweepPower } from "./harness/sweep.ts";
 import { filesSubject } from "./judges/files-subject.ts";
 import { housekeepingSubject } from "./judges/housekeeping-subject.ts";
+import { removalSubject } from "./judges/removal-subject.ts";
 import { restoreSubject } from "./judges/restore-subject.ts";
 import { storeSubject } from "./judges/store-subject.ts";
 
@@ -19,6 +20,7 @@ const SUBJECTS = [
   { name: "a repository whose user commits", subject: filesSubject("commit"), cases: 5, statesPerCase: 2 },
   { name: "a restore", subject: restoreSubject(), cases: 3, statesPerCase: 2 },
   { name: "dropping and forking", subject: housekeepingSubject(), cases: 3, statesPerCase: 1 },
+  { name: "removing", subject: removalSubject(), cases: 3, statesPerCase: 1 },
 ] as const;
 
 /** One recording serves both models. */

@@ -1,0 +1,79 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, utimesSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { openHoldfast } from "../../../src/app.ts";
+import type { Workspaces } from "../../../src/ports/workspace.ts";
+import type { Subject } from "../harness/subject.ts";
+import { writerCommand } from "../harness/writer.ts";
+import { readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
+import { repositoryIn } from "./files-subject.ts";
+import { git, makeRepository } from "./repository.ts";
+
+const MINUTE = 60;
+
+/**
+ * A packed ref and a worktree are removed: killed anywhere, the user's own git works on, both can be removed again, and a new
+ * worktree can be made in the place of the old.
+ */
+export function removalSubject(): Subject {
+  return {
+    async prepare(root) {
+      makeRepository(repositoryIn(root));
+      const [file = "", ...args] = await writerCommand("removal-writer", repositoryIn(root), "past");
+      execFileSync(file, args);
+      return [];
+    },
+    command: (root) => writerCommand("removal-writer", repositoryIn(root), "remove"),
+    judge:
+      () =>
+      async ({ root }) => {
+        const repository = repositoryIn(root);
+        await (await openHoldfast({ cwd: repository })).close();
+        letTimePass(join(repository, ".git"));
+        const holdfast = await openHoldfast({ cwd: repository });
+        try {
+          if (holdfast.workspaces === null) return [`${repository} is no repository any more`];
+          return await judgeRemoval(repository, holdfast.workspaces);
+        } finally {
+          await holdfast.close();
+        }
+      },
+  };
+}
+
+async function judgeRemoval(repository: string, workspaces: Workspaces): Promise<readonly string[]> {
+  const problems: string[] = [];
+  git(repository, ["branch", "-q", "-D", "theirs"]);
+  git(repository, ["gc", "-q"]);
+  const left = (await workspaces.list()).find(({ run }) => run === "gone");
+  if (left?.exists === true && !sameFiles(left.path, 1)) problems.push("TORN: a part of the worktree is gone");
+  await workspaces.unpin(["refs/holdfast/gone/9"]);
+  await workspaces.remove({ run: "gone", force: true });
+  if ((await workspaces.refs()).some(({ sequence }) => sequence === 9)) problems.push("RESUME: the ref is still there");
+  const { root } = await workspaces.create({ run: "gone" });
+  if (!sameFiles(root, 0)) problems.push("RESUME: the new worktree is not what was committed");
+  const locks = readdirSync(join(repository, ".git"), { recursive: true, encoding: "utf8" });
+  problems.push(...locks.filter((name) => name.endsWith(".lock")).map((name) => `RESUME: ${name} is left`));
+  const places = readdirSync(dirname(root));
+  if (places.join() !== "gone") problems.push(`RESUME: beside the worktree there are ${places.join()}`);
+  return problems;
+}
+
+/** A lock that may be the user's is left alone for a while. */
+function letTimePass(gitDir: string): void {
+  const home = join(gitDir, "holdfast-workspace");
+  for (const name of readdirSync(home)) if (name.startsWith("work-")) age(join(home, name), 3 * MINUTE);
+  age(join(gitDir, "packed-refs.lock"), 2 * MINUTE);
+}
+
+function age(file: string, seconds: number): void {
+  const time = Date.now() / 1000 - seconds;
+  if (existsSync(file)) utimesSync(file, time, time);
+}
+
+function sameFiles(root: string, sequence: number): boolean {
+  const [there, wanted] = [readWorktree(root), worktreeOf(sequence)];
+  return [...new Set([...there.keys(), ...wanted.keys()])].every((path) =>
+    sameEntry(there.get(path), wanted.get(path)),
+  );
+}
