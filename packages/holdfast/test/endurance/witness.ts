@@ -1,0 +1,154 @@
+import { readFile, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { openHoldfast } from "../../src/app.ts";
+import type { Holdfast } from "../../src/app.ts";
+import type { Position } from "../../src/core/position.ts";
+import { systemCommands } from "../../src/system/commands.ts";
+import { readProcessTable } from "../../src/system/process-table.ts";
+import type { Place } from "./ground.ts";
+
+export const RUN = "issue-1";
+const HEAD = `holdfast/${RUN}`;
+
+/** What is there in the end, each from the one who must know: files, remote, forge, journal, agents' processes. */
+export interface Testimony {
+  readonly state: string;
+  readonly reason: string;
+  readonly files: Readonly<Record<string, string>>;
+  /** Tree of the branch here, and what is not committed. */
+  readonly branch: string;
+  readonly remote: string;
+  readonly history: readonly string[];
+  /** Every update of the run's branch, as the remote's log of it and as its hook saw it. */
+  readonly pushes: { readonly reflog: number; readonly hook: number };
+  readonly forge: readonly string[];
+  readonly pull: string;
+  readonly trail: readonly string[];
+  readonly finished: readonly string[];
+  readonly effects: readonly string[];
+  readonly position: unknown;
+  readonly spent: Position["budget"]["spent"] | null;
+  readonly values: unknown;
+  readonly calls: readonly string[];
+  readonly problems: readonly string[];
+}
+
+export async function testify(place: Place): Promise<Testimony> {
+  await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
+  const { store } = holdfast;
+  const run = await store.getRun(RUN);
+  const latest = await store.latest(RUN);
+  const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
+  const { git } = place;
+  const refs = await git("remote", "for-each-ref", "--format=%(refname) %(tree)", "refs/heads");
+  const pushed = refs.includes(`refs/heads/${HEAD} `);
+  const forge = (await holdfast.work.parts()).forge;
+  const pull = pushed ? await forge?.findPullRequest(HEAD) : null;
+  const position = latest?.planes.position;
+  const bare = (value: unknown): unknown => JSON.parse(plain(place, JSON.stringify(value ?? null)));
+  return {
+    state: run?.state.kind ?? "none",
+    reason: plain(place, JSON.stringify(run?.state.kind === "fatal" ? run.state.reason : null)),
+    files: await readFiles(place),
+    branch: `${await git("worktree", "rev-parse", "HEAD^{tree}")} ${await git("worktree", "status", "--porcelain")}`,
+    remote: refs,
+    history: (await git("worktree", "log", "--format=%s", "origin/main..HEAD")).split("\n"),
+    pushes: {
+      reflog: pushed ? (await git("remote", "reflog", "show", "--format=%H", HEAD)).split("\n").length : 0,
+      hook: (await place.pushes()).length,
+    },
+    forge: (await readFile(join(place.remote, "holdfast-forge/log.jsonl"), "utf8"))
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line))
+      .map(({ what, number, key }) => plain(place, `${what} ${number} ${key}`)),
+    pull: plain(place, JSON.stringify(pull ?? null)),
+    trail: entries
+      .filter(({ kind }) => kind === "stage.ended")
+      .map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`),
+    finished: finishedIn(entries),
+    effects: (await store.listEffects(RUN)).map(({ key, state }) => `${key} ${state.kind}`).toSorted(),
+    position: bare(position === undefined ? null : comparable(position)),
+    spent: position?.budget.spent ?? null,
+    values: bare(latest?.planes.context.values),
+    calls: await place.calls(),
+    problems: [...(await verify(holdfast)), ...(await leftBehind(store.id)), ...(await unfinished(place))],
+  };
+}
+
+/** Steps that are written down as finished, `<visit>/<step>`: those that must never be done again. */
+export async function finishedSteps(place: Place): Promise<readonly string[]> {
+  try {
+    await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
+    if ((await holdfast.store.getRun(RUN)) === undefined) return [];
+    return finishedIn(await Array.fromAsync(holdfast.store.readJournal({ run: RUN })));
+  } catch (error) {
+    // Dead before there was a store.
+    if (error instanceof Error && "code" in error && error.code === "STORE_ABSENT") return [];
+    throw error;
+  }
+}
+
+/** Ends what a run that went wrong may have left. */
+export async function clearProcesses(place: Place): Promise<void> {
+  await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
+  await systemCommands.endMarked(holdfast.store.id);
+}
+
+function finishedIn(
+  entries: readonly { readonly kind: string; readonly body: Readonly<Record<string, unknown>> }[],
+): readonly string[] {
+  return entries.flatMap(({ kind, body }) =>
+    kind === "step.finished" ? [`${String(body["visit"])}/${String(body["step"])}`] : [],
+  );
+}
+
+/** Without what rightly depends on the way: numbers of checkpoints (a rescue makes one more) and time. */
+function comparable(position: Position): unknown {
+  const { budget, visit, best, ...rest } = position;
+  return {
+    ...rest,
+    best: best?.score ?? null,
+    limit: budget.limit,
+    reserved: budget.reserved,
+    visit: { ...visit, steps: Object.keys(visit.steps).toSorted() },
+  };
+}
+
+function plain(place: Place, text: string): string {
+  return text
+    .replaceAll(place.root, "ROOT")
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
+    .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT");
+}
+
+async function readFiles(place: Place): Promise<Readonly<Record<string, string>>> {
+  const files: Record<string, string> = {};
+  for (const entry of await readdir(place.worktree, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name).slice(place.worktree.length + 1);
+    if (!entry.isFile() || path === ".git" || path.startsWith(".tmp/")) continue;
+    files[path] = await readFile(join(place.worktree, path), "utf8");
+  }
+  return files;
+}
+
+async function verify(holdfast: Holdfast): Promise<readonly string[]> {
+  const found: string[] = [];
+  for await (const event of holdfast.verify())
+    if (event.kind === "problem") found.push(`verify: ${event.problem.code} ${event.problem.what}`);
+  return found;
+}
+
+/** Marks of processes that live on. Nobody of this store may. */
+export function leftBehind(store: string): readonly string[] {
+  const live = readProcessTable()?.live ?? [];
+  return live.flatMap(({ pid, mark }) =>
+    mark?.startsWith(`${store}/`) === true ? [`process ${pid} of ${mark} is still there`] : [],
+  );
+}
+
+/** What a killed process may have left lying where it disturbs others. */
+async function unfinished(place: Place): Promise<readonly string[]> {
+  const forge = await readdir(join(place.remote, "holdfast-forge"));
+  return forge.includes("pending.json") ? ["a change at the forge is half done"] : [];
+}
