@@ -75,8 +75,7 @@ export async function prepareGround(
   await git("clone", "remote", "add", "origin", PLACEHOLDER);
   const forge = openLocalForge({ repository: remote });
   await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "endurance" });
-  if (scenario.ci !== null)
-    await writeFile(join(forge.location, "forge.yaml"), `ci: ${JSON.stringify(scenario.ci)}\n`);
+  if (scenario.ci !== null) await writeFile(join(forge.location, "forge.yaml"), `ci: ${JSON.stringify(scenario.ci)}\n`);
   for (const [name, text] of Object.entries(HOOKS)) {
     const path = join(remote, "hooks", name);
     await mkdir(dirname(path), { recursive: true });
@@ -120,7 +119,11 @@ if (/script-runner/.test(process.argv[1] ?? "")) {
 `;
 
 function placeAt(root: string, worker: string): Place {
-  const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "clone-worktrees/issue-1") };
+  const at = {
+    clone: join(root, "clone"),
+    remote: join(root, "remote.git"),
+    worktree: join(root, "clone-worktrees/issue-1"),
+  };
   const env = {
     PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`,
     HOME: root,

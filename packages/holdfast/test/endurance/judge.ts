@@ -15,7 +15,20 @@ export function judge(calm: Testimony, { before, end }: Story): readonly string[
     if (a !== b) problems.push(`${what}: ${a} instead of ${b}`);
   };
   const { state, reason, files, branch, remote, history, pushes, forge, pull, trail, effects, position, values } = end;
-  for (const [what, is] of Object.entries({ state, reason, files, branch, remote, history, pushes, pull, trail, effects, position, values }))
+  for (const [what, is] of Object.entries({
+    state,
+    reason,
+    files,
+    branch,
+    remote,
+    history,
+    pushes,
+    pull,
+    trail,
+    effects,
+    position,
+    values,
+  }))
     same(what, is, calm[what as keyof Testimony]);
   same("forge", forge.toSorted(), calm.forge.toSorted());
   same("finished", end.finished.toSorted(), calm.finished.toSorted());
@@ -42,7 +55,9 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
   const called = end.calls.map(stepOf).toSorted();
   return [
     ...again.map((call) => `the agent was called again for ${call}`),
-    ...(JSON.stringify(called) === JSON.stringify(expected) ? [] : [`calls: ${called.join(", ")} instead of ${expected.join(", ")}`]),
+    ...(JSON.stringify(called) === JSON.stringify(expected)
+      ? []
+      : [`calls: ${called.join(", ")} instead of ${expected.join(", ")}`]),
   ];
 }
 
@@ -50,7 +65,9 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
 function judgeSpending(calm: Testimony, { end }: Story): readonly string[] {
   if (end.spent === null || calm.spent === null) return [];
   return (["tokens", "microUsd"] as const).flatMap((what) =>
-    end.spent?.[what] === calm.spent?.[what] ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${calm.spent?.[what]}`],
+    end.spent?.[what] === calm.spent?.[what]
+      ? []
+      : [`spent ${end.spent?.[what]} ${what} instead of ${calm.spent?.[what]}`],
   );
 }
 

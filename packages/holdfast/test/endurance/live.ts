@@ -3,11 +3,11 @@ import { join } from "node:path";
 import type { Place } from "./ground.ts";
 import type { Point } from "./mortal-parts.ts";
 import type { Leg } from "./scenarios.ts";
-import type { Life } from "./worker.ts";
+import type { Life, PassedPoint } from "./worker.ts";
 
 export type Death =
   | { readonly kind: "killed" }
-  | { readonly kind: "ended"; readonly points: readonly Point[]; readonly outcome: string; readonly why: string }
+  | { readonly kind: "ended"; readonly points: readonly PassedPoint[]; readonly outcome: string; readonly why: string }
   | { readonly kind: "failed"; readonly why: string };
 
 /** One process that works on the place's run: to its end, or to the point where it dies. */
@@ -36,7 +36,7 @@ export async function live(place: Place, worker: string, leg: Leg, dieAt: Point 
 
 function parseLast(
   text: string,
-): { readonly points: readonly Point[]; readonly outcome: { readonly kind: string } } | null {
+): { readonly points: readonly PassedPoint[]; readonly outcome: { readonly kind: string } } | null {
   try {
     return JSON.parse(text.trim().split("\n").at(-1) ?? "");
   } catch {

@@ -52,13 +52,23 @@ function score(value: number, iteration: number | null = null): JsonObject {
 }
 
 const leg: Leg = { options: {}, limit: {}, raises: false, own: false, ends: "done" };
-const plain = { legs: [leg], ci: null, moved: null, expected: { "greeting.txt": "hello\n" } } satisfies Partial<Scenario>;
+const plain = {
+  legs: [leg],
+  ci: null,
+  moved: null,
+  expected: { "greeting.txt": "hello\n" },
+} satisfies Partial<Scenario>;
 const MOVE_BASE = "git -C ../../../.. update-ref refs/heads/main refs/moved/main";
 const watched: Leg = { ...leg, options: { waitForCi: true, ci: { pollMs: 20, rebaseWhenBehind: true } } };
 const WORTH = [60, 75, 70, 65, 64];
 
 export const SCENARIOS: readonly Scenario[] = [
-  { ...plain, name: "happy path", answers: [finish(null, "hello\n"), score(95)], legs: [{ ...leg, options: { gate: "true" } }] },
+  {
+    ...plain,
+    name: "happy path",
+    answers: [finish(null, "hello\n"), score(95)],
+    legs: [{ ...leg, options: { gate: "true" } }],
+  },
   {
     ...plain,
     name: "review loop",
@@ -104,7 +114,14 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...plain,
     name: "stuck",
-    answers: [{ when: { role: "impl" }, edits: [{ do: "write", path: ".tmp/thoughts.txt", text: "hm\n" }], reply: "Hm.", usage }],
+    answers: [
+      {
+        when: { role: "impl" },
+        edits: [{ do: "write", path: ".tmp/thoughts.txt", text: "hm\n" }],
+        reply: "Hm.",
+        usage,
+      },
+    ],
     legs: [{ ...leg, ends: "fatal" }],
     expected: {},
   },

@@ -2,83 +2,122 @@ import { buildWorker, prepareGround } from "./ground.ts";
 import type { Place } from "./ground.ts";
 import { judge, judgeCalm } from "./judge.ts";
 import { live } from "./live.ts";
-import type { Point } from "./mortal-parts.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
 import { clearProcesses, finishedSteps, testify } from "./witness.ts";
 import type { Testimony } from "./witness.ts";
+import type { PassedPoint } from "./worker.ts";
 
 /** A point in one leg of a scenario. */
-export interface Kill {
+export interface Kill extends PassedPoint {
   readonly leg: number;
-  readonly point: Point;
 }
 
 export interface Calm {
   readonly testimony: Testimony;
   readonly kills: readonly Kill[];
-  readonly problems: readonly string[];
 }
 
-export interface Endurance {
-  readonly scenario: Scenario;
-  /** An undisturbed run: what must come out, and every point at which it could have died. */
-  calm(): Promise<Calm>;
-  /** Dies there, is resumed, and is held against the undisturbed one. */
-  endure(calm: Calm, kill: Kill): Promise<readonly string[]>;
-  remove(): Promise<void>;
+export interface Bad {
+  readonly where: string;
+  readonly problems: readonly string[];
 }
 
 let worker: Promise<string> | undefined;
 
-export async function prepare(scenario: Scenario): Promise<Endurance> {
+/**
+ * An undisturbed run tells what must come out and every point at which it could have died. Then, for each point that is chosen:
+ * a process that dies there, and one that goes on with what it left.
+ */
+export async function sweep(
+  scenario: Scenario,
+  choose: (kills: readonly Kill[]) => readonly Kill[],
+): Promise<{ readonly points: number; readonly tried: number; readonly bad: readonly Bad[] }> {
   const program = await (worker ??= buildWorker());
   const ground = await prepareGround(scenario, program);
-  const place = async <T>(use: (place: Place) => Promise<T>): Promise<T> => {
-    const made = await ground.copy();
-    try {
-      return await use(made);
-    } finally {
-      if (process.env["ENDURANCE_KEEP"] !== "1") {
-        await clearProcesses(made).catch(() => undefined);
-        await made.remove();
-      } else process.stdout.write(`kept ${made.root}\n`);
-    }
-  };
-  return {
-    scenario,
-    remove: ground.remove,
-    calm: () =>
-      place(async (made) => {
-        const kills: Kill[] = [];
-        for (const [leg, what] of scenario.legs.entries()) {
-          const life = await live(made, program, what, null);
-          if (life.kind !== "ended" || life.outcome !== what.ends)
-            throw new Error(`${scenario.name}: undisturbed, leg ${leg} was to end ${what.ends}: ${JSON.stringify(life)}`);
-          kills.push(...life.points.map((point) => ({ leg, point })));
-        }
-        const testimony = await testify(made);
-        return { testimony, kills, problems: judgeCalm(scenario, testimony) };
+  try {
+    const calm = await inPlace(ground, (place) => runCalmly(place, program, scenario));
+    const kills = choose(calm.kills);
+    const bad: Bad[] = [];
+    await Promise.all(
+      kills.map(async (kill) => {
+        const problems = await inPlace(ground, (place) => endure(place, program, { scenario, calm, kill }));
+        if (problems.length > 0) bad.push({ where: nameOf(scenario, kill), problems });
       }),
-    endure: (calm, kill) =>
-      place(async (made) => {
-        const [died, ...rest] = scenario.legs.slice(kill.leg);
-        if (died === undefined) return ["there is no such leg"];
-        for (const leg of scenario.legs.slice(0, kill.leg)) await expectEnd(made, program, leg);
-        const death = await live(made, program, died, kill.point);
-        if (death.kind !== "killed") return [`it did not die: ${JSON.stringify(death)}`];
-        const before = { finished: await finishedSteps(made), calls: await made.calls() };
-        const problems: string[] = [];
-        for (const leg of [died, ...rest]) problems.push(...(await expectEnd(made, program, leg)));
-        if (problems.length > 0) return problems;
-        return judge(calm.testimony, { before, end: await testify(made) });
-      }),
-  };
+    );
+    return { points: calm.kills.length, tried: kills.length, bad };
+  } finally {
+    await ground.remove();
+  }
 }
 
-/** One resume must be enough: it may find the end already written, and says so. */
+/** How a point is called in reports. */
+export function nameOf(scenario: Scenario, { leg, point, stage }: Kill): string {
+  return `${scenario.name}, leg ${leg}, ${point} (${stage === "" ? "begin" : stage})`;
+}
+
+async function runCalmly(place: Place, program: string, scenario: Scenario): Promise<Calm> {
+  const kills: Kill[] = [];
+  for (const [leg, what] of scenario.legs.entries()) {
+    const life = await live(place, program, what, null);
+    if (life.kind !== "ended" || life.outcome !== what.ends)
+      throw new Error(`${scenario.name}, undisturbed, leg ${leg}: to end ${what.ends}, but ${JSON.stringify(life)}`);
+    kills.push(...life.points.map((passed) => ({ ...passed, leg })));
+  }
+  const testimony = await testify(place);
+  const problems = judgeCalm(scenario, testimony);
+  if (problems.length > 0) throw new Error(`${scenario.name}, undisturbed: ${problems.join("; ")}`);
+  return { testimony, kills };
+}
+
+async function endure(
+  place: Place,
+  program: string,
+  params: { readonly scenario: Scenario; readonly calm: Calm; readonly kill: Kill },
+): Promise<readonly string[]> {
+  const { scenario, calm, kill } = params;
+  const [died, ...rest] = scenario.legs.slice(kill.leg);
+  if (died === undefined) return ["there is no such leg"];
+  const problems: string[] = [];
+  for (const leg of scenario.legs.slice(0, kill.leg)) problems.push(...(await expectEnd(place, program, leg)));
+  const death = await live(place, program, died, kill.point);
+  if (death.kind !== "killed") return [...problems, `it did not die: ${JSON.stringify(death)}`];
+  const before = { finished: await finishedSteps(place), calls: await place.calls() };
+  for (const leg of [died, ...rest]) problems.push(...(await expectEnd(place, program, leg)));
+  if (problems.length > 0) return problems;
+  return judge(calm.testimony, { before, end: await testify(place) });
+}
+
+/** One resume must be enough. A run that had given up before it died says so again, as an error. */
 async function expectEnd(place: Place, program: string, leg: Leg): Promise<readonly string[]> {
   const life = await live(place, program, leg, null);
   if (life.kind === "ended" && life.outcome === leg.ends) return [];
-  if (life.kind === "failed" && leg.ends === "fatal" && life.why.includes("RUN_FATAL")) return [];
-  return [`resumed, it was to end ${leg.ends}: ${life.kind === "killed" ? "killed" : life.why}`];
+  if (life.kind === "failed" && leg.ends === "fatal" && life.why.startsWith("HoldfastError: Run issue-1 ended at"))
+    return [];
+  return [`resumed, it was to end ${leg.ends}: ${life.kind === "killed" ? "killed" : `${life.kind} ${life.why}`}`];
+}
+
+/** As many at once as the machine has cores for, whoever asks. */
+const AT_ONCE = 2;
+let free = AT_ONCE;
+const waiting: (() => void)[] = [];
+
+export async function inPlace<T>(
+  ground: Awaited<ReturnType<typeof prepareGround>>,
+  use: (place: Place) => Promise<T>,
+): Promise<T> {
+  if (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+  else free -= 1;
+  try {
+    const place = await ground.copy();
+    try {
+      return await use(place);
+    } finally {
+      await clearProcesses(place);
+      await place.remove();
+    }
+  } finally {
+    const next = waiting.shift();
+    if (next === undefined) free += 1;
+    else next();
+  }
 }

@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { openHoldfast } from "../../src/app.ts";
+import type { ProgressEvent } from "../../src/app.ts";
 import type { Leg } from "./scenarios.ts";
 import { mortalParts } from "./mortal-parts.ts";
 import type { Point } from "./mortal-parts.ts";
@@ -17,15 +18,25 @@ export interface Life {
   readonly dieInPush: string;
 }
 
+export interface PassedPoint {
+  readonly point: Point;
+  /** Where the run was; empty before it was taken up. */
+  readonly stage: string;
+}
+
 live(JSON.parse(process.argv[2] ?? "") as Life).catch((error: unknown) => {
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   process.exitCode = 1;
 });
 
 async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
-  const points: Point[] = [];
+  const points: PassedPoint[] = [];
+  let stage = "";
+  const listen = (event: ProgressEvent): void => {
+    if (event.kind === "stage_entered") ({ stage } = event);
+  };
   const reach = (point: Point): void => {
-    points.push(point);
+    points.push({ point, stage });
     if (point !== dieAt) return;
     if (point.endsWith(" during")) writeFileSync(dieInPush, String(process.pid));
     else process.kill(process.pid, "SIGKILL");
@@ -43,10 +54,12 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
           agent,
           options,
           limit,
+          listen,
           ...(workflow === undefined ? {} : { workflow }),
         })
       : await holdfast.resume({
           run,
+          listen,
           ...(leg.raises ? { limit } : {}),
           ...(workflow === undefined ? {} : { workflow }),
         });
