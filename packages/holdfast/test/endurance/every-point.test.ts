@@ -5,7 +5,7 @@ import { choosePoints } from "./choose-points.ts";
 import { FALLING, SCENARIOS } from "./scenarios.ts";
 import type { Scenario } from "./scenarios.ts";
 import { sweep } from "./sweep.ts";
-import type { Kill } from "./sweep.ts";
+import type { Bad, Kill } from "./sweep.ts";
 
 const seed = suiteSeed();
 const report: string[] = [];
@@ -15,9 +15,13 @@ afterAll(() => {
   for (const line of report) process.stdout.write(`endurance: ${line}\n`);
 });
 
+function tell({ where, problems }: Bad): void {
+  if (isFullRun()) process.stdout.write(`endurance: bad: ${where}\n    ${problems.join("\n    ")}\n`);
+}
+
 async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => readonly Kill[]): Promise<void> {
   const began = performance.now();
-  const { points, tried, bad } = await sweep(scenario, choose);
+  const { points, tried, bad } = await sweep(scenario, choose, tell);
   const seconds = Math.round((performance.now() - began) / 1000);
   const how = isFullRun() ? "full" : `seed ${seed}`;
   report.push(`${scenario.name}: ${tried} of ${points} points, ${how}, ${bad.length} bad, ${seconds} s`);

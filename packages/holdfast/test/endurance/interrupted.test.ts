@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
-import { openHoldfast } from "../../src/app.ts";
 import { buildCommand } from "../../src/cli/built-command.ts";
 import type { BuiltCommand } from "../../src/cli/built-command.ts";
 import { clearScratch } from "../faults/harness/scratch.ts";
@@ -10,8 +9,8 @@ import { buildWorker, prepareGround } from "./ground.ts";
 import type { Place } from "./ground.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
-import { inPlace } from "./sweep.ts";
-import { finishedSteps, leftBehind, testify } from "./witness.ts";
+import { inPlace } from "./in-place.ts";
+import { finishedSteps, orphans, testify } from "./witness.ts";
 import type { Testimony } from "./witness.ts";
 
 const seed = suiteSeed();
@@ -88,15 +87,4 @@ async function interrupt(
   if (done.status !== 0)
     return [...problems, `resumed with ${args.join(" ")}: exit ${done.status}: ${done.stdout}${done.stderr}`];
   return [...problems, ...judge(calm, { before: began, end: await testify(place) })];
-}
-
-async function orphans(place: Place): Promise<readonly string[]> {
-  try {
-    await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
-    return leftBehind(holdfast.store.id);
-  } catch (error) {
-    // Stopped before there was a store: nobody was called.
-    if (error instanceof Error && "code" in error && error.code === "STORE_ABSENT") return [];
-    throw error;
-  }
 }

@@ -14,26 +14,26 @@ export function judge(calm: Testimony, { before, end }: Story): readonly string[
     const [a, b] = [JSON.stringify(is), JSON.stringify(was)];
     if (a !== b) problems.push(`${what}: ${a} instead of ${b}`);
   };
-  const { state, reason, files, branch, remote, history, pushes, forge, pull, trail, effects, position, values } = end;
-  for (const [what, is] of Object.entries({
-    state,
-    reason,
-    files,
-    branch,
-    remote,
-    history,
-    pushes,
-    pull,
-    trail,
-    effects,
-    position,
-    values,
-  }))
-    same(what, is, calm[what as keyof Testimony]);
-  same("forge", forge.toSorted(), calm.forge.toSorted());
+  for (const what of SAME) same(what, end[what], calm[what]);
+  same("forge", end.forge.toSorted(), calm.forge.toSorted());
   same("finished", end.finished.toSorted(), calm.finished.toSorted());
   return [...problems, ...judgeCalls(calm, { before, end }), ...judgeSpending(calm, { before, end })];
 }
+
+const SAME = [
+  "state",
+  "reason",
+  "files",
+  "branch",
+  "remote",
+  "history",
+  "pushes",
+  "pull",
+  "trail",
+  "effects",
+  "position",
+  "values",
+] as const satisfies readonly (keyof Testimony)[];
 
 /** The same testimony must hold by itself in a run that nobody killed. */
 export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[] {

@@ -14,7 +14,7 @@ export function mortalParts(parts: WorkParts, reach: (point: Point) => void): Wo
     counts.set(name, nth);
     return `${name}#${nth}`;
   };
-  const watch = <T extends object>(part: keyof typeof WRITES, target: T): T =>
+  const watch = <T extends object>(part: Part, target: T): T =>
     new Proxy(target, {
       get(object, name) {
         const value: unknown = Reflect.get(object, name, object);
@@ -63,14 +63,14 @@ export function familyOf(point: Point): "journal" | "files" | "agent" | "outside
   return part === "forge" || method === "push" ? "outside" : "files";
 }
 
-const WRITES = {
+type Part = "store" | "workspaces" | "workspace" | "forge" | "branch";
+
+const WRITES: Readonly<Record<Part, readonly string[]>> = {
   store: ["createRun", "takeLease", "releaseLease", "commit"],
   workspaces: ["create"],
   workspace: ["applyRestore"],
   // "checks" starts the CI of a commit.
   forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
   branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],
-} as const satisfies Readonly<Record<string, readonly string[]>> as Readonly<
-  Record<"store" | "workspaces" | "workspace" | "forge" | "branch", readonly string[]>
->;
+};
 const OPENS: readonly string[] = ["create", "find", "open"];

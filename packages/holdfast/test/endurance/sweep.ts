@@ -1,9 +1,10 @@
 import { buildWorker, prepareGround } from "./ground.ts";
 import type { Place } from "./ground.ts";
+import { inPlace } from "./in-place.ts";
 import { judge, judgeCalm } from "./judge.ts";
 import { live } from "./live.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
-import { clearProcesses, finishedSteps, testify } from "./witness.ts";
+import { finishedSteps, testify } from "./witness.ts";
 import type { Testimony } from "./witness.ts";
 import type { PassedPoint } from "./worker.ts";
 
@@ -31,6 +32,8 @@ let worker: Promise<string> | undefined;
 export async function sweep(
   scenario: Scenario,
   choose: (kills: readonly Kill[]) => readonly Kill[],
+  /** Told as it comes: a full sweep takes long. */
+  tell: (bad: Bad) => void,
 ): Promise<{ readonly points: number; readonly tried: number; readonly bad: readonly Bad[] }> {
   const program = await (worker ??= buildWorker());
   const ground = await prepareGround(scenario, program);
@@ -41,7 +44,10 @@ export async function sweep(
     await Promise.all(
       kills.map(async (kill) => {
         const problems = await inPlace(ground, (place) => endure(place, program, { scenario, calm, kill }));
-        if (problems.length > 0) bad.push({ where: nameOf(scenario, kill), problems });
+        if (problems.length === 0) return;
+        const found = { where: nameOf(scenario, kill), problems };
+        bad.push(found);
+        tell(found);
       }),
     );
     return { points: calm.kills.length, tried: kills.length, bad };
@@ -50,8 +56,7 @@ export async function sweep(
   }
 }
 
-/** How a point is called in reports. */
-export function nameOf(scenario: Scenario, { leg, point, stage }: Kill): string {
+function nameOf(scenario: Scenario, { leg, point, stage }: Kill): string {
   return `${scenario.name}, leg ${leg}, ${point} (${stage === "" ? "begin" : stage})`;
 }
 
@@ -94,30 +99,4 @@ async function expectEnd(place: Place, program: string, leg: Leg): Promise<reado
   if (life.kind === "failed" && leg.ends === "fatal" && life.why.startsWith("HoldfastError: Run issue-1 ended at"))
     return [];
   return [`resumed, it was to end ${leg.ends}: ${life.kind === "killed" ? "killed" : `${life.kind} ${life.why}`}`];
-}
-
-/** As many at once as the machine has cores for, whoever asks. */
-const AT_ONCE = 2;
-let free = AT_ONCE;
-const waiting: (() => void)[] = [];
-
-export async function inPlace<T>(
-  ground: Awaited<ReturnType<typeof prepareGround>>,
-  use: (place: Place) => Promise<T>,
-): Promise<T> {
-  if (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
-  else free -= 1;
-  try {
-    const place = await ground.copy();
-    try {
-      return await use(place);
-    } finally {
-      await clearProcesses(place);
-      await place.remove();
-    }
-  } finally {
-    const next = waiting.shift();
-    if (next === undefined) free += 1;
-    else next();
-  }
 }

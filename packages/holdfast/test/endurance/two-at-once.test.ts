@@ -8,7 +8,7 @@ import { startCommand } from "./command-life.ts";
 import { buildWorker, prepareGround } from "./ground.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
-import { inPlace } from "./sweep.ts";
+import { inPlace } from "./in-place.ts";
 import { testify } from "./witness.ts";
 
 const seed = suiteSeed();

@@ -3,11 +3,14 @@ import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
 import type { Position } from "../../src/core/position.ts";
+import { HoldfastError } from "../../src/core/error.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
 import { systemCommands } from "../../src/system/commands.ts";
 import { readProcessTable } from "../../src/system/process-table.ts";
 import type { Place } from "./ground.ts";
 
-export const RUN = "issue-1";
+const RUN = "issue-1";
 const HEAD = `holdfast/${RUN}`;
 
 /** What is there in the end, each from the one who must know: files, remote, forge, journal, agents' processes. */
@@ -72,27 +75,41 @@ export async function testify(place: Place): Promise<Testimony> {
     spent: position?.budget.spent ?? null,
     values: bare(latest?.planes.context.values),
     calls: await place.calls(),
-    problems: [...(await verify(holdfast)), ...(await leftBehind(store.id)), ...(await unfinished(place))],
+    problems: [...(await verify(holdfast)), ...leftBehind(store.id), ...(await unfinished(place))],
   };
 }
 
 /** Steps that are written down as finished, `<visit>/<step>`: those that must never be done again. */
 export async function finishedSteps(place: Place): Promise<readonly string[]> {
-  try {
-    await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
-    if ((await holdfast.store.getRun(RUN)) === undefined) return [];
-    return finishedIn(await Array.fromAsync(holdfast.store.readJournal({ run: RUN })));
-  } catch (error) {
-    // Dead before there was a store.
-    if (error instanceof Error && "code" in error && error.code === "STORE_ABSENT") return [];
-    throw error;
-  }
+  const found = await lookIntoStore(place, async (store) => {
+    const run = await store.getRun(RUN);
+    return run === undefined ? [] : finishedIn(await Array.fromAsync(store.readJournal({ run: RUN })));
+  });
+  return found ?? [];
+}
+
+/** Processes of a place's runs that live on. */
+export async function orphans(place: Place): Promise<readonly string[]> {
+  return (await lookIntoStore(place, async ({ id }) => leftBehind(id))) ?? [];
 }
 
 /** Ends what a run that went wrong may have left. */
 export async function clearProcesses(place: Place): Promise<void> {
-  await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
-  await systemCommands.endMarked(holdfast.store.id);
+  await lookIntoStore(place, ({ id }) => systemCommands.endMarked(id));
+}
+
+/** undefined: whoever was to make the store died before. */
+async function lookIntoStore<T>(place: Place, look: (store: Store) => Promise<T>): Promise<T | undefined> {
+  const directory = join(place.clone, ".git/holdfast");
+  const store = await openSqliteStore({ directory, create: false }).catch((error: unknown) => {
+    if (error instanceof HoldfastError && error.code === "STORE_ABSENT") return undefined;
+    throw error;
+  });
+  try {
+    return store === undefined ? undefined : await look(store);
+  } finally {
+    await store?.close();
+  }
 }
 
 function finishedIn(
@@ -140,7 +157,7 @@ async function verify(holdfast: Holdfast): Promise<readonly string[]> {
 }
 
 /** Marks of processes that live on. Nobody of this store may. */
-export function leftBehind(store: string): readonly string[] {
+function leftBehind(store: string): readonly string[] {
   const live = readProcessTable()?.live ?? [];
   return live.flatMap(({ pid, mark }) =>
     mark?.startsWith(`${store}/`) === true ? [`process ${pid} of ${mark} is still there`] : [],
