@@ -12,7 +12,7 @@ export function judge(calm: Testimony, { before, end }: Story): readonly string[
   const problems = [...end.problems];
   const same = (what: string, is: unknown, was: unknown): void => {
     const [a, b] = [JSON.stringify(is), JSON.stringify(was)];
-    if (a !== b) problems.push(`${what}: ${a} instead of ${b}`);
+    if (a !== b) problems.push(`${what}: ${difference(a, b)}`);
   };
   for (const what of SAME) same(what, end[what], calm[what]);
   same("forge", end.forge.toSorted(), calm.forge.toSorted());
@@ -69,6 +69,14 @@ function judgeSpending(calm: Testimony, { end }: Story): readonly string[] {
       ? []
       : [`spent ${end.spent?.[what]} ${what} instead of ${calm.spent?.[what]}`],
   );
+}
+
+/** Where two texts begin to differ, with what stands around. */
+function difference(is: string, was: string): string {
+  let at = 0;
+  while (at < is.length && is[at] === was[at]) at += 1;
+  const from = Math.max(0, at - 60);
+  return `…${is.slice(from, at + 160)} instead of …${was.slice(from, at + 160)}`;
 }
 
 function stepOf(call: string): string {

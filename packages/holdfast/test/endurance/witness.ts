@@ -136,7 +136,9 @@ function plain(place: Place, text: string): string {
   return text
     .replaceAll(place.root, "ROOT")
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
-    .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT");
+    .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
+    .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
+    .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
 }
 
 async function readFiles(place: Place): Promise<Readonly<Record<string, string>>> {
