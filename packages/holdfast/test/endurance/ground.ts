@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { chmod, cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -95,6 +96,14 @@ export async function prepareGround(
   };
 }
 
+/** Git's folder first: a life starts hundreds of them, and each looks through all the folders before it. */
+const PATH = [
+  ...(process.env["PATH"] ?? "").split(":").filter((folder) => existsSync(join(folder, "git"))),
+  dirname(process.execPath),
+  "/usr/bin",
+  "/bin",
+].join(":");
+
 const PLACEHOLDER = "/the-remote";
 
 /** Hooks run in the remote. The first ends whoever asked to be ended in the middle of a push, and then takes its time. */
@@ -125,7 +134,7 @@ function placeAt(root: string, worker: string): Place {
     worktree: join(root, "clone-worktrees/issue-1"),
   };
   const env = {
-    PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`,
+    PATH,
     HOME: root,
     LANG: "C.UTF-8",
     GIT_CONFIG_NOSYSTEM: "1",
