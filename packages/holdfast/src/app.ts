@@ -44,7 +44,7 @@ export { loadWorkflow } from "./app/load-workflow.ts";
 export type { StartPlan } from "./app/plan-start.ts";
 export type { WorkParts, WorkReport };
 export type { RunOutcome } from "./engine/outcome.ts";
-export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
+export type { ProgressEvent } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export type { SaveParams } from "./engine/planes.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";

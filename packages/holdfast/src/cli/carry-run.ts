@@ -1,7 +1,9 @@
 import type { Holdfast, ProgressEvent, WorkReport } from "../app.ts";
+import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
 import type { Shell } from "./command.ts";
 import { EXIT_OF_OUTCOME, outcomeText } from "./commands/run/outcome-view.ts";
+import { heldError } from "./commands/run/run-refusals.ts";
 import { createReporter } from "./live/reporter.ts";
 
 /** Shows a run as it is carried on, and then how that ended. */
@@ -23,6 +25,8 @@ export async function carryRun(
   let report: WorkReport;
   try {
     report = await work(listen);
+  } catch (error) {
+    throw await namingHolder(holdfast, error);
   } finally {
     reporter.close();
   }
@@ -31,4 +35,12 @@ export async function carryRun(
   if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status })}\n`);
   else shell.write(outcomeText(outcome, status, shell.page));
   return EXIT_OF_OUTCOME[outcome.kind];
+}
+
+/** Somebody was quicker: who that is, and what can be done about it. */
+async function namingHolder(holdfast: Holdfast, error: unknown): Promise<unknown> {
+  const run = error instanceof HoldfastError && error.code === "LEASE_HELD" ? error.data["run"] : undefined;
+  if (typeof run !== "string") return error;
+  const holder = await (await holdfast.run(run)).holder();
+  return holder?.alive === "alive" ? heldError(run, holder.lease) : error;
 }

@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { COMMANDS } from "./command-table.ts";
+import { currentFlags } from "./command.ts";
+import type { Flag } from "./command.ts";
 import { referenceMarkdown } from "./commands/help/reference-markdown.ts";
 import { GLOBAL_FLAGS } from "./global-flags.ts";
 import { commandText, overviewText } from "./help-text.ts";
@@ -8,9 +10,11 @@ import { commandText, overviewText } from "./help-text.ts";
 describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast help $name", ({ spec }) => {
   const text = commandText(spec);
 
-  test("mentions every flag and operand that the parser knows", () => {
-    for (const name of [...Object.keys(spec.flags), ...Object.keys(GLOBAL_FLAGS)])
+  test("mentions every flag and operand that the parser knows, and no old spelling", () => {
+    for (const name of [...Object.keys(currentFlags(spec.flags)), ...Object.keys(GLOBAL_FLAGS)])
       expect(text).toMatch(new RegExp(`--${name}\\b`));
+    for (const [name, flag] of Object.entries<Flag>(spec.flags))
+      if (flag.instead !== undefined) expect(text).not.toMatch(new RegExp(`--${name}\\b`));
     for (const operand of spec.operands) expect(text).toContain(operand.name);
   });
 
@@ -37,7 +41,7 @@ describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast
 });
 
 test("commands that change something can say what they would do", () => {
-  for (const name of ["checkpoint", "tag", "restore", "fork", "gc", "verify", "init"]) {
+  for (const name of ["run", "resume", "checkpoint", "tag", "restore", "fork", "gc", "verify", "init"]) {
     expect(COMMANDS.find(({ spec }) => spec.name === name)?.spec.flags, name).toHaveProperty("dry-run");
   }
 });

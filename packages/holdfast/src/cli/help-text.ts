@@ -42,8 +42,8 @@ export function overviewText(commands: readonly Command[], width = HELP_WIDTH): 
 }
 
 const START = [
-  ["holdfast demo", "see it work, killed three times"],
-  ["holdfast run 42 --dry-run", "what a run on issue 42 would do"],
+  ["holdfast demo", "see it killed three times"],
+  ["holdfast run 42 --dry-run", "what a run would do"],
   ['holdfast checkpoint --name "before the refactor"', "save files and state"],
   ["holdfast diff", "what changed since"],
   ["holdfast restore RUN@1 --dry-run", "what going back would do"],

@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import { GOOD, startWork } from "./work-repository.ts";
@@ -133,6 +135,33 @@ describe("a run under way", () => {
     expect(await place.git("branch", "--list", "holdfast/*")).toMatch(/^\+ holdfast\/issue-1$/);
   });
 
+  test("two at the same moment: one works, the other names it", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([{ ...GOOD, delayMs: 1500 }]);
+    const both = [1, 2].map(() => place.start("run", "1", "--no-review", "--agent", agent));
+    const ended = await Promise.all(both.map((one) => one.ended));
+    expect(ended.map(({ status }) => status).toSorted()).toEqual([0, 5]);
+    const winner = both[ended.findIndex(({ status }) => status === 0)];
+    const loser = ended.find(({ status }) => status === 5);
+    expect(loser?.stderr).toContain(`pid ${winner?.child.pid} on `);
+    expect((await place.json("list")).runs).toHaveLength(1);
+  });
+
+  test("a second Ctrl+C leaves at once, and the run can be taken up all the same", async () => {
+    const place = await work.begin();
+    // Deaf to the first signal, so that there is something to wait for.
+    const deaf = { ...HANG, spawn: { ignoreTerm: true } };
+    const first = place.start("run", "1", "--no-review", "--agent", await place.agent([deaf]));
+    await first.says("half.txt");
+    first.child.kill("SIGINT");
+    first.child.kill("SIGINT");
+    const ended = await first.ended;
+    expect(ended.status).toBe(130);
+    await place.agent([GOOD]);
+    const done = await place.run("resume", "1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+  });
+
   test("killed, it is called crashed; what changed meanwhile is shown and asked about", async () => {
     const place = await work.begin();
     const agent = await place.agent([HANG]);
@@ -186,6 +215,27 @@ describe("a run under way", () => {
     expect(again.status, again.stdout + again.stderr).toBe(0);
   });
 });
+
+sequentialTest
+  .skipIf(!hasScript())
+  .concurrent("on a terminal: a live view that leaves the screen clean (needs util-linux script)", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([GOOD]);
+    const command = `"${process.execPath}" "${place.holdfast.entry}" run 1 --no-review --agent ${agent}`;
+    const { stdout } = await promisify(execFile)("script", ["-qec", `stty cols 80; ${command}`, "/dev/null"], {
+      cwd: place.clone,
+      env: { ...process.env, HOME: place.holdfast.directory, NO_COLOR: "1", TERM: "xterm" },
+    });
+    expect(stdout).toContain("\u001b[?25l");
+    expect(stdout.lastIndexOf("\u001b[?25h")).toBeGreaterThan(stdout.lastIndexOf("\u001b[?25l"));
+    expect(stdout).toMatch(/issue-1 · impl #1 · \d+ s/);
+    expect(stdout).not.toContain("\u001b[1m");
+    expect(stdout.slice(stdout.lastIndexOf("\u001b[?25h"))).toMatch(/^\S+Done issue-1: /);
+  });
+
+function hasScript(): boolean {
+  return process.platform === "linux" && existsSync("/usr/bin/script");
+}
 
 const ASKING = `import { defineWorkflow } from "holdfast";
 export default defineWorkflow({

@@ -154,8 +154,8 @@ function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): 
 }
 
 /**
- * Through a restore, so that what is there is saved first. What was spent stays spent, and the visit gets a number that was never
- * given, because effects are told apart by it.
+ * Through a restore, so that what is there is saved first. What was spent since the newest checkpoint stays spent too, and the visit
+ * gets no number that one after it may have had, because effects are told apart by it.
  */
 async function moveTo(params: {
   readonly work: ResumeWork;
@@ -170,11 +170,10 @@ async function moveTo(params: {
   const plan = await planRestore({ parts, target, workspace, paths: to.paths ?? undefined });
   await applyRestore({ parts, plan, target, saver, lease, workspace });
   if (to.paths !== null) return standing;
-  const { position } = target.planes;
-  const number = Math.max(position.visit.number, standing.position.visit.number) + 1;
-  const visit = { ...position.visit, number };
-  const { budget } = standing.position;
-  return { ...target.planes, effects: standing.effects, position: { ...position, budget, visit } };
+  const planes = (await saver.newest())?.planes ?? target.planes;
+  const { budget, visit: last } = standing.position;
+  const visit = { ...planes.position.visit, number: Math.max(planes.position.visit.number, last.number) };
+  return { ...planes, position: { ...planes.position, budget, visit } };
 }
 
 async function commitHere(params: {

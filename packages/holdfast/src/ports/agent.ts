@@ -1,5 +1,3 @@
-import type { Amounts } from "../core/position.ts";
-
 /**
  * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent
  * did: a failure is a value, classified. It returns only when the agent and every process it started are gone.
@@ -108,6 +106,3 @@ export interface AgentProbe {
   readonly problem: string | null;
   readonly hint: string | null;
 }
-
-/** Tokens and money of a call as a budget counts them; what is unknown counts as nothing, and the run says so. */
-export type AgentSpend = Amounts;

@@ -5,8 +5,7 @@ export class Killed extends Error {}
 
 /**
  * The same parts, dead at the n-th call that changes something, before it acts: what was done up to there is done, and nothing after.
- * Everything behind the calls is real and stays as the dead process left it. Dead before the next call is the same as
- * dead after this one, so all n together are every place to die in.
+ * Everything behind the calls is real and stays as the dead process left it.
  */
 export function dyingParts(
   parts: WorkParts,

@@ -13,7 +13,7 @@ export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offs
   return `${paint(page, "dim", time)}  ${text}\n`;
 }
 
-export function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
+function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
   switch (event.kind) {
     case "started":
       return `${escapeText(event.run)} ${event.resumed ? "goes on" : "starts"} in ${place(event)}`;
@@ -54,7 +54,8 @@ function place(at: { readonly stage: string; readonly iteration: number }): stri
 }
 
 function effectText(event: Extract<ProgressEvent, { readonly kind: "effect" }>): string {
-  const purpose = escapeText(event.key.split("/").slice(1).join("/"));
+  // "push" of "issue-42/pr/push.6": the rest stands in the lines above.
+  const purpose = escapeText((event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, ""));
   switch (event.what) {
     case "intended":
     case "acted":

@@ -103,7 +103,7 @@ describe("the picture", () => {
       12:00:00    impl_done: marker found
       12:00:00  review #1
       12:00:00    review_fail (score 60): docs 60 < 85
-      12:00:00    pr/create.4 was there already, taken over
+      12:00:00    create was there already, taken over
       "
     `);
   });

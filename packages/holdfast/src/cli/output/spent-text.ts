@@ -27,7 +27,7 @@ export function moneyText(microUsd: number): string {
 }
 
 export function timeText(milliseconds: number): string {
-  const seconds = Math.round(milliseconds / 1000);
+  const seconds = Math.ceil(milliseconds / 1000);
   if (seconds < 120) return `${seconds} s`;
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }

@@ -15,7 +15,7 @@ export const demoWorkerSpec = {
   },
   examples: [
     { line: "holdfast demo-worker --agent scripted:agent.json", about: "undisturbed; prints its moments" },
-    { line: "holdfast demo-worker --agent scripted:agent.json --points points.json --die-at 7", about: "die there" },
+    { line: "holdfast demo-worker --agent scripted:a.json --points p.json --die-at 7", about: "die there" },
   ],
   json: '{"died": {"place", "stage", "iteration", "visit"}}, or {"points": [...], "outcome": {...}}.',
   hidden: true,

@@ -1,5 +1,6 @@
 import type { JournalEntry } from "../../../core/journal.ts";
 import type { Json, JsonObject } from "../../../core/json.ts";
+import { spentText } from "../../output/spent-text.ts";
 import { rangesText } from "../../output/ranges-text.ts";
 
 /** One line of what an entry says. Kinds that people read often are put in words; the rest is shown as it is. */
@@ -17,9 +18,57 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
       return ownerOf(body["owner"]);
     case "tag.added":
       return words([body["name"], `→ @${body["sequence"]}`]);
+    case "stage.entered":
+      return placeOf(body);
+    case "stage.ended": {
+      const next = typeof body["next"] === "string" ? ` → ${body["next"]}` : "";
+      const score = typeof body["score"] === "number" ? ` (score ${body["score"]})` : "";
+      return `${words([body["stage"]])}: ${words([body["event"]])}${score}${next} ${reasonOf(body["reason"])}`.trimEnd();
+    }
+    case "step.started":
+      return words([body["step"], body["files"] === true ? "(changes files)" : ""]);
+    case "step.finished":
+      return words([body["step"], spentOf(body["spent"])]);
+    case "step.failed":
+      return words([body["step"], spentOf(body["spent"]), reasonOf(body["reason"])]);
+    case "effect.intended":
+      return words([body["key"], body["kind"], `on ${String(body["target"])}`]);
+    case "effect.settled":
+      return words([
+        body["key"],
+        body["adopted"] === true ? "was done already" : body["outcome"],
+        reasonOf(body["reason"]),
+      ]);
+    case "effect.unknown":
+      return words([body["key"], reasonOf(body["reason"])]);
+    case "run.parked":
+      return words([
+        `on ${String(body["on"])}`,
+        typeof body["until"] === "string" ? `until ${body["until"]}` : "",
+        reasonOf(body["reason"]),
+      ]);
+    case "note":
+      return words([body["text"]]);
     default:
       return factsOf(body);
   }
+}
+
+function placeOf(body: JsonObject): string {
+  const { stage, iteration } = body;
+  return words([stage, typeof iteration === "number" && iteration > 0 ? `#${iteration}` : ""]);
+}
+
+function reasonOf(value: Json | undefined): string {
+  return typeof value === "string" && value !== "" ? `(${value})` : "";
+}
+
+function spentOf(value: Json | undefined): string {
+  if (!isObject(value)) return "";
+  const { tokens, microUsd, milliseconds } = value;
+  if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return "";
+  const text = spentText({ tokens, microUsd, milliseconds });
+  return text === null ? "" : `(${text})`;
 }
 
 function words(parts: readonly (Json | undefined)[]): string {

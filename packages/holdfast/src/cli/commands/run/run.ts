@@ -23,7 +23,8 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
-  const work = await fileTask(holdfast, request.work, input.on("dry-run"));
+  const files = request.workflow === "impl" && !input.on("dry-run");
+  const work = files ? await fileTask(holdfast, request.work) : request.work;
   const open = await openRun(holdfast, work, input.on("resume"));
   if (open !== undefined && input.on("resume"))
     return await takeUpRun(shell, holdfast, { run: open.id, limit: readLimits(input), dryRun: input.on("dry-run") });
@@ -40,8 +41,8 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
 }
 
 /** impl works on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
-async function fileTask(holdfast: Holdfast, work: Work, dryRun: boolean): Promise<Work> {
-  if (work.kind !== "task" || dryRun) return work;
+async function fileTask(holdfast: Holdfast, work: Work): Promise<Work> {
+  if (work.kind !== "task") return work;
   return (await holdfast.work.fileTask(work.text)) ?? work;
 }
 

@@ -11,7 +11,7 @@ export const runSpec = {
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
   paths: false,
   flags: {
-    task: { type: "text", short: "t", value: "TEXT", about: "work on this text instead of an issue" },
+    task: { type: "text", short: "t", value: "TEXT", about: "work on this text; impl files it as an issue first" },
     workflow: {
       type: "text",
       value: "NAME",
@@ -48,8 +48,8 @@ export const runSpec = {
       about: "from issue 42 to a pull request whose tests pass",
     },
     {
-      line: 'holdfast run --task "Add a --verbose flag" --max-cost 5',
-      about: "without an issue, for five dollars at most",
+      line: 'holdfast run --task "Add a verbose mode" --max-cost 5',
+      about: "from a sentence, for five dollars at most",
     },
     { line: "holdfast run 42 --resume", about: "go on with it, or begin" },
   ],

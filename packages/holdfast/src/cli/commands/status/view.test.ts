@@ -50,7 +50,7 @@ test("a run under way", () => {
     Held by holdfast run issue-42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC
     (20 min ago).
     work        issue #42: Login fails
-    stage       review #3, in reviewer (since 2 min ago)
+    stage       review #3, in reviewer (entered 2 min ago)
     last        reviewer began (1 min ago)
     scores      60 75 70  ▅▇▆, best 75 at @8
     spent       120k tokens, $1.25 of $5.00, 15 min
@@ -60,7 +60,10 @@ test("a run under way", () => {
     "
   `);
   expect(nextText(base, PAGE)).toMatchInlineSnapshot(
-    `"Watch it: holdfast status issue-42 --watch   Stop it: holdfast stop issue-42"`,
+    `
+    "Watch it: holdfast status issue-42 --watch
+    Stop it:   holdfast stop issue-42"
+  `,
   );
 });
 
@@ -99,8 +102,8 @@ test("what it waits for, or why it ended, stands first", () => {
     ].join("\n\n"),
   ).toMatchInlineSnapshot(`
     "issue-42  crashed, resumable
-    Its process (pid 4711 on laptop) ended without letting go. Everything up to the
-    last line is saved.
+    Its process (pid 4711 on laptop) ended without letting go. What it had finished
+    is saved.
     > Go on with: holdfast resume issue-42
 
     issue-42  stopped, resumable
@@ -126,7 +129,8 @@ test("what it waits for, or why it ended, stands first", () => {
 
     issue-42  fatal
     Review scores showed no improvement for 4 consecutive failures.
-    > What happened: holdfast log issue-42   Begin again from a checkpoint: holdfast resume issue-42 --from issue-42@N --force
+    > What happened: holdfast log issue-42
+    Begin again from a checkpoint: holdfast resume issue-42@N --force
 
     issue-42  manual
     Saved by hand: no workflow carries it.
