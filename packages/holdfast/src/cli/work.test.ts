@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
+import { openHoldfast } from "../app.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import { GOOD, startWork } from "./work-repository.ts";
 
@@ -61,6 +62,21 @@ describe("run", () => {
     expect((await place.run("logs", "1")).stdout).toContain("── agent (visit 2)");
     expect((await place.run("logs", "1", "--step", "nothing")).stdout).toBe("");
     expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
+  });
+
+  test("a run that died as it was created is begun by the next one, under its own name", async () => {
+    const place = await work.begin();
+    await using holdfast = await openHoldfast({ cwd: place.clone });
+    await holdfast.store.createRun({ id: "issue-1", workflow: "impl", work: { kind: "issue", number: 1 } });
+    expect(await place.run("resume")).toMatchObject({ status: 3, stderr: expect.stringContaining("holdfast run") });
+    expect(await place.run("resume", "1")).toMatchObject({
+      status: 3,
+      stderr: expect.stringContaining("holdfast run"),
+    });
+    const begun = await place.run("run", "1", "--no-review", "--agent", await place.agent([GOOD]));
+    expect(begun.status, begun.stdout + begun.stderr).toBe(0);
+    expect(begun.stdout).toContain("Done issue-1: ");
+    expect(await holdfast.listRuns()).toHaveLength(1);
   });
 
   test("with --json every line is an object, the last one is the outcome", async () => {

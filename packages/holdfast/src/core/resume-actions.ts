@@ -67,7 +67,10 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
     { kind: "recreate_worktree", why: "The worktree is made again with the files of the newest checkpoint." },
   ],
   worktree_moved: () => [takeFiles("The run goes on where its worktree is now.")],
-  pull_request_merged: () => [{ kind: "finish", why: "The pull request was merged, so there is nothing left to do." }],
+  pull_request_merged: ({ actual }) =>
+    isJsonObject(actual) && actual["own"] === true
+      ? []
+      : [{ kind: "finish", why: "The pull request was merged, so there is nothing left to do." }],
   work_not_merged: (finding) => [
     ...keepTips(finding, "Commits that the pull request lacks are kept under refs/holdfast/."),
     remember(finding, "The pull request counts as it was merged."),

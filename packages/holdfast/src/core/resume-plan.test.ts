@@ -88,6 +88,13 @@ describe("what a resume does about", () => {
     expect(kindsOf(found)).toEqual(["keep_tips", "finish"]);
   });
 
+  test("a pull request that the run merged itself: what that brings with it is no question, and the run goes on", () => {
+    const own: Finding = { ...sample("pull_request_merged"), actual: { number: 7, own: true } };
+    const found = plan([own, sample("issue_closed"), sample("base_moved")]);
+    expect(found.kind).toBe("warn");
+    expect(kindsOf(found)).not.toContain("finish");
+  });
+
   test("a pull request merged without the last commits: asks, keeping them; then done", () => {
     const findings = [sample("pull_request_merged"), sample("work_not_merged")];
     expect(plan(findings)).toMatchObject({ kind: "ask", actions: [{ kind: "keep_tips", commits: [tip("a")] }] });

@@ -89,6 +89,9 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
     expect(Object.keys(readWorktree(workspace.root)).toSorted()).toEqual([".gitignore", "a.txt", "good.txt"]);
     expect((await store.latest(ID))?.tree).toBe([...wanted][0]);
     expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
+    // Of files alone: one that a resume finds unfinished must not take the run's position back with them.
+    for await (const { kind, body } of store.readJournal({ run: ID }))
+      if (kind === "restore.started") expect(body["paths"]).toEqual(["."]);
   }
   expect(wanted.size).toBe(1);
 });

@@ -8,7 +8,10 @@ export type FoundRun =
   /** None that could go on. `ended`: those that were, newest first. */
   | { readonly kind: "none"; readonly ended: readonly RunSummary[] };
 
-/** The open run of exactly this issue: issue 4 is not issue 42, whatever the run is called. */
+/**
+ * The open run of exactly this issue: issue 4 is not issue 42, whatever the run is called. One that died before its first
+ * checkpoint knows neither its agent nor its options, and cannot go on: starting it again begins it under its own id.
+ */
 export async function findRunFor(params: {
   readonly parts: Parts;
   readonly issue: number;
@@ -18,8 +21,9 @@ export async function findRunFor(params: {
   const runs = (await parts.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
     ({ work }) => work.kind === "issue" && work.number === issue,
   );
-  const open = runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
+  const ended = runs.filter(({ state }) => state.kind === "done" || state.kind === "fatal");
+  const open = runs.filter((run) => !ended.includes(run) && run.checkpoints > 0);
   const [run, other] = open;
-  if (run === undefined) return { kind: "none", ended: runs };
+  if (run === undefined) return { kind: "none", ended };
   return other === undefined ? { kind: "one", run } : { kind: "several", runs: open };
 }

@@ -114,9 +114,20 @@ describe("the run of an issue", () => {
     expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
     expect(await findRunFor({ parts, issue: 42, workflow: "other" })).toEqual({ kind: "none", ended: [] });
     await store.createRun({ id: "again", workflow: "impl", work: { kind: "issue", number: 42 } });
+    const lease = await store.takeLease({ run: "again", label: "test" });
+    await store.commit({
+      lease,
+      checkpoint: { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "setup" }) },
+    });
     expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "several", runs: [{}, {}] });
     await scene.append({ kind: "run.ended", body: { outcome: "done" } });
     expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: "again" } });
+  });
+
+  test("died before its first checkpoint: nothing that could go on, and nothing that has ended", async () => {
+    const { parts, store } = await startResumeScene();
+    await store.createRun({ id: "born", workflow: "impl", work: { kind: "issue", number: 7 } });
+    expect(await findRunFor({ parts, issue: 7 })).toEqual({ kind: "none", ended: [] });
   });
 });
 

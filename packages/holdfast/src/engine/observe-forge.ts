@@ -92,6 +92,7 @@ function mentions(text: string, key: string): boolean {
 async function observeRequest(params: {
   readonly parts: WorkParts;
   readonly request: PullRequest;
+  readonly effects: readonly Effect[];
   readonly place: Place;
 }): Promise<readonly Finding[]> {
   const { number, url, state, headCommit } = params.request;
@@ -104,11 +105,12 @@ async function observeRequest(params: {
       return [{ kind: "pull_request_closed", summary, expected: "open", actual: { number, url } }];
     }
     case "merged": {
+      const own = mergesItself(params.effects);
       const merged: Finding = {
         kind: "pull_request_merged",
-        summary: `${name} was merged`,
+        summary: own ? `${name} was merged by this run` : `${name} was merged`,
         expected: "open",
-        actual: { number, url, head: headCommit },
+        actual: { number, url, head: headCommit, ...(own ? { own } : {}) },
       };
       const { head } = params.place;
       if (head === null || (await isIn(params.parts, params.place, head, headCommit))) return [merged];
@@ -117,6 +119,11 @@ async function observeRequest(params: {
       return [merged, { kind: "work_not_merged", summary, expected: { head }, actual }];
     }
   }
+}
+
+/** A workflow that merges is in the middle of its own work then, and has more to do. */
+function mergesItself(effects: readonly Effect[]): boolean {
+  return effects.some(({ kind, state }) => /merge/.test(kind) && state.kind !== "failed");
 }
 
 /** In doubt it is not: then somebody is asked, and nothing is given up. */

@@ -145,6 +145,17 @@ describe("the forge", () => {
     expect(await scene.found()).toEqual(["pull_request_merged", "work_not_merged"]);
   });
 
+  test("a pull request that the run merges itself: told, and no reason to end it", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ pullRequest: { number: 7, url: "local:7" } });
+    scene.forge.request = request({ state: "merged", headCommit: headOf(scene) });
+    expect((await scene.plan()).plan.kind).toBe("done");
+    const body = { key: `${RUN}/pr/merge`, kind: "merge", target: "7", payload: "0".repeat(64), detail: {} };
+    await scene.append({ kind: "effect.intended", body });
+    expect(await scene.found()).toEqual(["pull_request_merged", "effect_in_flight"]);
+    expect((await scene.plan()).plan.kind).toBe("warn");
+  });
+
   test("a merged pull request of an earlier run with the same branch is not ours", async () => {
     const scene = await startResumeScene();
     const key = `${RUN}/pr/open`;

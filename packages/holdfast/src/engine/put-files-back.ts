@@ -1,11 +1,12 @@
 import type { NewEntry } from "../core/journal.ts";
 import { HoldfastError } from "../core/error.ts";
 import { lookParams } from "./parts.ts";
+import { finished, started } from "./repair-place.ts";
 import type { RunWriter } from "./run-writer.ts";
 
 /**
  * Makes the files what they are in a checkpoint of this run; the position stays. What is there now is saved first, so
- * nothing is lost. Killed in between, the journal shows a restore that began, and the same call again completes it.
+ * nothing is lost. Killed in between, the journal shows a restore of files that began, and the same call again completes it.
  * `finish` changes memory when the files are back, and says so in entries of the same commit. Returns the tree.
  */
 export async function putFilesBack(
@@ -35,14 +36,14 @@ export async function putFilesBack(
     name: params.why,
     prepare: ({ files }) => {
       if (files?.tree !== plan.fromTree) throw moved(workspace.root);
-      return [{ kind: "restore.started", body: { target: target.id, paths: null } }];
+      return [started(target)];
     },
   });
   const { tree } = await workspace.applyRestore(plan);
   await writer.save({
     trigger: "restore",
     name: `files of ${target.id}`,
-    prepare: () => [{ kind: "restore.finished", body: { target: target.id, tree } }, ...params.finish(tree)],
+    prepare: () => [finished(target, tree), ...params.finish(tree)],
   });
   return tree;
 }

@@ -46,10 +46,11 @@ async function runOf(holdfast: Holdfast, typed: string | undefined, chosen: stri
   });
 }
 
-/** Only those that a workflow carries: a run that was saved by hand has nobody to go on with it. */
+/** Only those that a workflow carries and has begun: a run that was saved by hand has nobody to go on with it. */
 async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   const open = (await holdfast.listRuns()).filter(
-    ({ state, workflow }) => (state.kind === "open" || state.kind === "parked") && workflow !== "manual",
+    ({ state, workflow, checkpoints }) =>
+      (state.kind === "open" || state.kind === "parked") && workflow !== "manual" && checkpoints > 0,
   );
   const [newest] = open;
   if (newest !== undefined) return newest.id;

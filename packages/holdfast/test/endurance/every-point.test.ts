@@ -1,0 +1,51 @@
+import { afterAll, describe, expect, test, vi } from "vitest";
+import { clearScratch } from "../faults/harness/scratch.ts";
+import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
+import { choosePoints } from "./choose-points.ts";
+import { FALLING, SCENARIOS } from "./scenarios.ts";
+import type { Scenario } from "./scenarios.ts";
+import { sweep } from "./sweep.ts";
+import type { Bad, Kill } from "./sweep.ts";
+
+const seed = suiteSeed();
+const report: string[] = [];
+vi.setConfig({ testTimeout: isFullRun() ? 8 * 3_600_000 : 300_000, maxConcurrency: 20 });
+afterAll(() => {
+  clearScratch();
+  for (const line of report) process.stdout.write(`endurance: ${line}\n`);
+});
+
+function tell({ where, problems }: Bad): void {
+  if (isFullRun()) process.stdout.write(`endurance: bad: ${where}\n    ${problems.join("\n    ")}\n`);
+}
+
+async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => readonly Kill[]): Promise<void> {
+  const began = performance.now();
+  const { points, tried, bad } = await sweep(scenario, choose, tell);
+  const seconds = Math.round((performance.now() - began) / 1000);
+  const how = isFullRun() ? "full" : `seed ${seed}`;
+  report.push(`${scenario.name}: ${tried} of ${points} points, ${how}, ${bad.length} bad, ${seconds} s`);
+  expect(tried).toBeGreaterThan(1);
+  const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/endurance/every-point.test.ts -t "${scenario.name}"`;
+  const told = bad.map(({ where, problems }) => `${where}\n    ${problems.join("\n    ")}`);
+  if (bad.length > 0)
+    expect.fail(`${bad.length} of ${tried} points are bad. See it again: ${again}\n  ${told.join("\n  ")}`);
+}
+
+describe("killed with SIGKILL and resumed: the same files, each effect once, no finished step again, limits intact", () => {
+  test.concurrent.each(SCENARIOS)("$name", async (scenario) => {
+    const chance = chanceOf(seed, scenario.name);
+    await check(scenario, (kills) => choosePoints(chance, kills, 2));
+  });
+
+  test.concurrent("scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them", async () => {
+    const chance = chanceOf(seed, FALLING.name);
+    await check(FALLING, (kills) =>
+      choosePoints(
+        chance,
+        kills.filter(({ stage }) => stage === "fatal"),
+        2,
+      ),
+    );
+  });
+});

@@ -1,0 +1,90 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, expect, test, vi } from "vitest";
+import { buildCommand } from "../../src/cli/built-command.ts";
+import type { BuiltCommand } from "../../src/cli/built-command.ts";
+import { clearScratch } from "../faults/harness/scratch.ts";
+import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
+import { startCommand } from "./command-life.ts";
+import { buildWorker, prepareGround } from "./ground.ts";
+import type { Place } from "./ground.ts";
+import { judge } from "./judge.ts";
+import { SCENARIOS } from "./scenarios.ts";
+import { inPlace } from "./in-place.ts";
+import { finishedSteps, orphans, testify } from "./witness.ts";
+import type { Testimony } from "./witness.ts";
+
+const seed = suiteSeed();
+const INSTANTS = isFullRun() ? 50 : 5;
+vi.setConfig({ testTimeout: 1_800_000 });
+afterAll(clearScratch);
+
+/** After so many lines of output and so many milliseconds more. Line 0: while it starts. */
+interface Instant {
+  readonly line: number;
+  readonly ms: number;
+}
+
+test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resume that is named ends as if nothing had happened`, async () => {
+  const scenario = SCENARIOS.find(({ name }) => name === "review loop");
+  if (scenario === undefined) throw new Error("there is no such scenario");
+  const command = await buildCommand();
+  try {
+    const ground = await prepareGround(scenario, await buildWorker());
+    const { calm, lines } = await inPlace(ground, (place) => runCalmly(command, place));
+    const chance = chanceOf(seed, "interrupts");
+    const instants = Array.from({ length: INSTANTS }, (_, nth): Instant => {
+      // One in each stretch of the run; a few milliseconds on, what follows the line is under way.
+      const line = Math.floor(((nth + chance.below(100) / 100) * lines) / INSTANTS);
+      return { line, ms: chance.below(line === 0 ? 400 : 60) };
+    });
+    const told = await Promise.all(
+      instants.map(async (instant) => ({
+        ...instant,
+        problems: await inPlace(ground, (place) => interrupt(command, place, { calm, instant })),
+      })),
+    );
+    const bad = told.filter(({ problems }) => problems.length > 0);
+    process.stdout.write(
+      `endurance: Ctrl+C at ${INSTANTS} instants of ${lines} lines, seed ${seed}, ${bad.length} bad\n`,
+    );
+    expect(bad, `HOLDFAST_SEED=${seed}`).toEqual([]);
+  } finally {
+    await command.remove();
+  }
+});
+
+async function runCalmly(
+  command: BuiltCommand,
+  place: Place,
+): Promise<{ readonly calm: Testimony; readonly lines: number }> {
+  const done = await startCommand(command, place, "run", "1", "--agent", place.agent).ended;
+  expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+  // Later than the push it may have ended before the signal comes, and that is exit 0.
+  const lines = done.stdout.split("\n").findIndex((line) => line.includes("pr/push"));
+  return { calm: await testify(place), lines };
+}
+
+async function interrupt(
+  command: BuiltCommand,
+  place: Place,
+  { calm, instant }: { readonly calm: Testimony; readonly instant: Instant },
+): Promise<readonly string[]> {
+  const life = startCommand(command, place, "run", "1", "--agent", place.agent);
+  await life.line(instant.line);
+  await pause(instant.ms);
+  life.signal("SIGINT");
+  const { status, by, stdout, stderr } = await life.ended;
+  const problems: string[] = [];
+  // Before Node has heard of any handler, the system ends it as it ends every program: to a shell that is 130 too.
+  const early = instant.line === 0 && by === "SIGINT";
+  if (status !== 130 && !early) problems.push(`exit ${status ?? by}: ${stdout}${stderr}`);
+  const resume = /Go on with: holdfast (resume issue-1)/.exec(stdout)?.[1];
+  if (resume === undefined && instant.line > 0) problems.push(`no resume command is printed: ${stdout}${stderr}`);
+  const began = { finished: await finishedSteps(place), calls: await place.calls() };
+  problems.push(...(await orphans(place)));
+  const args = resume?.split(" ") ?? ["run", "1", "--resume", "--agent", place.agent];
+  const done = await startCommand(command, place, ...args).ended;
+  if (done.status !== 0)
+    return [...problems, `resumed with ${args.join(" ")}: exit ${done.status}: ${done.stdout}${done.stderr}`];
+  return [...problems, ...judge(calm, { before: began, end: await testify(place) })];
+}

@@ -1,0 +1,84 @@
+import type { Scenario } from "./scenarios.ts";
+import type { Testimony } from "./witness.ts";
+
+/** What happened around a death, beside how it all ended. */
+export interface Story {
+  readonly before: { readonly finished: readonly string[]; readonly calls: readonly string[] };
+  readonly end: Testimony;
+}
+
+/** Everything in which a run that was killed differs from one that was not, or from what was promised. */
+export function judge(calm: Testimony, { before, end }: Story): readonly string[] {
+  const problems = [...end.problems];
+  const same = (what: string, is: unknown, was: unknown): void => {
+    const [a, b] = [JSON.stringify(is), JSON.stringify(was)];
+    if (a !== b) problems.push(`${what}: ${difference(a, b)}`);
+  };
+  for (const what of SAME) same(what, end[what], calm[what]);
+  same("forge", end.forge.toSorted(), calm.forge.toSorted());
+  same("finished", end.finished.toSorted(), calm.finished.toSorted());
+  return [...problems, ...judgeCalls(calm, { before, end }), ...judgeSpending(calm, { before, end })];
+}
+
+const SAME = [
+  "state",
+  "reason",
+  "files",
+  "branch",
+  "remote",
+  "history",
+  "pushes",
+  "pull",
+  "trail",
+  "effects",
+  "position",
+  "values",
+] as const satisfies readonly (keyof Testimony)[];
+
+/** The same testimony must hold by itself in a run that nobody killed. */
+export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[] {
+  const problems = [...calm.problems];
+  const finished = new Set(calm.finished);
+  if (finished.size !== calm.finished.length) problems.push("a step finished twice");
+  for (const [path, text] of Object.entries(scenario.expected))
+    if (calm.files[path] !== text) problems.push(`${path} holds ${JSON.stringify(calm.files[path])}`);
+  if (calm.pushes.hook !== calm.pushes.reflog) problems.push("the remote's witnesses differ");
+  if (new Set(calm.calls).size !== calm.calls.length) problems.push("an agent was called twice");
+  return problems;
+}
+
+/** An agent that was at work when its run died works again; none whose answer was written down does. */
+function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] {
+  const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
+  const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call)));
+  const expected = [...calm.calls, ...lost].map(stepOf).toSorted();
+  const called = end.calls.map(stepOf).toSorted();
+  return [
+    ...again.map((call) => `the agent was called again for ${call}`),
+    ...(JSON.stringify(called) === JSON.stringify(expected)
+      ? []
+      : [`calls: ${called.join(", ")} instead of ${expected.join(", ")}`]),
+  ];
+}
+
+/** A call that died took what nobody knows; all others are counted, once. */
+function judgeSpending(calm: Testimony, { end }: Story): readonly string[] {
+  if (end.spent === null || calm.spent === null) return [];
+  return (["tokens", "microUsd"] as const).flatMap((what) =>
+    end.spent?.[what] === calm.spent?.[what]
+      ? []
+      : [`spent ${end.spent?.[what]} ${what} instead of ${calm.spent?.[what]}`],
+  );
+}
+
+/** Where two texts begin to differ, with what stands around. */
+function difference(is: string, was: string): string {
+  let at = 0;
+  while (at < is.length && is[at] === was[at]) at += 1;
+  const from = Math.max(0, at - 60);
+  return `…${is.slice(from, at + 160)} instead of …${was.slice(from, at + 160)}`;
+}
+
+function stepOf(call: string): string {
+  return call.split(" ")[0] ?? call;
+}

@@ -1,0 +1,45 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import type { Place } from "./ground.ts";
+import type { Point } from "./mortal-parts.ts";
+import type { Leg } from "./scenarios.ts";
+import type { Life, PassedPoint } from "./worker.ts";
+
+export type Death =
+  | { readonly kind: "killed" }
+  | { readonly kind: "ended"; readonly points: readonly PassedPoint[]; readonly outcome: string; readonly why: string }
+  | { readonly kind: "failed"; readonly why: string };
+
+/** One process that works on the place's run: to its end, or to the point where it dies. */
+export async function live(place: Place, worker: string, leg: Leg, dieAt: Point | null): Promise<Death> {
+  const life: Life = { agent: place.agent, leg, dieAt, dieInPush: join(place.root, "die-in-push") };
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", worker, JSON.stringify(life)], {
+    cwd: place.clone,
+    env: place.env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const signal = await new Promise<string | null>((resolve, reject) => {
+    child.on("error", reject);
+    // Not "close": an orphan may hold the other end of its output.
+    child.on("exit", (_, by) => resolve(by));
+  });
+  if (signal === "SIGKILL") return { kind: "killed" };
+  await new Promise((resolve) => setImmediate(resolve));
+  const said = parseLast(stdout);
+  if (said === null) return { kind: "failed", why: stderr.trim() || `it said nothing (${signal ?? "no signal"})` };
+  const { kind, ...rest } = said.outcome;
+  return { kind: "ended", points: said.points, outcome: kind, why: JSON.stringify(rest) };
+}
+
+function parseLast(
+  text: string,
+): { readonly points: readonly PassedPoint[]; readonly outcome: { readonly kind: string } } | null {
+  try {
+    return JSON.parse(text.trim().split("\n").at(-1) ?? "");
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,76 @@
+import type { WorkParts } from "../../src/app.ts";
+
+/** Where a process can die: `store.commit#12 before` is right before the 12th commit to the store in its life. */
+export type Point = string;
+
+/**
+ * The parts as they are, telling each point before and after everything that writes: the journal, the files, the branch, the remote
+ * and the forge. An agent's edits are points as well: what it started lives on when we die. "during" is a push under way.
+ */
+export function mortalParts(parts: WorkParts, reach: (point: Point) => void): WorkParts {
+  const counts = new Map<string, number>();
+  const count = (name: string): string => {
+    const nth = (counts.get(name) ?? 0) + 1;
+    counts.set(name, nth);
+    return `${name}#${nth}`;
+  };
+  const watch = <T extends object>(part: Part, target: T): T =>
+    new Proxy(target, {
+      get(object, name) {
+        const value: unknown = Reflect.get(object, name, object);
+        if (typeof value !== "function" || typeof name !== "string") return value;
+        if (!WRITES[part].includes(name) && !(part === "workspaces" && OPENS.includes(name))) return value.bind(object);
+        return async (...args: readonly unknown[]) => {
+          const point = WRITES[part].includes(name) ? count(`${part}.${name}`) : null;
+          if (point !== null) reach(`${point} before`);
+          if (name === "push") reach(`${point} during`);
+          const result: unknown = await Reflect.apply(value, object, args);
+          if (point !== null) reach(`${point} after`);
+          return part === "workspaces" && typeof result === "object" && result !== null
+            ? watch("workspace", result)
+            : result;
+        };
+      },
+    });
+  return {
+    ...parts,
+    store: watch("store", parts.store),
+    workspaces: parts.workspaces === null ? null : watch("workspaces", parts.workspaces),
+    forge: parts.forge === null ? null : watch("forge", parts.forge),
+    branches: { of: async (worktree) => watch("branch", await parts.branches.of(worktree)) },
+    agent(provider) {
+      const agent = parts.agent(provider);
+      return {
+        ...agent,
+        run: (task) =>
+          agent.run({
+            ...task,
+            onEvent(event) {
+              task.onEvent(event);
+              if (event.kind === "tool") reach(`${count("agent.edit")} after`);
+            },
+          }),
+      };
+    },
+  };
+}
+
+/** Sorts of points, so that a sample has some of each. */
+export function familyOf(point: Point): "journal" | "files" | "agent" | "outside" {
+  const [part = "", method = ""] = point.split(/[.#]/);
+  if (part === "store") return "journal";
+  if (part === "agent") return "agent";
+  return part === "forge" || method === "push" ? "outside" : "files";
+}
+
+type Part = "store" | "workspaces" | "workspace" | "forge" | "branch";
+
+const WRITES: Readonly<Record<Part, readonly string[]>> = {
+  store: ["createRun", "takeLease", "releaseLease", "commit"],
+  workspaces: ["create"],
+  workspace: ["applyRestore"],
+  // "checks" starts the CI of a commit.
+  forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
+  branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],
+};
+const OPENS: readonly string[] = ["create", "find", "open"];

@@ -1,0 +1,158 @@
+import type { JsonObject } from "../../src/core/json.ts";
+import type { Budget } from "../../src/core/position.ts";
+
+/** One process after another, each to the end that is expected of it; a scenario is over with its last leg. */
+export interface Leg {
+  readonly options: JsonObject;
+  readonly limit: Partial<Budget["limit"]>;
+  /** Is the limit raised to that when the run is taken up? */
+  readonly raises: boolean;
+  /** The workflow of one's own instead of `impl`. */
+  readonly own: boolean;
+  readonly ends: "done" | "fatal" | "parked";
+}
+
+export interface Scenario {
+  readonly name: string;
+  readonly answers: readonly JsonObject[];
+  readonly legs: readonly Leg[];
+  /** Command of the remote's CI; it runs in a checkout of the commit, four folders below the remote. */
+  readonly ci: string | null;
+  /** Somebody else's change to the base, which the CI command puts there. */
+  readonly moved: { readonly path: string; readonly text: string } | null;
+  /** Of the final files. */
+  readonly expected: Readonly<Record<string, string>>;
+}
+
+const usage = { input: 300, output: 100, microUsd: 5000 };
+
+function finish(iteration: number | null, text: string, { body = "Why.", pauseMs = 40 } = {}): JsonObject {
+  return {
+    when: { role: "impl", ...(iteration === null ? {} : { iteration }) },
+    // What comes after the pause is still to come when the one who started this dies at the first edit.
+    edits: [
+      { do: "write", path: "greeting.txt", text: "half\n" },
+      { do: "wait", ms: pauseMs },
+      { do: "write", path: "greeting.txt", text },
+      { do: "write", path: "lib/greet.js", text: `export const greeting = ${JSON.stringify(text)};\n` },
+    ],
+    finalize: { title: "[feat][#1] Add a greeting", body },
+    commitReport: `Greet, ${iteration ?? "again"}`,
+    reply: "I wrote a greeting.",
+    usage,
+  };
+}
+
+function score(value: number, iteration: number | null = null): JsonObject {
+  return {
+    when: { role: "review", ...(iteration === null ? {} : { iteration }) },
+    scores: { faithful: value, style: value, docs: value, corner_cases: value },
+    usage,
+  };
+}
+
+const leg: Leg = { options: {}, limit: {}, raises: false, own: false, ends: "done" };
+const plain = {
+  legs: [leg],
+  ci: null,
+  moved: null,
+  expected: { "greeting.txt": "hello\n" },
+} satisfies Partial<Scenario>;
+const MOVE_BASE = "git -C ../../../.. update-ref refs/heads/main refs/moved/main";
+const watched: Leg = { ...leg, options: { waitForCi: true, ci: { pollMs: 20, rebaseWhenBehind: true } } };
+const WORTH = [60, 75, 70, 65, 64];
+
+export const SCENARIOS: readonly Scenario[] = [
+  {
+    ...plain,
+    name: "happy path",
+    // Long enough for a resume to come in between: an agent that nobody ends goes on beside it.
+    answers: [finish(null, "hello\n", { pauseMs: 900 }), score(95)],
+    legs: [{ ...leg, options: { gate: "true" } }],
+  },
+  {
+    ...plain,
+    name: "review loop",
+    answers: [finish(1, "helo\n"), finish(2, "hello\n"), { ...score(50, 1), reply: "It is misspelt." }, score(95)],
+  },
+  {
+    ...plain,
+    name: "rebase",
+    answers: [finish(null, "hello\n"), score(95)],
+    legs: [watched],
+    ci: MOVE_BASE,
+    moved: { path: "other.txt", text: "other\n" },
+    expected: { "greeting.txt": "hello\n", "other.txt": "other\n" },
+  },
+  {
+    ...plain,
+    name: "conflict",
+    answers: [
+      finish(null, "hello\n"),
+      score(95),
+      {
+        when: { role: "rebase" },
+        edits: [
+          { do: "write", path: "greeting.txt", text: "half\n" },
+          { do: "wait", ms: 40 },
+          { do: "write", path: "greeting.txt", text: "hello\nbase\n" },
+        ],
+        usage,
+      },
+    ],
+    legs: [watched],
+    ci: MOVE_BASE,
+    moved: { path: "greeting.txt", text: "base\n" },
+    expected: { "greeting.txt": "hello\nbase\n" },
+  },
+  {
+    ...plain,
+    name: "CI failure and fix",
+    answers: [finish(1, "helo\n"), finish(2, "hello\n", { body: "Why, and what CI said." }), score(95)],
+    legs: [{ ...watched, options: { waitForCi: true, ci: { pollMs: 20 } } }],
+    ci: "grep -q hello greeting.txt || { echo it is misspelt; exit 1; }",
+  },
+  {
+    ...plain,
+    name: "stuck",
+    answers: [
+      {
+        when: { role: "impl" },
+        edits: [{ do: "write", path: ".tmp/thoughts.txt", text: "hm\n" }],
+        reply: "Hm.",
+        usage,
+      },
+    ],
+    legs: [{ ...leg, ends: "fatal" }],
+    expected: {},
+  },
+  {
+    ...plain,
+    name: "budget",
+    answers: [{ ...finish(1, "helo\n"), finalize: undefined }, finish(null, "hello\n"), score(95)].map(clean),
+    legs: [
+      { ...leg, limit: { tokens: 400 }, ends: "parked" },
+      { ...leg, limit: { tokens: 9000 }, raises: true },
+    ],
+  },
+  {
+    ...plain,
+    name: "comment and merge",
+    answers: [],
+    legs: [{ ...leg, own: true }],
+    expected: { "deed.txt": "done\n" },
+  },
+];
+
+/** Reviews that go nowhere: the files of the best one are what is handed over. */
+export const FALLING: Scenario = {
+  ...plain,
+  name: "scores 60, 75, 70, 65, 64",
+  answers: WORTH.flatMap((value, index) => [finish(index + 1, `worth ${value}\n`), score(value, index + 1)]),
+  legs: [{ ...leg, ends: "fatal" }],
+  expected: { "greeting.txt": "worth 75\n" },
+};
+
+function clean(answer: Readonly<Record<string, unknown>>): JsonObject {
+  return JSON.parse(JSON.stringify(answer)) as JsonObject;
+}

@@ -1,0 +1,53 @@
+import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, expect, test, vi } from "vitest";
+import { buildCommand } from "../../src/cli/built-command.ts";
+import { clearScratch } from "../faults/harness/scratch.ts";
+import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
+import { startCommand } from "./command-life.ts";
+import { buildWorker, prepareGround } from "./ground.ts";
+import { judge } from "./judge.ts";
+import { SCENARIOS } from "./scenarios.ts";
+import { inPlace } from "./in-place.ts";
+import { testify } from "./witness.ts";
+
+const seed = suiteSeed();
+vi.setConfig({ testTimeout: 600_000 });
+afterAll(clearScratch);
+
+test("two runs of one issue at once: one works, the other says who holds it and exits 5", async () => {
+  const [scenario] = SCENARIOS;
+  if (scenario === undefined) throw new Error("there is no scenario");
+  const command = await buildCommand();
+  try {
+    const ground = await prepareGround(scenario, await buildWorker());
+    const chance = chanceOf(seed, "two at once");
+    const calm = await inPlace(ground, async (place) => {
+      expect(await startCommand(command, place, "run", "1", "--agent", place.agent).ended).toMatchObject({ status: 0 });
+      return await testify(place);
+    });
+    for (const apart of [
+      0,
+      chance.below(60),
+      chance.below(400),
+      ...(isFullRun() ? [10, 50, 100, 150, 200, 250, 300, 500] : []),
+    ]) {
+      await inPlace(ground, async (place) => {
+        const begin = () => startCommand(command, place, "run", "1", "--agent", place.agent);
+        const first = begin();
+        await pause(apart);
+        const second = begin();
+        const ended = await Promise.all([first.ended, second.ended]);
+        const where = `${apart} ms apart, seed ${seed}: ${JSON.stringify(ended, null, 1)}`;
+        expect(ended.map(({ status }) => status).toSorted(), where).toEqual([0, 5]);
+        const [winner, loser] = ended[0]?.status === 0 ? [first, second] : [second, first];
+        const { stderr } = await loser.ended;
+        expect(stderr, where).toMatch(new RegExp(`(?:pid|process) ${winner.pid} on ${hostname()}`));
+        const nobody = { finished: [], calls: [] };
+        expect(judge(calm, { before: nobody, end: await testify(place) }), where).toEqual([]);
+      });
+    }
+  } finally {
+    await command.remove();
+  }
+});

@@ -1,0 +1,173 @@
+import { readFile, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { openHoldfast } from "../../src/app.ts";
+import type { Holdfast } from "../../src/app.ts";
+import type { Position } from "../../src/core/position.ts";
+import { HoldfastError } from "../../src/core/error.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
+import { systemCommands } from "../../src/system/commands.ts";
+import { readProcessTable } from "../../src/system/process-table.ts";
+import type { Place } from "./ground.ts";
+
+const RUN = "issue-1";
+const HEAD = `holdfast/${RUN}`;
+
+/** What is there in the end, each from the one who must know: files, remote, forge, journal, agents' processes. */
+export interface Testimony {
+  readonly state: string;
+  readonly reason: string;
+  readonly files: Readonly<Record<string, string>>;
+  /** Tree of the branch here, and what is not committed. */
+  readonly branch: string;
+  readonly remote: string;
+  readonly history: readonly string[];
+  /** Every update of the run's branch, as the remote's log of it and as its hook saw it. */
+  readonly pushes: { readonly reflog: number; readonly hook: number };
+  readonly forge: readonly string[];
+  readonly pull: string;
+  readonly trail: readonly string[];
+  readonly finished: readonly string[];
+  readonly effects: readonly string[];
+  readonly position: unknown;
+  readonly spent: Position["budget"]["spent"] | null;
+  readonly values: unknown;
+  readonly calls: readonly string[];
+  readonly problems: readonly string[];
+}
+
+export async function testify(place: Place): Promise<Testimony> {
+  await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
+  const { store } = holdfast;
+  const run = await store.getRun(RUN);
+  const latest = await store.latest(RUN);
+  const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
+  const { git } = place;
+  const refs = await git("remote", "for-each-ref", "--format=%(refname) %(tree)", "refs/heads");
+  const pushed = refs.includes(`refs/heads/${HEAD} `);
+  const forge = (await holdfast.work.parts()).forge;
+  const pull = pushed ? await forge?.findPullRequest(HEAD) : null;
+  const position = latest?.planes.position;
+  const bare = (value: unknown): unknown => JSON.parse(plain(place, JSON.stringify(value ?? null)));
+  return {
+    state: run?.state.kind ?? "none",
+    reason: plain(place, JSON.stringify(run?.state.kind === "fatal" ? run.state.reason : null)),
+    files: await readFiles(place),
+    branch: `${await git("worktree", "rev-parse", "HEAD^{tree}")} ${await git("worktree", "status", "--porcelain")}`,
+    remote: refs,
+    history: (await git("worktree", "log", "--format=%s", "origin/main..HEAD")).split("\n"),
+    pushes: {
+      reflog: pushed ? (await git("remote", "reflog", "show", "--format=%H", HEAD)).split("\n").length : 0,
+      hook: (await place.pushes()).length,
+    },
+    forge: (await readFile(join(place.remote, "holdfast-forge/log.jsonl"), "utf8"))
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line))
+      .map(({ what, number, key }) => plain(place, `${what} ${number} ${key}`)),
+    pull: plain(place, JSON.stringify(pull ?? null)),
+    trail: entries
+      .filter(({ kind }) => kind === "stage.ended")
+      .map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`),
+    finished: finishedIn(entries),
+    effects: (await store.listEffects(RUN)).map(({ key, state }) => `${key} ${state.kind}`).toSorted(),
+    position: bare(position === undefined ? null : comparable(position)),
+    spent: position?.budget.spent ?? null,
+    values: bare(latest?.planes.context.values),
+    calls: await place.calls(),
+    problems: [...(await verify(holdfast)), ...leftBehind(store.id), ...(await unfinished(place))],
+  };
+}
+
+/** Steps that are written down as finished, `<visit>/<step>`: those that must never be done again. */
+export async function finishedSteps(place: Place): Promise<readonly string[]> {
+  const found = await lookIntoStore(place, async (store) => {
+    const run = await store.getRun(RUN);
+    return run === undefined ? [] : finishedIn(await Array.fromAsync(store.readJournal({ run: RUN })));
+  });
+  return found ?? [];
+}
+
+/** Processes of a place's runs that live on. */
+export async function orphans(place: Place): Promise<readonly string[]> {
+  return (await lookIntoStore(place, async ({ id }) => leftBehind(id))) ?? [];
+}
+
+/** Ends what a run that went wrong may have left. */
+export async function clearProcesses(place: Place): Promise<void> {
+  await lookIntoStore(place, ({ id }) => systemCommands.endMarked(id));
+}
+
+/** undefined: whoever was to make the store died before. */
+async function lookIntoStore<T>(place: Place, look: (store: Store) => Promise<T>): Promise<T | undefined> {
+  const directory = join(place.clone, ".git/holdfast");
+  const store = await openSqliteStore({ directory, create: false }).catch((error: unknown) => {
+    if (error instanceof HoldfastError && error.code === "STORE_ABSENT") return undefined;
+    throw error;
+  });
+  try {
+    return store === undefined ? undefined : await look(store);
+  } finally {
+    await store?.close();
+  }
+}
+
+function finishedIn(
+  entries: readonly { readonly kind: string; readonly body: Readonly<Record<string, unknown>> }[],
+): readonly string[] {
+  return entries.flatMap(({ kind, body }) =>
+    kind === "step.finished" ? [`${String(body["visit"])}/${String(body["step"])}`] : [],
+  );
+}
+
+/** Without what rightly depends on the way: numbers of checkpoints (a rescue makes one more) and time. */
+function comparable(position: Position): unknown {
+  const { budget, visit, best, ...rest } = position;
+  return {
+    ...rest,
+    best: best?.score ?? null,
+    limit: budget.limit,
+    reserved: budget.reserved,
+    visit: { ...visit, steps: Object.keys(visit.steps).toSorted() },
+  };
+}
+
+function plain(place: Place, text: string): string {
+  return text
+    .replaceAll(place.root, "ROOT")
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
+    .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
+    .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
+    .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
+}
+
+async function readFiles(place: Place): Promise<Readonly<Record<string, string>>> {
+  const files: Record<string, string> = {};
+  for (const entry of await readdir(place.worktree, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name).slice(place.worktree.length + 1);
+    if (!entry.isFile() || path === ".git" || path.startsWith(".tmp/")) continue;
+    files[path] = await readFile(join(place.worktree, path), "utf8");
+  }
+  return files;
+}
+
+async function verify(holdfast: Holdfast): Promise<readonly string[]> {
+  const found: string[] = [];
+  for await (const event of holdfast.verify())
+    if (event.kind === "problem") found.push(`verify: ${event.problem.code} ${event.problem.what}`);
+  return found;
+}
+
+/** Marks of processes that live on. Nobody of this store may. */
+function leftBehind(store: string): readonly string[] {
+  const live = readProcessTable()?.live ?? [];
+  return live.flatMap(({ pid, mark }) =>
+    mark?.startsWith(`${store}/`) === true ? [`process ${pid} of ${mark} is still there`] : [],
+  );
+}
+
+/** What a killed process may have left lying where it disturbs others. */
+async function unfinished(place: Place): Promise<readonly string[]> {
+  const forge = await readdir(join(place.remote, "holdfast-forge"));
+  return forge.includes("pending.json") ? ["a change at the forge is half done"] : [];
+}

@@ -1,0 +1,67 @@
+/**
+ * One life: begins the run of issue 1 in the current directory or goes on with it, exactly as the command line does, and
+ * dies by its own SIGKILL at a given point. Its last line says which points it passed and how it ended.
+ */
+import { writeFileSync } from "node:fs";
+import { openHoldfast } from "../../src/app.ts";
+import type { ProgressEvent } from "../../src/app.ts";
+import type { Leg } from "./scenarios.ts";
+import { mortalParts } from "./mortal-parts.ts";
+import type { Point } from "./mortal-parts.ts";
+import { deedsWorkflow } from "./deeds-workflow.ts";
+
+export interface Life {
+  readonly agent: string;
+  readonly leg: Leg;
+  readonly dieAt: Point | null;
+  /** Written for the remote's hook when it shall end us in the middle of a push. */
+  readonly dieInPush: string;
+}
+
+export interface PassedPoint {
+  readonly point: Point;
+  /** Where the run was; empty before it was taken up. */
+  readonly stage: string;
+}
+
+live(JSON.parse(process.argv[2] ?? "") as Life).catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.exitCode = 1;
+});
+
+async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
+  const points: PassedPoint[] = [];
+  let stage = "";
+  const listen = (event: ProgressEvent): void => {
+    if (event.kind === "stage_entered") ({ stage } = event);
+  };
+  const reach = (point: Point): void => {
+    points.push({ point, stage });
+    if (point !== dieAt) return;
+    if (point.endsWith(" during")) writeFileSync(dieInPush, String(process.pid));
+    else process.kill(process.pid, "SIGKILL");
+  };
+  await using holdfast = await openHoldfast({ parts: (parts) => mortalParts(parts, reach) });
+  const { options, limit, own } = leg;
+  const workflow = own ? deedsWorkflow(await holdfast.work.parts()) : undefined;
+  const found = await holdfast.work.findRunFor(1);
+  const ended = found.kind === "none" ? found.ended[0] : undefined;
+  const run = found.kind === "one" ? found.run.id : ended?.id;
+  const { outcome } =
+    run === undefined
+      ? await holdfast.start({
+          work: { kind: "issue", number: 1 },
+          agent,
+          options,
+          limit,
+          listen,
+          ...(workflow === undefined ? {} : { workflow }),
+        })
+      : await holdfast.resume({
+          run,
+          listen,
+          ...(leg.raises ? { limit } : {}),
+          ...(workflow === undefined ? {} : { workflow }),
+        });
+  process.stdout.write(`${JSON.stringify({ points, outcome })}\n`);
+}
