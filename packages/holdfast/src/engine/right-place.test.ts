@@ -71,6 +71,19 @@ describe("an agent that leaves the run's branch", () => {
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
   });
 
+  test("by deleting .git", async () => {
+    const { parts, go, workspace } = await startInWorktree((_task, root) => {
+      rmSync(join(root, ".git"));
+      writeFileSync(join(root, "new.txt"), "made\n");
+      return { text: "done" };
+    });
+    const workflow = define({ work: calling() });
+    await begin(parts, workflow, workspace);
+    await go(workflow);
+    expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
+    expect(git(workspace.root, "status", "--porcelain")).toBe("?? new.txt");
+  });
+
   test("commits on it are its own work and stay", async () => {
     const { parts, go, workspace } = await startInWorktree((_task, root) => {
       commitFile(root, "new.txt");

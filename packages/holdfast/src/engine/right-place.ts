@@ -15,7 +15,7 @@ export async function keepBranch(writer: RunWriter, step: string, before: FilesP
   if (!(await workspace.standOn({ ...own, commits: "keep" }))) return;
   await tellNote(
     writer,
-    `${step} left the branch ${shortName(own.branch)}; it is checked out again, the files are kept`,
+    `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
   );
 }
 

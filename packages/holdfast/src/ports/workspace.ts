@@ -96,7 +96,7 @@ export interface Workspace {
    */
   applyRestore(plan: RestorePlan): Promise<RestoreResult>;
   /**
-   * HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? Nothing is while a git operation
+   * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? Nothing is while a git operation
    * (a rebase, a merge) is under way.
    */
   standOn(params: StandOn): Promise<boolean>;

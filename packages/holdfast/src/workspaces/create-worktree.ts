@@ -6,6 +6,7 @@ import type { CreateWorkspace } from "../ports/workspace.ts";
 import { syncFileSystem } from "./durable.ts";
 import { blankFilters } from "./blank-filters.ts";
 import { createGit } from "./git-command.ts";
+import { mendGitLink } from "./git-link.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import type { Checkout, Repository } from "./repository.ts";
 import { snapshotIdentity } from "./snapshot-identity.ts";
@@ -25,11 +26,19 @@ import {
  */
 export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
   if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
-  const owned = await findWorktree(repository, params.run);
+  const owned = await findMended(repository, params);
   const record = owned?.exists === true ? owned : await register(repository, params, owned);
   if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
   if (record.unfinished) await fill(repository, record);
   return { root: record.path, gitDir: record.gitDir };
+}
+
+/** A folder that only lost its link to git is there, with all that lies in it. */
+async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
+  const owned = await findWorktree(repository, params.run);
+  if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
+  const mended = await mendGitLink({ root: owned.path, gitDir: owned.gitDir });
+  return mended ? await findWorktree(repository, params.run) : owned;
 }
 
 async function register(
