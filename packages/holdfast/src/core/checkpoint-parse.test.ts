@@ -139,7 +139,7 @@ test("a value that loads is one that can run: agentize read stage 'bogus', itera
 test("taking any one required member away is noticed, and named", () => {
   const paths = pointersOf(JSON.parse(JSON.stringify(full))).filter(
     (path) =>
-      !/^\/(context\/values|extensions|config\/inputs)\/|\/result\/|\/(attempts|streaks|tokens|states)\/[^/]+$/.test(
+      !/^\/(context\/values|extensions|config\/inputs|position\/visit\/steps)\/|\/result\/|\/(attempts|streaks|tokens|states|failures)\/[^/]+$/.test(
         path,
       ) && !/\/\d+$/.test(path),
   );

@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import { ERROR_CODES } from "./error.ts";
 import { EXIT_OF, EXITS } from "./exit.ts";
 
-test("every error code ends a process with a status of its own kind, never with success or as parked", () => {
-  for (const code of ERROR_CODES) expect(["done", "parked", "terminated"]).not.toContain(EXIT_OF[code]);
+test("every error code ends a process with a status of its own kind, never with success, and as parked only when it is", () => {
+  for (const code of ERROR_CODES) expect(["done", "terminated"]).not.toContain(EXIT_OF[code]);
+  expect(ERROR_CODES.filter((code) => EXIT_OF[code] === "parked")).toEqual(["RUN_PARKED"]);
   const statuses = Object.values(EXITS).map((exit) => exit.status);
   expect(new Set(statuses).size).toBe(statuses.length);
 });

@@ -12,7 +12,7 @@ export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page):
   const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
   const lines = [
     ...headLines(outcome, status, page),
-    ...(spent === null ? [] : [`Spent: ${spent}`]),
+    ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
     ...nextLines(outcome, status, page),
   ];
   return `${lines.join("\n")}\n`;
