@@ -22,6 +22,8 @@ export interface RunStatus {
   readonly worktree: string | null;
   readonly branch: string | null;
   readonly issue: { readonly number: number; readonly title: string } | null;
+  /** Newest checkpoints that cannot be read, by sequence; what stands above is from the one before them. */
+  readonly damaged: readonly number[];
 }
 
 export type Condition =
@@ -47,7 +49,7 @@ export type Condition =
 
 export async function readStatus(handle: RunHandle): Promise<RunStatus> {
   const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
-  const latest = await handle.latest();
+  const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = NO_PICTURE;
   for await (const entry of handle.log()) picture = foldEntry(picture, entry);
   const planes = latest?.planes;
@@ -66,6 +68,7 @@ export async function readStatus(handle: RunHandle): Promise<RunStatus> {
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
     issue: issue === null ? null : { number: issue.number, title: issue.title },
+    damaged,
   };
 }
 

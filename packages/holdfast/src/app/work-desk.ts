@@ -8,6 +8,7 @@ import { answerDecision } from "../engine/answer.ts";
 import type { Workflow } from "../engine/definition.ts";
 import { findRunFor } from "../engine/find-run.ts";
 import type { FoundRun } from "../engine/find-run.ts";
+import { newestWhole } from "../engine/newest-whole.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
@@ -158,7 +159,7 @@ export class WorkDesk {
     params: ResumeParams<S>,
   ): Promise<ResumeRequest<JsonObject>> {
     const run = await parts.store.getRun(params.run);
-    const saved = (await parts.store.latest(params.run))?.planes.config;
+    const saved = (await newestWhole(parts.store, params.run)).checkpoint?.planes.config;
     const config = withAgent(saved, params.agent);
     const { answers = {}, from, force = false, limit = {} } = params;
     const { workflow } = params;

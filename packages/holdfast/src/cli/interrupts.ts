@@ -3,8 +3,9 @@ import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
 
 /**
- * First Ctrl+C (or SIGTERM): waiting stops, the store is closed in order, exit 130 (143). Second: the process leaves
- * at once; what was committed is durable, so that is safe too.
+ * First Ctrl+C (or SIGTERM, or a terminal that was closed): waiting stops, the store is closed in order, exit 130 (143).
+ * Second: the process leaves at once; what was committed is durable, so that is safe too. A terminal that is closed tells it
+ * more than once, by itself and by its shell, and nobody is there who could be in a hurry.
  */
 export interface Interrupts {
   readonly signal: AbortSignal;
@@ -30,6 +31,10 @@ export function createInterrupts(
   const onTerminate = handle("terminated", 143);
   source.on("SIGINT", onInterrupt);
   source.on("SIGTERM", onTerminate);
+  const onHangUp = (): void => {
+    if (exit === undefined) onTerminate();
+  };
+  source.on("SIGHUP", onHangUp);
   return {
     signal: controller.signal,
     exit: () => exit,
@@ -42,6 +47,7 @@ export function createInterrupts(
     stop() {
       source.off("SIGINT", onInterrupt);
       source.off("SIGTERM", onTerminate);
+      source.off("SIGHUP", onHangUp);
     },
   };
 }

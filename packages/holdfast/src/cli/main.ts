@@ -157,11 +157,14 @@ function reportFailure(params: {
 
 /** The second signal: no time to find out what was finished, so it is said where to look. */
 function leaveAtOnce(status: number): void {
-  writeSync(
-    process.stderr.fd,
-    "Left at once. What was finished is saved: holdfast list; what was not: holdfast doctor\n",
-  );
-  process.exit(status);
+  try {
+    writeSync(
+      process.stderr.fd,
+      "Left at once. What was finished is saved: holdfast list; what was not: holdfast doctor\n",
+    );
+  } finally {
+    process.exit(status);
+  }
 }
 
 /** Nothing is left that could finish the command: that must never look like success. */

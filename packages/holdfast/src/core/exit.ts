@@ -11,7 +11,7 @@ export const EXITS = {
   corrupt: { status: 6, about: "stored data is damaged" },
   parked: { status: 7, about: "the run waits for something named (person, quota, budget, CI, disk)" },
   interrupted: { status: 130, about: "interrupted (Ctrl+C); what was finished is saved" },
-  terminated: { status: 143, about: "terminated (SIGTERM); what was finished is saved" },
+  terminated: { status: 143, about: "terminated (SIGTERM, or the terminal was closed); what was finished is saved" },
 } as const;
 
 export type Exit = keyof typeof EXITS;

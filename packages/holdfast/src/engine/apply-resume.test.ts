@@ -48,6 +48,17 @@ describe("what was lost is brought back", () => {
     expect(await scene.found()).toEqual([]);
   });
 
+  test("a worktree that lost its link to git: what lies in it is kept", async () => {
+    const scene = await startResumeScene();
+    const before = filesOf(scene);
+    scene.worktree().write("work.txt", "half of something\n");
+    rmSync(scene.worktree().path(".git"));
+    expect((await scene.resume()).plan.kind).toBe("warn");
+    expect(filesOf(scene)).toEqual(before);
+    expect(scene.repo.git("for-each-ref", "--format=%(refname)", "refs/holdfast")).toContain("/kept/");
+    expect(await scene.found()).toEqual([]);
+  });
+
   test("a branch deleted under a worktree that stands", async () => {
     const scene = await startResumeScene();
     const head = headOf(scene);

@@ -42,7 +42,8 @@ export async function observePlace(params: {
   }
   const look = await workspace.look(lookParams(parts));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
-  findings.push(...branchSwitched(files, look));
+  // A step in flight is undone with the branch that it left.
+  if (!since.changesFiles) findings.push(...branchSwitched(files, look));
   if (!branchGone) findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since }));
   // After a half restore, or in the middle of a step that writes files, they are not what somebody wanted them to be.
   const halfWork = since.changesFiles || run.unfinishedRestore !== null;

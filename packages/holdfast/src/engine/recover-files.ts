@@ -1,6 +1,7 @@
 import type { RunningStep } from "../core/visit.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
+import { keepBranch } from "./right-place.ts";
 import { movedBranch } from "./run-step.ts";
 import type { RunWriter } from "./run-writer.ts";
 
@@ -27,6 +28,10 @@ export async function recoverFiles(
   const to = params.fellBack || params.unfinished ? (base ?? writer.sequence) : base;
   if (to !== null) {
     const names = lost.map(([name]) => name).join(", ");
+    if (base !== null) {
+      const { planes } = await writer.parts.store.getCheckpoint({ run: writer.run.id, sequence: base });
+      await keepBranch(writer, names, planes.files);
+    }
     const why = names === "" ? "what an unfinished restore left" : `what ${names} left half-done`;
     await putFilesBack(writer, {
       to,

@@ -53,7 +53,7 @@ export async function repairPlace(params: {
   const workspace = found ?? (await makeWorktree({ parts, workspaces, run, checkpoint }));
   // Another restore that began before puts all files where they belong, and is finished after this.
   if (unfinished !== null && !bringsFiles) return { workspace, entries: [], unfinished };
-  const tree = await placeFiles({ parts, workspaces, workspace, target, fresh: missing });
+  const tree = await placeFiles({ parts, workspaces, workspace, target, fresh: false });
   return { workspace, entries: [finished(target, tree)], unfinished: null };
 }
 

@@ -51,11 +51,12 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
   const { from, checkpoint } = start;
   // A run that stays ended is not looked at: the world went on without it.
   const looks = !ended || (force && from.kind === "chosen");
-  const newest = from.kind === "chosen" ? await parts.store.latest(run.id) : undefined;
-  const seen = looks
-    ? await observeWorld({ parts, run, checkpoint, current, ...(newest === undefined ? {} : { newest }) })
-    : [];
-  const findings = [...start.findings, ...seen];
+  // Newer ones that are damaged are set aside as for any other resume: what goes on needs to read the newest.
+  const newest = from.kind === "chosen" ? await findStart({ parts, run: run.id }) : undefined;
+  const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
+  const seen = looks ? await observeWorld({ parts, run, checkpoint, current, ...known }) : [];
+  const damage = looks && newest?.kind === "found" ? newest.findings : [];
+  const findings = [...start.findings, ...damage, ...seen];
   const accepted = readAccepted(checkpoint.planes.extensions);
   return { run, findings, plan: planResume({ ...rest, from, findings, accepted }), checkpoint, current, top };
 }

@@ -11,6 +11,7 @@ import { parkRun } from "./park.ts";
 import { planAgentFailure } from "./plan-agent-failure.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { attemptOf, beginStep, failEntry, failStep, finishStep, markOf } from "./run-step.ts";
+import { keepBranch, takeBackChanges } from "./right-place.ts";
 import { reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -84,6 +85,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   for (const path of call.collect ?? []) await outputs.remove(path);
   stay.check();
   const began = writer.parts.clock.now();
+  const { files: before, sequence } = writer;
   let outcome: AgentOutcome;
   try {
     outcome = await withTimer(stay, () => callAgent(stay, trying));
@@ -91,6 +93,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
+  if (files) await keepBranch(writer, call.name, before);
+  else await takeBackChanges(writer, call.name, { files: before, sequence });
   const spent = spentOf(writer, outcome.usage, milliseconds);
   stay.open();
   if (writer.halt.cause !== undefined) {

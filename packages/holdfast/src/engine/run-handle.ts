@@ -9,6 +9,7 @@ import { allCheckpoints } from "./all-checkpoints.ts";
 import { fork } from "./forker.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
+import { newestWhole } from "./newest-whole.ts";
 import { checkSave } from "./planes.ts";
 import type { SaveParams } from "./planes.ts";
 import { findRunWorkspace } from "./run-workspace.ts";
@@ -63,6 +64,11 @@ export class RunHandle implements AsyncDisposable {
 
   async latest(): Promise<Checkpoint | undefined> {
     return await this.#parts.store.latest(this.id);
+  }
+
+  /** As `latest`, passing over what the store cannot give back, and naming it. */
+  async newestWhole(): ReturnType<typeof newestWhole> {
+    return await newestWhole(this.#parts.store, this.id);
   }
 
   /** Newest first. */

@@ -100,6 +100,19 @@ export interface Workspace {
    * ignored or skipped file stands in the way, or when another git operation is under way.
    */
   applyRestore(plan: RestorePlan): Promise<RestoreResult>;
+  /**
+   * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? Nothing is while a git operation
+   * (a rebase, a merge) is under way.
+   */
+  standOn(params: StandOn): Promise<boolean>;
+}
+
+export interface StandOn {
+  /** Full name. Made again at `head` when it is gone. */
+  readonly branch: string;
+  readonly head: string;
+  /** What was committed on the branch since `head`. */
+  readonly commits: "keep" | "drop";
 }
 
 export type Look = Omit<FilesPlane, "ref">;

@@ -13,10 +13,15 @@ export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const began = performance.now();
   const started = start(params);
   if (typeof started === "string") return { ...nothing, kind: "not_started", reason: started };
+  const leave = endAtExit(started);
   const { child, exit, watch } = await supervise(started, params);
   const milliseconds = Math.round(performance.now() - began);
-  if (exit.kind === "not_started") return { ...nothing, kind: "not_started", reason: exit.reason };
+  if (exit.kind === "not_started") {
+    leave();
+    return { ...nothing, kind: "not_started", reason: exit.reason };
+  }
   const survivors = await endAll(child, params.mark);
+  leave();
   await drain(child);
   const { code, signal } = exit;
   const kind = watch ?? (signal === null ? "exited" : "signalled");
@@ -132,6 +137,22 @@ async function endGroup(child: ChildProcess): Promise<void> {
     }
     await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
   }
+}
+
+/**
+ * Whoever leaves at once (a second Ctrl+C) has no time to look for what carries the mark, but an agent that goes on alone costs money
+ * and writes files. Returns what to call when it has ended.
+ */
+function endAtExit({ pid }: ChildProcess): () => void {
+  const force = (): void => {
+    try {
+      if (pid !== undefined) process.kill(process.platform === "win32" ? pid : -pid, "SIGKILL");
+    } catch {
+      // Gone already.
+    }
+  };
+  process.on("exit", force);
+  return () => void process.off("exit", force);
 }
 
 /** A process that is none of ours may hold the other end of a pipe; what is in it by now is what we take. */

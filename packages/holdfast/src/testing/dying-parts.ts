@@ -43,6 +43,7 @@ const CHANGES: ReadonlySet<string> = new Set([
   "create",
   "snapshot",
   "applyRestore",
+  "standOn",
 ]);
 const OPENS: ReadonlySet<string> = new Set(["create", "find", "open"]);
 

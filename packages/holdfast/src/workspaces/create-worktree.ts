@@ -7,6 +7,7 @@ import { syncFileSystem } from "./durable.ts";
 import { blankFilters } from "./blank-filters.ts";
 import { createGit } from "./git-command.ts";
 import { branchHead, clearEntryLocks, clearPlace, leavingNothing } from "./git-leftovers.ts";
+import { mendGitLink } from "./git-link.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import type { Checkout, Repository } from "./repository.ts";
 import { snapshotIdentity } from "./snapshot-identity.ts";
@@ -20,7 +21,7 @@ import { findWorktree, listWorktrees, type WorktreeRecord } from "./worktree-lis
  */
 export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
   const target = await findTarget(repository, params);
-  const there = target.isFinished ? await findWorktree(repository, params.run) : undefined;
+  const there = target.isFinished ? await findMended(repository, params) : undefined;
   if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
   return atPlace(repository, params, target, async (place) => {
     const { owned } = place;
@@ -44,6 +45,14 @@ interface Place extends Target {
   readonly owned: WorktreeRecord | undefined;
   readonly unborn: string | null;
   readonly env: Readonly<Record<string, string>>;
+}
+
+/** A folder that only lost its link to git is there, with all that lies in it. */
+async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
+  const owned = await findWorktree(repository, params.run);
+  if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
+  const mended = await mendGitLink({ root: owned.path, gitDir: owned.gitDir });
+  return mended ? await findWorktree(repository, params.run) : owned;
 }
 
 async function atPlace<T>(

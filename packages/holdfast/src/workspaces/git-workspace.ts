@@ -8,6 +8,7 @@ import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
 import { sweepOperations } from "./private-index.ts";
 import type { Checkout, Repository } from "./repository.ts";
 import { lookAt, takeSnapshot } from "./snapshot.ts";
+import { standOn } from "./stand-on.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
   const home = await ensureHome(checkout.gitDir);
@@ -21,6 +22,7 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
     currentTree: async (params) => (await healing(place, () => captureTree(place, optionsOf(params)))).tree,
     planRestore: (params) => healing(place, () => prepareRestore(place, params)),
     applyRestore: (plan) => performRestore(place, plan),
+    standOn: (params) => standOn(place, params),
   };
   return guardMethods(workspace, checkout.root);
 }

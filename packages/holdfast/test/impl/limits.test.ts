@@ -44,6 +44,13 @@ describe("an agent that does not get there", () => {
     expect(await bench.read(".tmp/impl-output.txt")).toBe("Hm.");
   });
 
+  test("and removes .tmp each time is stuck all the same", async () => {
+    const sweeps = `cat > /dev/null; rm -rf .tmp; echo Hm.`;
+    await using bench = await makeBench({ answers: [], options: { implModel: `command:${sweeps}` } });
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stuck/) });
+    expect((await bench.planes()).position.iteration).toBe(3);
+  });
+
   test("files that do not parse three times are fatal, and each time the prompt says why", async () => {
     await using bench = await makeBench({ answers: [finish({ path: "broken.json", text: "{" })] });
     expect(await bench.work()).toMatchObject({

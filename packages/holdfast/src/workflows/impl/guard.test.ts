@@ -51,6 +51,20 @@ describe("limits", () => {
     expect(last?.reason).toBe("Reached PR retry limit (6 attempts)");
   });
 
+  test("the limit of pull request attempts names what said no to the last one", () => {
+    const entry = { stage: "pr", iteration: 6, timestamp: "", event: "pr_fail_fixable", score: null } as const;
+    const history = [
+      { ...entry, result: "retry", reason: "a hook said no" },
+      { ...entry, stage: "review", event: "review_pass", result: "success", reason: "fine" },
+    ] as const;
+    const position = { ...emptyPlanes().position, workflow: "impl", stage: "review", attempts: { pr: 6 } };
+    const result = { event: "review_pass", reason: "fine", state: { ...initialImplState, history } };
+    expect(implGuard(options)({ position, result, options: {} }).result).toMatchObject({
+      event: "fatal",
+      reason: "Reached PR retry limit (6 attempts): a hook said no",
+    });
+  });
+
   test("three rebases are made and the fourth is not begun", () => {
     const round: readonly Move[] = [{ event: "review_pass" }, { event: "pr_fail_need_rebase" }, { event: "rebase_ok" }];
     const before: readonly Move[] = [...start, { event: "impl_done" }];

@@ -86,10 +86,16 @@ function entryRefused(
 ): string | null {
   const next = row?.[result.event];
   if (next === "pr" && counterOf(position.attempts, "pr") >= limits.prAttempts)
-    return `Reached PR retry limit (${limits.prAttempts} attempts)`;
+    return `Reached PR retry limit (${limits.prAttempts} attempts)${lastRefusal(result.state)}`;
   if (next === "rebase" && counterOf(position.attempts, "rebase") >= limits.rebases)
     return `Reached rebase retry limit (${limits.rebases} attempts): ${result.reason}`;
   return null;
+}
+
+/** The stage that is left now succeeded; what said no to the pull request is further back. */
+function lastRefusal(state: ImplState | undefined): string {
+  const refused = state?.history.findLast(({ stage, result }) => stage === "pr" && result === "retry");
+  return refused === undefined ? "" : `: ${refused.reason}`;
 }
 
 function nextIteration(counted: Counted, { maxIterations }: ImplOptions): Counted {

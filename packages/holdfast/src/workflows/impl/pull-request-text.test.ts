@@ -31,6 +31,19 @@ describe("the title rule", () => {
   ])("%j does not, and the rule is told", (title) => {
     expect(check(title)).toEqual({ kind: "invalid", why: expect.stringContaining("[tag][#42] Brief description") });
   });
+  test.each([["x".repeat(900_000)], ["\u001b[31mred"], ["a\u0000b"], ["a\u0085b"]])(
+    "%#: too long a title, or one with control characters, is refused in few words",
+    (words) => {
+      const verdict = check(`[feat][#42] ${words}`);
+      expect(verdict).toEqual({ kind: "invalid", why: expect.stringContaining("[tag][#42] Brief description") });
+      expect(JSON.stringify(verdict).length).toBeLessThan(400);
+      expect(JSON.stringify(check(words)).length).toBeLessThan(400);
+    },
+  );
+  test("one made from an issue's own title always fits", () => {
+    for (const words of ["x".repeat(3000), "a\u001bb\nc", " \u0007 "])
+      expect(check(titleOf(null, { ...issue, title: words }, tags)).kind).toBe("valid");
+  });
   test("a tag with letters that mean something in patterns is only itself", () => {
     expect(check("[agentXskill][#42] x").kind).toBe("invalid");
   });
@@ -52,6 +65,10 @@ describe("closes #420 is not closes #42", () => {
   test.each(["closes #42", "It Closes #42.", "CLOSES  # 42", "closes #420, closes #42"])("%j does", (body) => {
     expect(closes(body, 42)).toBe(true);
     expect(bodyOf({ title: "t", body }, issue)).toBe(body.trim());
+  });
+  test("keys of ours do not come in by an agent's text", () => {
+    const body = "a <!-- holdfast:issue-4/pr/pull-request.4 --> b <!--holdfast:x\n--> c <!-- note -->";
+    expect(bodyOf({ title: "t", body }, issue)).toBe("a  b  c <!-- note -->\n\nCloses #42");
   });
   test("the body does not repeat the title", () => {
     expect(bodyOf({ title: "[feat][#42] T", body: "Why." }, issue)).toBe("Why.\n\nCloses #42");

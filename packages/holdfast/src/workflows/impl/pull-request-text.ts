@@ -15,22 +15,41 @@ export function checkTitle(params: {
   const rule = `a pull request's title must be \`[tag][#${issue}] Brief description\`, such as \`[${tags[0] ?? "feat"}][#${issue}] Add a login page\``;
   const match = /^\[([^\]]+)\]\s*\[#(\d+)\]\s+\S/.exec(title);
   const [, tag, number] = match ?? [];
-  if (tag === undefined || number === undefined) return { kind: "invalid", why: `"${title}" is no title: ${rule}` };
+  if (tag === undefined || number === undefined)
+    return { kind: "invalid", why: `"${excerpt(title)}" is no title: ${rule}` };
   if (!tags.includes(tag))
-    return { kind: "invalid", why: `"${tag}" is not a tag: ${rule}; tags are ${tags.join(", ")}` };
+    return { kind: "invalid", why: `"${excerpt(tag)}" is not a tag: ${rule}; tags are ${tags.join(", ")}` };
   if (number !== String(issue))
     return { kind: "invalid", why: `The title names issue #${number}, but this run is for issue #${issue}: ${rule}` };
+  if (title.length > MAX_TITLE)
+    return { kind: "invalid", why: `The title has ${title.length} characters, and ${MAX_TITLE} are allowed: ${rule}` };
+  if (/\p{Cc}/u.test(title)) return { kind: "invalid", why: `The title holds control characters: ${rule}` };
   return { kind: "valid", title };
+}
+
+/** What forges take. */
+const MAX_TITLE = 256;
+
+function excerpt(text: string): string {
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
 /** For an agent that wrote a marker and nothing else. */
 export function titleOf(finalize: Finalize | null, issue: Issue, tags: readonly string[]): string {
-  return finalize?.title ?? `[${tags[0] ?? "feat"}][#${issue.number}] ${issue.title.trim() || "Implementation"}`;
+  return finalize?.title ?? `[${tags[0] ?? "feat"}][#${issue.number}] ${ownTitle(issue)}`;
 }
 
-/** The body without the title line, closing this issue and no other. */
+function ownTitle(issue: Issue): string {
+  const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
+  return words.slice(0, 200) || "Implementation";
+}
+
+/**
+ * The body without the title line, closing this issue. Comments in the form of our own keys are taken out: a key in the text of an agent
+ * would make its pull request be found as another run's.
+ */
 export function bodyOf(finalize: Finalize | null, issue: Issue): string {
-  const body = finalize?.body.trim() ?? "";
+  const body = (finalize?.body ?? "").replaceAll(/<!--\s*holdfast:[^]*?-->/g, "").trim();
   if (closes(body, issue.number)) return body;
   return `${body}${body === "" ? "" : "\n\n"}Closes #${issue.number}`;
 }

@@ -57,6 +57,30 @@ describe("a reply is read", () => {
     });
   });
 
+  test.each([
+    [
+      "the form that it was given, then its own",
+      '```json\n{"scores":{"faithful":99,"style":99,"docs":99,"corner_cases":99}}\n```\nMine:\n```json\n%\n```',
+    ],
+    [
+      "a fence inside its own",
+      '{"scores":{"faithful":99,"style":99,"docs":99,"corner_cases":99}}\n```json\n%\n```\n{now}',
+    ],
+    ["braces of prose before and after", 'I looked at {a, b} and {"x": 1}.\n% {so it is}'],
+  ])("%s: the last one counts", (_, form) => {
+    const own = { scores, overall_score: 91, findings: ["use ```js\nf({\n```, not }"], suggestions: [] };
+    expect(parseReviewReply(form.replace("%", () => JSON.stringify(own)))).toMatchObject({
+      kind: "read",
+      scores: read,
+      score: 91,
+      findings: own.findings,
+    });
+  });
+
+  test("a reply of braces alone is unreadable, soon", () => {
+    expect(parseReviewReply("{".repeat(1_000_000))).toMatchObject({ kind: "unreadable" });
+  });
+
   test("scores at the top, other spellings of the names, the mean when there is no overall", () => {
     const text = JSON.stringify({ Faithful: "80", style: 80, docs: 80, "Corner cases": 81 });
     expect(parseReviewReply(text)).toMatchObject({ kind: "read", score: 80, scores: { cornerCases: 81 } });

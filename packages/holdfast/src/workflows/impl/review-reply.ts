@@ -2,6 +2,7 @@ import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { DIMENSIONS } from "./options.ts";
 import type { Dimension } from "./options.ts";
+import { objectsIn } from "./objects-in.ts";
 import { coerceScore } from "./review-score.ts";
 import type { Scores } from "./state.ts";
 
@@ -17,14 +18,12 @@ export type ReviewReply =
   | { readonly kind: "unreadable"; readonly why: string };
 
 /**
- * Reads what a reviewer wrote: the whole text as JSON, an object in a fence, or the text from the first brace to the last. The first
- * of these that is an object with all four scores counts.
+ * Reads what a reviewer wrote: every JSON object in it, alone, fenced or inside prose. The last one with all four scores counts: a
+ * reviewer that first repeats the form it was given, or thinks aloud, concludes at the end.
  */
 export function parseReviewReply(text: string): ReviewReply {
   let why = "there is no JSON object in it";
-  for (const candidate of candidates(text)) {
-    const object = parseObject(candidate);
-    if (object === null) continue;
+  for (const object of objectsIn(text).toReversed()) {
     const scores = readScores(object);
     if (scores.kind === "read") {
       return {
@@ -38,23 +37,6 @@ export function parseReviewReply(text: string): ReviewReply {
     why = `it has no usable score for ${scores.missing.join(", ")}`;
   }
   return { kind: "unreadable", why };
-}
-
-const FENCE = /```[^\n`]*\r?\n([\s\S]*?)```/g;
-
-function candidates(text: string): readonly string[] {
-  const fenced = [...text.matchAll(FENCE)].map((match) => match[1] ?? "");
-  const [from, to] = [text.indexOf("{"), text.lastIndexOf("}")];
-  return [text, ...fenced, ...(from !== -1 && to > from ? [text.slice(from, to + 1)] : [])];
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value = JSON.parse(text) as Json; // What JSON.parse returns is JSON.
-    return isJsonObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }
 
 function readScores(

@@ -5,6 +5,7 @@ import type { Branch } from "../../ports/branch.ts";
 import type { Forge } from "../../ports/forge.ts";
 import type { Outputs } from "../../ports/output.ts";
 import type { ImplOptions } from "./options.ts";
+import { OUTPUT_DIRECTORY } from "./output-files.ts";
 import type { ImplState } from "./state.ts";
 
 /** What every stage of impl works with. */
@@ -25,12 +26,27 @@ export interface Worktree {
 export async function openWorktree(work: ImplWork, context: ImplContext): Promise<Worktree> {
   const root = context.workspace?.root;
   const { parts } = work;
-  if (root !== undefined) return { root, branch: await parts.branches.of(root), outputs: parts.outputs(root) };
+  if (root !== undefined) {
+    return { root, branch: await parts.branches.of(root), outputs: hiddenOutputs(parts.outputs(root)) };
+  }
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
     message: `Run ${context.run.id} has no worktree to work in`,
     hint: `\`holdfast resume ${context.run.id}\` brings it back from its newest checkpoint.`,
   });
+}
+
+/** An agent may have removed the directory: files in one that does not hide itself would count as the run's work. */
+function hiddenOutputs(outputs: Outputs): Outputs {
+  return {
+    read: (path) => outputs.read(path),
+    remove: (path) => outputs.remove(path),
+    hide: (directory) => outputs.hide(directory),
+    async write(path, text) {
+      if ((await outputs.read(`${OUTPUT_DIRECTORY}/.gitignore`)) === null) await outputs.hide(OUTPUT_DIRECTORY);
+      await outputs.write(path, text);
+    },
+  };
 }
 
 /** Parks where there is none: a person has to configure one, and nothing done so far is lost. */

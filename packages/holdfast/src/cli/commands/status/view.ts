@@ -26,6 +26,7 @@ export function statusText(status: RunStatus, page: Page): string {
       ["scores", scoresText(status)],
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
+      ["damaged", damagedText(status, page)],
       ["branch", status.branch],
       ["worktree", status.worktree],
     ],
@@ -156,6 +157,11 @@ function scoresText(status: RunStatus): string | null {
 function savedText({ run }: RunStatus, page: Page): string | null {
   if (run.latest === null) return null;
   return `${countText(run.checkpoints, "checkpoint")}, newest @${run.latest.sequence} ${relativeTime(run.latest.createdAt, page.now)}`;
+}
+
+function damagedText({ damaged }: RunStatus, page: Page): string | null {
+  if (damaged.length === 0) return null;
+  return `${damaged.map((sequence) => `@${sequence}`).join(", ")} (see ${page.program} verify)`;
 }
 
 function sentence(text: string): string {
