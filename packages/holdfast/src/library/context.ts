@@ -110,9 +110,8 @@ export class Context {
    * @throws {HoldfastError} `USAGE` when the id is empty, or an open fork of this family has it.
    */
   fork(taskId: string): Context {
-    const place = this.#place.fork(taskId);
     const child = new Context(taskId, this.store === null ? {} : { store: this.store.task(taskId) });
-    child.#stand(place);
+    child.#stand(this.#place.fork(taskId));
     child.#parent = this;
     this.#children.add(child);
     return child;
