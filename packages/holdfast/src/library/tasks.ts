@@ -1,8 +1,9 @@
-import { openHoldfast } from "../app.ts";
+import { findStoreDirectory } from "../app/store-directory.ts";
 import { checkOptions } from "../core/options.ts";
 import { defaultRetention } from "../core/retention.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { Store } from "../ports/store.ts";
+import { openSqliteStore } from "../stores/sqlite/open.ts";
 import { systemClock } from "../system/clock.ts";
 import { randomId } from "../system/ids.ts";
 import { livenessOf, processIdentity } from "../system/process-identity.ts";
@@ -58,8 +59,10 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
     return new Tasks(store, { ...rest, closeStore: () => Promise.resolve() });
   }
   try {
-    const holdfast = await openHoldfast({ ...rest, ...(store === undefined ? {} : { store }) });
-    return new Tasks(holdfast.store, { ...rest, closeStore: () => holdfast.close() });
+    const { cwd } = rest;
+    const place = { ...(store === undefined ? {} : { store }), ...(cwd === undefined ? {} : { cwd }) };
+    const opened = await openSqliteStore({ directory: await findStoreDirectory(place) });
+    return new Tasks(opened, { ...rest, closeStore: () => opened.close() });
   } catch (error) {
     throw inWordsOfTasks(error, taskId);
   }
