@@ -16,6 +16,7 @@ import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
+import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
 import { WorkDesk } from "./app/work-desk.ts";
 import type { ResumeParams, StartParams } from "./app/work-desk.ts";
 import type { RunStatus } from "./app/run-status.ts";
@@ -108,9 +109,9 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   checkOptions("open", params, OPEN_OPTIONS);
   const cwd = resolvePath(params.cwd ?? ".");
-  const workspaces = await repositoryAt(cwd);
+  const workspaces = await repositoryOrNull(openGitWorkspaces(cwd));
   try {
-    const directory = storeDirectory(params, cwd, workspaces);
+    const directory = storeDirectory(params, workspaces);
     const store =
       params.pretend === true
         ? openMemoryStore({ clock: systemClock })
@@ -321,26 +322,6 @@ export class Holdfast implements AsyncDisposable {
       if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return undefined;
       throw error;
     }
-  }
-}
-
-function storeDirectory(params: OpenParams, cwd: string, workspaces: Workspaces | null): string {
-  const named = params.store ?? process.env["HOLDFAST_STORE"];
-  if (named !== undefined && named !== "") return resolvePath(cwd, named);
-  if (workspaces !== null) return join(workspaces.commonDir, "holdfast");
-  throw new HoldfastError({
-    code: "NOT_A_REPOSITORY",
-    message: `${cwd} is not inside a git repository, so there is no place for a store`,
-    hint: "Run this inside a repository, or name a directory with --store or HOLDFAST_STORE.",
-  });
-}
-
-async function repositoryAt(cwd: string): Promise<Workspaces | null> {
-  try {
-    return await openGitWorkspaces(cwd);
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return null;
-    throw error;
   }
 }
 

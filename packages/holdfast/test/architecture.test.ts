@@ -31,6 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   doctor: INSIDE,
   testing: INSIDE,
   index: [...INSIDE, "doctor"],
+  library: ["core", "ports", "engine", "stores", "system", "app"],
   cli: ["core", "ports", "system", "config", "app", "doctor", "web"],
   web: ["core", "ports", "system", "config", "app"],
 };

@@ -56,6 +56,14 @@ const OFFENCES: readonly Offence[] = [
   imports("cli/commands/list/i2.ts", "../../../workspaces/git/open.ts", "front ends talk to app; they hold no rules"),
   imports("web/i3.ts", "../engine/runner.ts", "front ends talk to app; they hold no rules"),
   imports("app.ts", "./cli/main.ts", "app does not know who talks to it"),
+  imports("app/i4.ts", "../library/index.ts", "app does not know who talks to it"),
+  imports("cli/i5.ts", "../library/index.ts", "front ends talk to app; they hold no rules"),
+  imports(
+    "library/i6.ts",
+    "../workspaces/git/open.ts",
+    "the library of contexts stands on app, a run handle and a store",
+  ),
+  imports("library/i7.ts", "node:fs", "the library of contexts reaches Node through app and system"),
   {
     name: "a built-in without node:, which the purity rules would not see",
     file: "core/j1.ts",
@@ -128,6 +136,7 @@ const GOOD: Readonly<Record<string, string>> = {
   "stores/sqlite/good.ts": `import { a } from "../../system/good.ts";\nimport { b } from "./rows/memory.ts";\nexport const c = [a, b];\n`,
   "formats/good.ts": `import { a } from "../core/good.ts";\nexport const b = a;\n`,
   "config/good.ts": `import type { OpenParams } from "../app.ts";\nexport type A = OpenParams;\n`,
+  "library/good.ts": `import { a } from "../app.ts";\nimport { b } from "../engine/run-handle.ts";\nimport { c } from "../stores/memory/memory-store.ts";\nexport const d = [a, b, c];\n`,
   "cli/commands/web/good.ts": `import { a } from "../../../app.ts";\nimport { b } from "./web.ts";\nexport const c = [a, b];\n`,
 };
 

@@ -69,11 +69,11 @@ function findConflicts(child: OpenContext, parentNow: JsonObject): readonly Cont
   });
 }
 
-function own(values: JsonObject, key: string): Json | undefined {
+export function own(values: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(values, key) ? values[key] : undefined;
 }
 
-function equal(a: Json | undefined, b: Json | undefined): boolean {
+export function equal(a: Json | undefined, b: Json | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   return a === b || canonicalJson(a) === canonicalJson(b);
 }

@@ -141,7 +141,7 @@ export function usage(message: string, hint?: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }) });
 }
 
-function tokenCount(tokens: Tokens, name: string): number {
+export function tokenCount(tokens: Tokens, name: string): number {
   return Object.hasOwn(tokens, name) ? (tokens[name] ?? 0) : 0;
 }
 

@@ -53,6 +53,11 @@ export class RunHandle implements AsyncDisposable {
     return await this.#saver.save(captured, lease, filesless ? undefined : await this.#ownWorkspace());
   }
 
+  /** Takes the lease now rather than with the first write: whoever comes second is told before the work, not after it. */
+  async hold(): Promise<void> {
+    if (this.#keeper.held === undefined) await this.#keeper.take(this.#saver);
+  }
+
   /** What `save` would capture, without saving. */
   async planSave(params: SaveParams = {}): Promise<SavePlan> {
     return await this.#saver.plan(params, await this.#ownWorkspace());

@@ -1,0 +1,22 @@
+/*
+ * `holdfast/context`: checkpoints for those who want nothing else. Values and token counts of a task, saved as versions;
+ * contexts that fork, merge, and go back. See docs/context.md.
+ */
+
+// Checkpoints and where they are kept
+export { Checkpoint } from "./checkpoint.ts";
+export type { CheckpointParams, TokenUsage } from "./checkpoint.ts";
+export type { CheckpointDocument } from "./checkpoint-document.ts";
+export { CheckpointStore } from "./checkpoint-store.ts";
+export type { SaveParams } from "./checkpoint-store.ts";
+export type { OpenOptions } from "./tasks.ts";
+
+// What a task works with
+export { Context } from "./context.ts";
+export type { ContextState } from "./context-state.ts";
+export type { ContextConflict } from "../core/context-merge.ts";
+export type { Json, JsonObject } from "../core/json.ts";
+
+// Errors: every failure is a HoldfastError with code, hint and data; `CheckpointError` is the same class.
+export { HoldfastError, HoldfastError as CheckpointError } from "../core/error.ts";
+export type { ErrorCode } from "../core/error.ts";
