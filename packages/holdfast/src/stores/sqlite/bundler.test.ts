@@ -90,6 +90,29 @@ test("what a killed process left is compressed by the next one that writes, or s
   }
 });
 
+test("saves go on where bundling fails, and what waited is compressed later, in several steps if it is much", async () => {
+  const store = await opened();
+  const lease = await leasedRun(store);
+  const db = new DatabaseSync(layoutOf(store.location).database);
+  onTestFinished(() => db.close());
+  db.exec("CREATE TRIGGER no BEFORE INSERT ON bundles BEGIN SELECT RAISE(ROLLBACK, 'no'); END");
+  const long = (n: number): string => `${n} `.repeat(90_000 / `${n} `.length);
+  for (let n = 1; n <= 30; n++) {
+    await save(store, lease, { values: { text: long(n) } });
+    await turns();
+  }
+  expect(count(store, "raw")).toBe(30);
+  expect(await problems(store)).toEqual([]);
+  db.exec("DROP TRIGGER no");
+  await store.sweep();
+  expect(count(store, "raw")).toBe(0);
+  expect(await problems(store)).toEqual([]);
+  for (const sequence of [1, 24, 30]) {
+    const { planes } = await store.getCheckpoint({ run: "sample", sequence });
+    expect(planes.context.values).toEqual({ text: long(sequence) });
+  }
+});
+
 test("a flipped bit in a bundle is told, and what it damaged can be dropped", async () => {
   const store = await opened();
   const lease = await leasedRun(store);

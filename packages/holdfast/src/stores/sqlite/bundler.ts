@@ -1,5 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { bytes, integer } from "./columns.ts";
+import { integer } from "./columns.ts";
+import type { Row } from "./columns.ts";
 import { BUNDLE_LEVEL, fromRecord, isRawRecord, packChunks, unpackChunks } from "./pack-codec.ts";
 import { partBody } from "./root-body.ts";
 import type { Chunk } from "../../core/values/index.ts";
@@ -32,6 +33,13 @@ interface RawRow {
   readonly size: number;
 }
 
+interface Waiting {
+  readonly rows: readonly RawRow[];
+  readonly size: number;
+  /** Position that was looked at last. */
+  readonly reached: number;
+}
+
 export function createBundler(db: DatabaseSync): Bundler {
   const doneTo = db.prepare("SELECT value FROM meta WHERE key = 'bundled'");
   const setDone = db.prepare("UPDATE meta SET value = ? WHERE key = 'bundled'");
@@ -47,19 +55,28 @@ export function createBundler(db: DatabaseSync): Bundler {
   const putBack = db.prepare(`INSERT INTO log VALUES (${Array.from({ length: LOG_COLUMNS }).fill("?").join(", ")})`);
   let waiting = 0;
 
-  function rawRows(): { readonly rows: readonly RawRow[]; readonly size: number; readonly reached: number } {
+  function rawRows(): Waiting {
     const rows: RawRow[] = [];
     let size = 0;
     let reached = integer(doneTo.get() ?? {}, "value");
     for (const row of rowsAfter.iterate(reached)) {
       reached = integer(row, "pos");
-      const raw = rawRow(reached, integer(row, "at"), bytes(row, "body"));
+      const raw = rawRow(row);
       if (raw === undefined) continue;
       rows.push(raw);
       size += raw.size;
       if (size >= AT_ONCE) break;
     }
     return { rows, size, reached };
+  }
+
+  /** A page that cannot be read is for readers and verify to tell of: that nothing is bundled keeps nobody from saving. */
+  function readable(): Waiting | undefined {
+    try {
+      return rawRows();
+    } catch {
+      return undefined;
+    }
   }
 
   function write(rows: readonly RawRow[]): void {
@@ -91,10 +108,15 @@ export function createBundler(db: DatabaseSync): Bundler {
     },
     isDue: () => waiting >= BUNDLE_EVERY,
     bundle(when) {
-      const { rows, size, reached } = rawRows();
-      // Another process may have been here meanwhile.
-      waiting = when === "due" && size < BUNDLE_EVERY / 2 ? size : 0;
-      if (waiting > 0 || rows.length === 0) return "all";
+      waiting = 0;
+      const found = readable();
+      if (found === undefined || found.rows.length === 0) return "all";
+      const { rows, size, reached } = found;
+      if (when === "due" && size < BUNDLE_EVERY / 2) {
+        // Another process was here meanwhile.
+        waiting = size;
+        return "all";
+      }
       for (const bundle of cut(rows)) write(bundle);
       setDone.run(reached);
       return size >= AT_ONCE ? "more" : "all";
@@ -102,11 +124,13 @@ export function createBundler(db: DatabaseSync): Bundler {
   };
 }
 
-/** A row that cannot be read is left where it is, for verify to tell. */
-function rawRow(pos: number, at: number, body: Uint8Array): RawRow | undefined {
-  if (!isRawRecord(body)) return undefined;
+/** One that was damaged is left where it is. */
+function rawRow(row: Row): RawRow | undefined {
+  const { body } = row;
+  if (!(body instanceof Uint8Array) || !isRawRecord(body)) return undefined;
   try {
-    return { pos, at, chunks: unpackChunks(fromRecord(body)), size: body.length };
+    const chunks = unpackChunks(fromRecord(body));
+    return { pos: integer(row, "pos"), at: integer(row, "at"), chunks, size: body.length };
   } catch {
     return undefined;
   }
