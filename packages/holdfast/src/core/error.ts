@@ -26,7 +26,7 @@ export const ERROR_CODES = [
   "GIT_FAILED",
   "GIT_MISSING",
   "WORKSPACE_MISSING",
-  "WORKSPACE_BUSY", // git operation in progress, index locked, or processes of the run that cannot be ended
+  "WORKSPACE_BUSY", // git operation in progress, index locked, worktree being made, or processes of the run that cannot be ended
   "RESTORE_REFUSED", // applying the plan would lose something, or the world moved since the plan
   "TREE_MISSING", // a checkpoint's git objects are not in the repository
   "NEEDS_DECISION",

@@ -34,9 +34,17 @@ export async function createWorktree(repository: Repository, params: CreateWorks
 
 /** Rejects as `createWorktree` would for what stands in its way: a folder with something in it, a branch in use, a base that is none. */
 export async function checkWorktree(repository: Repository, params: CreateWorkspace): Promise<void> {
-  await atPlace(repository, params, await findTarget(repository, params), async (place) => {
+  const target = await findTarget(repository, params);
+  const check = async (place: Omit<Place, "env">): Promise<void> => {
     if (place.owned?.exists !== true) await findStart(repository, params, place);
-  });
+  };
+  try {
+    const unborn = await unbornStart(repository, params);
+    await check({ ...target, owned: await findWorktree(repository, params.run), unborn });
+  } catch {
+    // It may be no more than what an earlier try left.
+    await atPlace(repository, params, target, check);
+  }
 }
 
 /** Where a worktree can be made, free of what an earlier try left. */
@@ -97,7 +105,11 @@ async function realPlace(path: string): Promise<string> {
 }
 
 /** What to hand to `git worktree add`. */
-async function findStart(repository: Repository, params: CreateWorkspace, place: Place): Promise<readonly string[]> {
+async function findStart(
+  repository: Repository,
+  params: CreateWorkspace,
+  place: Omit<Place, "env">,
+): Promise<readonly string[]> {
   const { path, branch, unborn } = place;
   await requireFree(path);
   requireUnused(branch, await listWorktrees(repository));
@@ -137,7 +149,6 @@ async function fill(
   await git.output({ args, env: { ...(await blankFilters(repository)), ...env } });
   await syncFileSystem(record.path);
   await rm(join(record.gitDir, MAKING_FILE));
-  await syncFileSystem(repository.commonDir);
 }
 
 async function saveLeftovers(repository: Repository, record: WorktreeRecord): Promise<void> {

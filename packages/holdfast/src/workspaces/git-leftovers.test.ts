@@ -247,12 +247,14 @@ describe("git was killed while it deleted packed refs", () => {
   test.each([
     { when: "its refs are locked", isLocked: true, replaced: 5 * MINUTE },
     { when: "it had unlocked them already", isLocked: false, replaced: MINUTE },
+    { when: "a power cut took all but its draft", isLocked: "never", replaced: 5 * MINUTE },
   ])("its locks go when $when, and the user can delete a branch again", async ({ isLocked, replaced }) => {
     const { repo, ref, lock } = await scene();
     age(writeNote(repo, { kind: "unpinning", refs: [ref] }), 3 * MINUTE);
-    age(lock, 2 * MINUTE);
+    for (const file of [lock, repo.path(".git/packed-refs.new")]) age(file, 2 * MINUTE);
     age(repo.path(".git/packed-refs"), replaced);
-    if (!isLocked) rmSync(repo.path(`.git/${ref}.lock`));
+    if (isLocked !== true) rmSync(repo.path(`.git/${ref}.lock`));
+    if (isLocked === "never") rmSync(lock);
     const all = await openGitWorkspaces(repo.root);
     repo.git("branch", "-q", "-D", "theirs");
     await all.unpin([ref]);
@@ -267,7 +269,7 @@ describe("git was killed while it deleted packed refs", () => {
   ])("a lock that is $why may be the user's", async ({ noted, locked, isOurs, left }) => {
     const { repo, ref, lock } = await scene();
     age(writeNote(repo, { kind: "unpinning", refs: [isOurs ? ref : "refs/holdfast/r/7"] }), noted);
-    age(lock, locked);
+    for (const file of [lock, repo.path(".git/packed-refs.new")]) age(file, locked);
     age(repo.path(".git/packed-refs"), 5 * MINUTE);
     await openGitWorkspaces(repo.root);
     expect(existsSync(lock)).toBe(true);

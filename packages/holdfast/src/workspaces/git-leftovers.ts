@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
 import { MARK_VARIABLE } from "../system/process-table.ts";
 import { endTree } from "../system/process-tree.ts";
+import { syncFileSystem } from "./durable.ts";
 import { fileKey } from "./private-index.ts";
 import type { Repository } from "./repository.ts";
 import { abandonNote, readNotes, removeNote, takeNote, type GitWork, type WorkNote } from "./work-note.ts";
@@ -25,18 +26,25 @@ export async function leavingNothing<T>(
   act: (env: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
   const { own, left } = await takeNote(repository.home, work);
+  const cleared: WorkNote[] = [];
+  // A note must not be gone from the disk while the lock that it tells of comes back with a power cut.
+  const forget = async (notes: readonly WorkNote[]): Promise<void> => {
+    await syncFileSystem(repository.commonDir);
+    for (const note of notes) await removeNote(note);
+  };
   try {
     for (const note of left) {
       await endTree({ mark: note.mark, graceMs: 0 });
-      if (await clearNoted(repository, note)) await removeNote(note);
+      if (await clearNoted(repository, note)) cleared.push(note);
     }
     const done = await act({ [MARK_VARIABLE]: own.mark });
-    await removeNote(own);
+    await forget([...cleared, own]);
     return done;
   } catch (error) {
     // A git that fails takes its locks away itself; one that was killed where we were not is as dead as any other.
     const isClear = !wasKilled(error) || (await clearNoted(repository, own).catch(() => false));
-    await (isClear ? removeNote(own) : abandonNote(own));
+    if (isClear) await forget([...cleared, own]).catch(() => abandonNote(own));
+    else abandonNote(own);
     throw error;
   }
 }
@@ -216,10 +224,14 @@ async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt
 async function clearUnpinning(repository: Repository, refs: readonly string[], since: number): Promise<boolean> {
   const locks = refs.filter((ref) => PIN.test(ref)).map((ref) => join(repository.commonDir, `${ref}.lock`));
   const packed = join(repository.commonDir, "packed-refs");
-  const [lock, replaced] = await Promise.all([`${packed}.lock`, packed].map(changedAt));
-  const isOurs = locks.some((path) => existsSync(path)) || (replaced ?? 0) >= (lock ?? 0);
-  if (lock !== undefined && lock >= since - CLOCK_MS && isOurs) {
-    if (Date.now() - lock < PACKED_MS) return false;
+  const [lock = 0, draft = 0, replaced = 0] = await Promise.all(
+    [`${packed}.lock`, `${packed}.new`, packed].map(changedAt),
+  );
+  // After a power cut the draft alone may be left. While git is alive it writes one only under the lock.
+  const isOurs = lock === 0 || replaced >= lock - CLOCK_MS || locks.some((path) => existsSync(path));
+  const newest = Math.max(lock, draft);
+  if (newest >= since - CLOCK_MS && isOurs) {
+    if (Date.now() - newest < PACKED_MS) return false;
     // In this order: without its lock, git would stumble over the other file.
     await rm(`${packed}.new`, { force: true });
     await rm(`${packed}.lock`, { force: true });

@@ -63,7 +63,7 @@ async function judgeRemoval(repository: string, workspaces: Workspaces): Promise
 function letTimePass(gitDir: string): void {
   const home = join(gitDir, "holdfast-workspace");
   for (const name of readdirSync(home)) if (name.startsWith("work-")) age(join(home, name), 3 * MINUTE);
-  age(join(gitDir, "packed-refs.lock"), 2 * MINUTE);
+  for (const name of ["packed-refs.lock", "packed-refs.new"]) age(join(gitDir, name), 2 * MINUTE);
 }
 
 function age(file: string, seconds: number): void {
