@@ -26,13 +26,13 @@ export interface Scenario {
 
 const usage = { input: 300, output: 100, microUsd: 5000 };
 
-function finish(iteration: number | null, text: string, { body = "Why.", pauseMs = 40 } = {}): JsonObject {
+function finish(iteration: number | null, text: string, body = "Why."): JsonObject {
   return {
     when: { role: "impl", ...(iteration === null ? {} : { iteration }) },
     // What comes after the pause is still to come when the one who started this dies at the first edit.
     edits: [
       { do: "write", path: "greeting.txt", text: "half\n" },
-      { do: "wait", ms: pauseMs },
+      { do: "wait", ms: 40 },
       { do: "write", path: "greeting.txt", text },
       { do: "write", path: "lib/greet.js", text: `export const greeting = ${JSON.stringify(text)};\n` },
     ],
@@ -66,8 +66,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...plain,
     name: "happy path",
-    // Long enough for a resume to come in between: an agent that nobody ends goes on beside it.
-    answers: [finish(null, "hello\n", { pauseMs: 900 }), score(95)],
+    answers: [finish(null, "hello\n"), score(95)],
     legs: [{ ...leg, options: { gate: "true" } }],
   },
   {
@@ -108,7 +107,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...plain,
     name: "CI failure and fix",
-    answers: [finish(1, "helo\n"), finish(2, "hello\n", { body: "Why, and what CI said." }), score(95)],
+    answers: [finish(1, "helo\n"), finish(2, "hello\n", "Why, and what CI said."), score(95)],
     legs: [{ ...watched, options: { waitForCi: true, ci: { pollMs: 20 } } }],
     ci: "grep -q hello greeting.txt || { echo it is misspelt; exit 1; }",
   },

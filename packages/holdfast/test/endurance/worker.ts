@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { openHoldfast } from "../../src/app.ts";
 import type { ProgressEvent } from "../../src/app.ts";
+import { readProcessTable } from "../../src/system/process-table.ts";
 import type { Leg } from "./scenarios.ts";
 import { mortalParts } from "./mortal-parts.ts";
 import type { Point } from "./mortal-parts.ts";
@@ -29,6 +30,12 @@ live(JSON.parse(process.argv[2] ?? "") as Life).catch((error: unknown) => {
   process.exitCode = 1;
 });
 
+/** At every other edit the agent hangs when we die, so that only being ended ends it; at the rest it writes on. */
+function freezeAgents(): void {
+  for (const { pid, parent, mark } of readProcessTable()?.live ?? [])
+    if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");
+}
+
 async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
   const points: PassedPoint[] = [];
   let stage = "";
@@ -38,8 +45,9 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
   const reach = (point: Point): void => {
     points.push({ point, stage });
     if (point !== dieAt) return;
-    if (point.endsWith(" during")) writeFileSync(dieInPush, String(process.pid));
-    else process.kill(process.pid, "SIGKILL");
+    if (point.endsWith(" during")) return writeFileSync(dieInPush, String(process.pid));
+    if (/^agent\.edit#\d*[13579] /.test(point)) freezeAgents();
+    process.kill(process.pid, "SIGKILL");
   };
   await using holdfast = await openHoldfast({ parts: (parts) => mortalParts(parts, reach) });
   const { options, limit, own } = leg;
