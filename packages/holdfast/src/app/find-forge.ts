@@ -1,4 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
+import { anyFolder } from "../engine/any-folder.ts";
 import { localPathOf } from "../forges/local/forge-place.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import type { Branches } from "../ports/branch.ts";
@@ -36,8 +37,8 @@ async function remotePath(params: {
   readonly workspaces: Workspaces | null;
   readonly branches: Branches;
 }): Promise<string | null> {
-  const tree = (await params.workspaces?.list())?.find((one) => one.exists);
-  if (tree === undefined) return null;
-  const remote = await (await params.branches.of(tree.path)).remote();
-  return remote === null ? null : localPathOf(remote.url, tree.path);
+  const folder = params.workspaces === null ? null : await anyFolder(params.workspaces);
+  if (folder === null) return null;
+  const remote = await (await params.branches.asking(folder)).remote();
+  return remote === null ? null : localPathOf(remote.url, folder);
 }

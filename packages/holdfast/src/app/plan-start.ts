@@ -1,6 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
+import { anyFolder } from "../engine/any-folder.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Work } from "../core/run.ts";
@@ -129,18 +130,18 @@ async function planPlace(parts: WorkParts, id: string, base: string | null): Pro
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? `holdfast/${id}`,
     worktree: own?.path ?? parts.worktreePath?.(id) ?? beside,
-    base: await findBase(parts, trees.find(({ exists }) => exists)?.path, base),
+    base: await findBase(parts, await anyFolder(workspaces), base),
   };
 }
 
 /** Where the remote stands now, whatever is checked out here; null: there is no remote that tells, and HEAD will do. */
 async function findBase(
   parts: WorkParts,
-  tree: string | undefined,
+  folder: string | null,
   named: string | null,
 ): Promise<{ readonly branch: string | null; readonly commit: string } | null> {
-  if (tree === undefined) return null;
-  const branch = await parts.branches.of(tree);
+  if (folder === null) return null;
+  const branch = await parts.branches.asking(folder);
   if ((await branch.remote()) === null) return null;
   await branch.fetch();
   const name = named ?? (await branch.defaultBranch());

@@ -1,6 +1,6 @@
 import type { Finding } from "../core/finding.ts";
 import type { ReliedOn } from "../core/relied-on.ts";
-import type { Branch } from "../ports/branch.ts";
+import type { Asking } from "../ports/branch.ts";
 import { openAskingBranch, reaches } from "./asking-branch.ts";
 import type { Place } from "./observe-place.ts";
 import type { WorkParts } from "./work-parts.ts";
@@ -27,7 +27,7 @@ export async function observeRemote(params: {
 }
 
 async function observeOwn(params: {
-  readonly branch: Branch;
+  readonly branch: Asking;
   readonly own: string;
   readonly head: string;
   readonly relied: ReliedOn;
@@ -51,7 +51,7 @@ async function observeOwn(params: {
   return [{ kind: "branch_diverged", summary, expected: { head, pushed: relied.pushed }, actual: { commit } }];
 }
 
-async function observeBase(branch: Branch, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
+async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
   const name = base.branch ?? (await branch.defaultBranch());
   if (name === null || !OBJECT_ID.test(base.commit)) return [];
   const there = await branch.lookUpRemote(name);

@@ -71,9 +71,13 @@ describe("an agent that leaves the run's branch", () => {
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
   });
 
-  test("by deleting .git", async () => {
+  test.each([
+    ["deleting .git", () => undefined],
+    ["making a repository of its own there", (root: string) => git(root, "init", "-q")],
+  ])("by %s", async (_name, replace) => {
     const { parts, go, workspace } = await startInWorktree((_task, root) => {
       rmSync(join(root, ".git"));
+      replace(root);
       writeFileSync(join(root, "new.txt"), "made\n");
       return { text: "done" };
     });

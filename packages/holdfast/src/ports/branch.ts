@@ -69,7 +69,14 @@ export interface Branch {
 /** Opens the branch of a run's worktree. */
 export interface Branches {
   of(worktree: string): Promise<Branch>;
+  /** The remote and the history alone, from any folder of the repository: a bare one too, or one that stands on no branch. */
+  asking(folder: string): Promise<Asking>;
 }
+
+export type Asking = Pick<
+  Branch,
+  "remote" | "fetch" | "remoteBranch" | "lookUpRemote" | "defaultBranch" | "isAncestor" | "mergeBase"
+>;
 
 export interface CommitParams {
   readonly message: string;

@@ -48,7 +48,7 @@ export function createWorkBench(params: {
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
     forge: null,
-    branches: { of: unused },
+    branches: { of: unused, asking: unused },
     commands: {
       run: unused,
       endMarked: (mark) => {

@@ -1,12 +1,12 @@
 import type { Branch, Refusal } from "../../ports/branch.ts";
-import { readRef, type BranchPlace } from "./branch-place.ts";
+import { readRef, type AskingPlace } from "./branch-place.ts";
 import { classifyRefusal } from "./classify-refusal.ts";
 import { findRemote } from "./choose-remote.ts";
 import { runUserGit, type UserGitResult } from "./user-git.ts";
 
 export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
 
-export async function fetchRemote(at: BranchPlace, configured: string | null): ReturnType<Branch["fetch"]> {
+export async function fetchRemote(at: AskingPlace, configured: string | null): ReturnType<Branch["fetch"]> {
   const remote = await findRemote(at, configured);
   if (remote === null) return { kind: "failed", refusal: NO_REMOTE };
   // The refspec is given: a bare clone has none of its own, and would update nothing.
@@ -18,7 +18,7 @@ export async function fetchRemote(at: BranchPlace, configured: string | null): R
 }
 
 export async function readRemoteBranch(
-  at: BranchPlace,
+  at: AskingPlace,
   configured: string | null,
   branch: string,
 ): Promise<string | null> {
@@ -27,7 +27,7 @@ export async function readRemoteBranch(
 }
 
 export async function lookUpRemote(
-  at: BranchPlace,
+  at: AskingPlace,
   configured: string | null,
   branch: string,
 ): ReturnType<Branch["lookUpRemote"]> {
@@ -40,7 +40,7 @@ export async function lookUpRemote(
   return { kind: "known", commit: parseHeads(result.stdout.toString("utf8")).get(ref) ?? null };
 }
 
-export async function findDefaultBranch(at: BranchPlace, configured: string | null): Promise<string | null> {
+export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {
   const remote = await findRemote(at, configured);
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
   const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
@@ -72,7 +72,7 @@ function refusalOf(result: UserGitResult): Refusal {
   return classifyRefusal({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
 }
 
-async function listRefs(at: BranchPlace, prefix: string): Promise<readonly string[]> {
+async function listRefs(at: AskingPlace, prefix: string): Promise<readonly string[]> {
   const listed = await at.git.line({ args: ["for-each-ref", "--format=%(refname)", prefix] });
   return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
 }

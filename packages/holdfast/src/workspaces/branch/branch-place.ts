@@ -4,15 +4,19 @@ import { gitFailure, type Git } from "../git-command.ts";
 import { findOperation } from "../operation.ts";
 import { readHead } from "../read-head.ts";
 
-/** A run's worktree together with the branch that it stood on when it was opened. */
-export interface BranchPlace {
+/** A repository to ask, from one of its worktrees, or bare from its own folder. */
+export interface AskingPlace {
   readonly place: CapturePlace;
+  /** The worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
+  readonly git: Git;
+}
+
+/** A run's worktree together with the branch that it stood on when it was opened. */
+export interface BranchPlace extends AskingPlace {
   /** Short name. */
   readonly name: string;
   /** Full name. */
   readonly ref: string;
-  /** The worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
-  readonly git: Git;
 }
 
 /** Commit of the branch; null before its first one. */
@@ -38,7 +42,7 @@ export async function requireTip(at: BranchPlace): Promise<string> {
   });
 }
 
-export async function requireCommit({ git }: BranchPlace, name: string): Promise<string> {
+export async function requireCommit({ git }: AskingPlace, name: string): Promise<string> {
   return resolve(git, name, "commit");
 }
 

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { BranchPlace } from "./branch-place.ts";
+import type { AskingPlace } from "./branch-place.ts";
 import { hideCredentials } from "./hide-credentials.ts";
 
 export interface Remote {
@@ -8,7 +8,7 @@ export interface Remote {
   readonly url: string;
 }
 
-export async function findRemote(at: BranchPlace, configured: string | null): Promise<Remote | null> {
+export async function findRemote(at: AskingPlace, configured: string | null): Promise<Remote | null> {
   const [listed, preferred] = await Promise.all([
     at.git.line({ args: ["remote"] }),
     at.git.result({ args: ["config", "--get", "remote.pushDefault"] }),

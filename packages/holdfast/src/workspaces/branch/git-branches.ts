@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { Branch, Branches } from "../../ports/branch.ts";
+import type { Asking, Branch, Branches } from "../../ports/branch.ts";
 import { createGit } from "../git-command.ts";
 import { guardMethods, tellFailures } from "../failure-border.ts";
 import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
@@ -7,7 +7,7 @@ import { sweepOperations } from "../private-index.ts";
 import { readHead } from "../read-head.ts";
 import { findCheckout, findRepository } from "../repository.ts";
 import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch } from "./ask-remote.ts";
-import { requireTip, requireTree, type BranchPlace } from "./branch-place.ts";
+import { requireTip, requireTree, type AskingPlace, type BranchPlace } from "./branch-place.ts";
 import { changedSince, diffSince } from "./changed-files.ts";
 import { findRemote } from "./choose-remote.ts";
 import { commitFiles } from "./commit-files.ts";
@@ -24,11 +24,16 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
         const at = await findPlace(worktree);
         return guardMethods(branchOf(at, options.remote ?? null), at.place.root);
       }),
+    asking: (folder) =>
+      tellFailures(folder, async () => {
+        const at = await openFolder(folder);
+        return guardMethods(askingOf(at, options.remote ?? null), at.place.root);
+      }),
   };
 }
 
 async function findPlace(worktree: string): Promise<BranchPlace> {
-  const [repository, checkout] = await Promise.all([findRepository(worktree), findCheckout(worktree)]);
+  const checkout = await findCheckout(worktree);
   if (checkout === undefined) {
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
@@ -36,7 +41,7 @@ async function findPlace(worktree: string): Promise<BranchPlace> {
       hint: "Name the folder of a run's worktree.",
     });
   }
-  const { root, gitDir } = checkout;
+  const { root } = checkout;
   const { branch } = await readHead(checkout);
   if (branch === null) {
     throw new HoldfastError({
@@ -45,14 +50,18 @@ async function findPlace(worktree: string): Promise<BranchPlace> {
       hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
     });
   }
+  return { ...(await openFolder(worktree)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
+}
+
+async function openFolder(folder: string): Promise<AskingPlace> {
+  const [repository, checkout] = await Promise.all([findRepository(folder), findCheckout(folder)]);
+  const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
   const home = await ensureHome(gitDir);
   await sweepOperations(home);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
   return {
     place: { repository, home, privateGitDir, root, gitDir },
-    name: branch.replace(/^refs\/heads\//, ""),
-    ref: branch,
-    git: createGit({ cwd: root, gitDir, workTree: root }),
+    git: createGit({ cwd: root, gitDir, ...(checkout === undefined ? {} : { workTree: root }) }),
   };
 }
 
@@ -63,18 +72,24 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
     head: () => requireTip(at),
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
+    ...askingOf(at, remote),
+    push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
+    rebase: (params) => rebase(at, params),
+    placeConflict: (params) => placeConflict(at, params),
+    commitResolved: (params) => commitResolved(at, params),
+    changedSince: (params) => changedSince(at, params),
+    diffSince: (params) => diffSince(at, params),
+  };
+}
+
+function askingOf(at: AskingPlace, remote: string | null): Asking {
+  return {
     remote: () => findRemote(at, remote),
     fetch: () => fetchRemote(at, remote),
     remoteBranch: (branch) => readRemoteBranch(at, remote, branch),
     lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
     defaultBranch: () => findDefaultBranch(at, remote),
-    push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
-    rebase: (params) => rebase(at, params),
-    placeConflict: (params) => placeConflict(at, params),
-    commitResolved: (params) => commitResolved(at, params),
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),
-    changedSince: (params) => changedSince(at, params),
-    diffSince: (params) => diffSince(at, params),
   };
 }

@@ -1,8 +1,8 @@
 import { gitFailure } from "../git-command.ts";
-import { requireCommit, type BranchPlace } from "./branch-place.ts";
+import { requireCommit, type AskingPlace } from "./branch-place.ts";
 
 export async function isAncestor(
-  at: BranchPlace,
+  at: AskingPlace,
   params: { readonly ancestor: string; readonly of: string },
 ): Promise<boolean> {
   const [ancestor, of] = await Promise.all([requireCommit(at, params.ancestor), requireCommit(at, params.of)]);
@@ -14,7 +14,7 @@ export async function isAncestor(
 
 /** null: the two have nothing in common. */
 export async function mergeBase(
-  at: BranchPlace,
+  at: AskingPlace,
   params: { readonly a: string; readonly b: string },
 ): Promise<string | null> {
   const [a, b] = await Promise.all([requireCommit(at, params.a), requireCommit(at, params.b)]);

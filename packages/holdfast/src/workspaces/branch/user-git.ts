@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { gitFailure } from "../git-command.ts";
 import { openScratch } from "../private-index.ts";
 import { runProcess, type ProcessResult } from "../../system/subprocess.ts";
-import type { BranchPlace } from "./branch-place.ts";
+import type { AskingPlace } from "./branch-place.ts";
 import { hideCredentials } from "./hide-credentials.ts";
 
 /**
  * git as the user runs it, for what talks to a remote: their hooks, credential helpers, ssh command and proxies all apply. It never asks a
  * person: nobody may be there. Only what would lead it to another repository is taken out of its environment.
  */
-export async function runUserGit({ place }: BranchPlace, args: readonly string[]): Promise<UserGitResult> {
+export async function runUserGit({ place }: AskingPlace, args: readonly string[]): Promise<UserGitResult> {
   const scratch = await openScratch(place.home);
   try {
     const trace = join(scratch.folder, "trace");

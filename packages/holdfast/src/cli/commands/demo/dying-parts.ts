@@ -10,7 +10,10 @@ export function dyingParts(parts: WorkParts, happened: (what: string) => void): 
   return {
     ...parts,
     forge: parts.forge === null ? null : dyingForge(parts.forge, happened),
-    branches: { of: async (worktree) => dyingBranch(await parts.branches.of(worktree), happened) },
+    branches: {
+      of: async (worktree) => dyingBranch(await parts.branches.of(worktree), happened),
+      asking: (folder) => parts.branches.asking(folder),
+    },
   };
 }
 

@@ -1,0 +1,33 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { GOOD, startWork } from "./work-repository.ts";
+
+let work: Awaited<ReturnType<typeof startWork>>;
+beforeAll(async () => {
+  work = await startWork();
+});
+afterAll(() => work.remove());
+
+describe("the remote is asked, whatever is checked out here", () => {
+  test("nothing but a commit: a run begins, and goes on", async () => {
+    const place = await work.begin();
+    await place.git("checkout", "-q", "--detach");
+    const agent = await place.agent([{ ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } }]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+    await place.agent([GOOD]);
+    const done = await place.run("resume", "1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+  });
+
+  test("a bare repository", async () => {
+    const place = await work.begin();
+    const bare = `${place.clone}.bare`;
+    await promisify(execFile)("git", ["clone", "-q", "--bare", place.remote, bare]);
+    await place.git("-C", bare, "config", "user.name", "A");
+    await place.git("-C", bare, "config", "user.email", "a@example.com");
+    const agent = await place.agent([GOOD]);
+    const done = await place.run("--cwd", bare, "run", "1", "--no-review", "--agent", agent);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+  });
+});
