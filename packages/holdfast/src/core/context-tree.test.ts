@@ -48,6 +48,36 @@ describe("values", () => {
     expect(() => updateValues(empty, "root", bad)).toThrow(expect.objectContaining({ code: "NOT_JSON" }));
   });
 
+  test("odd objects are refused, however little is in them that is new", () => {
+    const tree = setValue(empty, "root", "a", 1);
+    class Odd {
+      a = 1;
+    }
+    const accessor = Object.defineProperty({}, "b", { get: () => 1, enumerable: true });
+    for (const odd of [new Odd(), { a: 1, [Symbol("s")]: 2 }, accessor]) {
+      expect(() => updateValues(tree, "root", odd as object as Record<string, Json>)).toThrow(
+        expect.objectContaining({ code: "NOT_JSON" }),
+      );
+    }
+  });
+
+  test("a list that grew shares what it had, so that saving it costs what it grew by", () => {
+    const messages = Array.from({ length: 100 }, (_, n) => ({ n, text: "word ".repeat(20) }));
+    const before = setValue(
+      setValue(empty, "root", "other", { deep: ["x".repeat(300)] }),
+      "root",
+      "messages",
+      messages,
+    );
+    messages.push({ n: 100, text: "new" });
+    const after = setValue(before, "root", "messages", messages);
+    const [old, now] = [before, after].map((tree) => getValue(tree, "root", "messages") as readonly Json[]);
+    expect([old?.length, now?.length]).toEqual([100, 101]);
+    expect(now?.[7]).toBe(old?.[7]);
+    expect(getValue(after, "root", "other")).toBe(getValue(before, "root", "other"));
+    expect(snapshotContext(after).values["messages"]).toBe(now);
+  });
+
   test("names that objects know by themselves are names like any other", () => {
     expect(getValue(empty, "root", "constructor")).toBeUndefined();
     const tree = setValue(empty, "root", "__proto__", { evil: true });

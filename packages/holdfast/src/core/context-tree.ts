@@ -1,7 +1,7 @@
 import type { Context } from "./context.ts";
 import { HoldfastError } from "./error.ts";
 import type { Json, JsonObject } from "./json.ts";
-import { capture } from "./values/index.ts";
+import { capture, isPlainObject } from "./values/index.ts";
 
 /**
  * A context and its forks, as one immutable value: every operation returns a new tree and leaves the old one as it was.
@@ -69,13 +69,15 @@ export function valuesOf(tree: ContextTree, id: string): JsonObject {
     chain.push(node.local);
     at = node.parent;
   }
+  const [only, ...more] = chain;
+  if (only !== undefined && more.length === 0) return copyValues(only);
   return copyValues(Object.fromEntries(chain.toReversed().flatMap((local) => Object.entries(local))));
 }
 
 /** Sets here only; parents and siblings do not see it. */
 export function updateValues(tree: ContextTree, id: string, values: JsonObject): ContextTree {
   const node = openNode(tree, id);
-  return withNode(tree, id, { ...node, local: { ...node.local, ...copyValues(values) } });
+  return withNode(tree, id, { ...node, local: copyValues(laidOver(node.local, values), node.local) });
 }
 
 export function setValue(tree: ContextTree, id: string, key: string, value: Json): ContextTree {
@@ -145,10 +147,20 @@ export function tokenCount(tokens: Tokens, name: string): number {
   return Object.hasOwn(tokens, name) ? (tokens[name] ?? 0) : 0;
 }
 
-/** NOT_JSON, with the path, for what JSON cannot carry. */
-function copyValues(values: JsonObject): JsonObject {
+/** NOT_JSON, with the path, for what JSON cannot carry. What is as in `previous` is shared with it: a list that grew costs its growth. */
+function copyValues(values: JsonObject, previous?: JsonObject): JsonObject {
   // A plain object is captured as a plain object.
-  return capture(values) as JsonObject;
+  return capture(values, previous) as JsonObject;
+}
+
+/** By descriptors, so that an accessor is still one when it is looked at, and refused; what is odd itself is refused at once. */
+function laidOver(local: JsonObject, values: JsonObject): JsonObject {
+  const isOdd = !isPlainObject(values) || Object.getOwnPropertySymbols(values).length > 0;
+  const plain = isOdd ? copyValues(values) : values;
+  return Object.create(Object.prototype, {
+    ...Object.getOwnPropertyDescriptors(local),
+    ...Object.getOwnPropertyDescriptors(plain),
+  }) as JsonObject;
 }
 
 function checkTokens(tokens: Tokens): Tokens {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openHoldfast } from "../app.ts";
+import { emptyPlanes } from "../core/checkpoint.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Store } from "../ports/store.ts";
 import { openMemoryStore } from "../stores/memory/memory-store.ts";
@@ -166,6 +167,18 @@ describe.each(KINDS)("in $kind", ({ handles }) => {
       code: "RUN_EXISTS",
       data: { taskId: "task-1", run: "task-1" },
     });
+  });
+
+  test("a run that was imported for the task is the task", async () => {
+    const handle = await (await places())();
+    const labels = { imported: "from elsewhere" };
+    await handle.createRun({ id: "task-1", workflow: "none", work: { kind: "task", text: "task-1" }, labels });
+    const lease = await handle.takeLease({ run: "task-1", label: "import" });
+    const planes = { ...emptyPlanes(), context: { values: { a: 1 }, tokens: { t: 2 } } };
+    await handle.commit({ lease, checkpoint: { trigger: "import", planes } });
+    const store = await CheckpointStore.open("task-1", { store: handle });
+    expect(await store.get(1)).toMatchObject({ values: { a: 1 }, tokenUsage: { t: 2 }, metadata: {} });
+    expect((await (await store.context()).snapshot()).version).toBe(2);
   });
 
   test("another handle sees what was saved, and goes on counting", async () => {

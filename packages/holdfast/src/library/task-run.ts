@@ -13,7 +13,8 @@ import { Checkpoint } from "./checkpoint.ts";
 import type { TokenUsage } from "./checkpoint.ts";
 import { foreignRun, inWordsOfTasks, noVersion } from "./refusals.ts";
 
-const WORKFLOW = "context";
+/** As in runs that come from another tool's documents of this kind: such a run is a task like any other, and can be exported. */
+const WORKFLOW = "none";
 /** Label of a run whose history began elsewhere: so many versions came before its first checkpoint. */
 const BEFORE = "versions_before";
 
@@ -51,9 +52,10 @@ export class TaskRun {
   /** Durable when it resolves. `state` must not change any more. */
   async save(state: TaskState, after: number): Promise<Checkpoint> {
     const run = await this.#write(after);
-    const { values, tokenUsage, metadata } = state;
+    const { values, tokenUsage: tokens, metadata } = state;
+    const extensions = Object.keys(metadata).length === 0 ? {} : { metadata };
     try {
-      const saved = await run.save({ values, tokens: tokenUsage, planes: { extensions: { metadata } }, files: false });
+      const saved = await run.save({ values, tokens, planes: { extensions }, files: false });
       this.counted += 1;
       const version = (this.#before ?? 0) + saved.sequence;
       return new Checkpoint({ taskId: this.taskId, version, ...state, createdAt: saved.createdAt });

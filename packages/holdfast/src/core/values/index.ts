@@ -15,3 +15,4 @@ export type { Encoded } from "./encode.ts";
 export { createMemo } from "./memo.ts";
 export type { Memo } from "./memo.ts";
 export { references } from "./references.ts";
+export { isPlainObject } from "./refusal.ts";
