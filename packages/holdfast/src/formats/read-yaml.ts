@@ -1,9 +1,9 @@
 import { Composer, LineCounter, isMap, isScalar, isSeq, Lexer, Parser } from "yaml";
 import type { Document, Node } from "yaml";
-import { HoldfastError } from "../core/error.ts";
-import type { ErrorCode } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
 import type { Remark } from "./format.ts";
+import { damagedDocument, invalidDocument } from "./refusals.ts";
+import type { Source } from "./refusals.ts";
 import { walkYaml } from "./walk-yaml.ts";
 
 export interface ReadYaml {
@@ -21,17 +21,19 @@ const MAX_DEPTH = 200;
  * tag beyond the core ones, a second document, a number that no double holds are refused, never settled in silence.
  * The library looks for repeated keys by comparing all with all, which minutes-long is a bomb of its own; here a set does.
  */
-export function readYaml(text: string, what: string): ReadYaml {
+export function readYaml(text: string, source: Source): ReadYaml {
   const lines = new LineCounter();
-  const document = compose(text, lines, what);
+  const document = compose(text, lines, source);
   const [broken] = document.errors;
   if (broken !== undefined) {
-    throw refused({ what, why: sentence(broken.message), code: "FORMAT_DAMAGED", line: lines.linePos(broken.pos[0]).line });
+    const at = lines.linePos(broken.pos[0]).line;
+    throw damagedDocument(source, { why: `line ${at}: ${sentence(broken.message)}`, line: at, cause: broken });
   }
   const line = (node: Node | null): number => lines.linePos(node?.range?.[0] ?? 0).line;
-  const walked = walkYaml(document, (problem) =>
-    refused({ what, why: problem.why, path: problem.path, code: problem.code, line: line(problem.node) }),
-  );
+  const walked = walkYaml(document, ({ kind, why, path, node }) => {
+    const trouble = { why, path, line: line(node) };
+    return kind === "bomb" ? damagedDocument(source, trouble) : invalidDocument(source, trouble);
+  });
   return {
     value: walked.value,
     remarks: [
@@ -44,7 +46,7 @@ export function readYaml(text: string, what: string): ReadYaml {
   };
 }
 
-function compose(text: string, lines: LineCounter, what: string): Document.Parsed {
+function compose(text: string, lines: LineCounter, source: Source): Document.Parsed {
   const composer = new Composer({
     schema: "core",
     strict: true,
@@ -56,28 +58,28 @@ function compose(text: string, lines: LineCounter, what: string): Document.Parse
     logLevel: "silent",
   });
   let first: Document.Parsed | undefined;
-  for (const document of composer.compose(boundedTokens(text, lines, what), true, text.length)) {
+  for (const document of composer.compose(boundedTokens(text, lines, source), true, text.length)) {
     if (first !== undefined) {
-      throw refused({ what, why: "it holds several documents", line: lines.linePos(document.range[0]).line });
+      throw invalidDocument(source, { path: "", why: "there are several documents", line: lines.linePos(document.range[0]).line });
     }
     first = document;
   }
-  if (first === undefined) throw refused({ what, why: "it is empty", code: "FORMAT_DAMAGED" });
+  if (first === undefined || text.trim() === "") throw damagedDocument(source, { why: "it is empty" });
   const { yaml } = first.directives ?? {};
   if (yaml?.explicit === true && yaml.version !== "1.2") {
-    throw refused({ what, why: `it says that it is YAML ${yaml.version}; only 1.2 is read`, line: 1 });
+    throw invalidDocument(source, { path: "", why: `there is YAML ${yaml.version}; only 1.2 is read`, line: 1 });
   }
   return first;
 }
 
-function* boundedTokens(text: string, lines: LineCounter, what: string): ReturnType<Parser["parse"]> {
+function* boundedTokens(text: string, lines: LineCounter, source: Source): ReturnType<Parser["parse"]> {
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
     yield* parser.next(lexeme);
     if (parser.stack.length > MAX_DEPTH) {
       const why = `it is nested deeper than ${MAX_DEPTH} levels`;
-      throw refused({ what, why, code: "FORMAT_DAMAGED", line: lines.linePos(parser.offset).line });
+      throw damagedDocument(source, { why, line: lines.linePos(parser.offset).line });
     }
   }
   yield* parser.end();
@@ -94,25 +96,6 @@ function nodeAt(document: Document, pointer: string): Node | null {
     node = child;
   }
   return node;
-}
-
-function refused(problem: {
-  readonly what: string;
-  readonly why: string;
-  readonly path?: string;
-  readonly code?: ErrorCode;
-  readonly line?: number;
-}): HoldfastError {
-  const { what, why, path = "", code = "FORMAT_INVALID", line } = problem;
-  return new HoldfastError({
-    code,
-    message: `${what} cannot be read${line === undefined ? "" : ` (line ${line})`}: ${why}`,
-    hint:
-      code === "FORMAT_DAMAGED"
-        ? "Take an earlier checkpoint, or repair the file by hand."
-        : "Write that line in plain YAML 1.2, as `key: value`, and try again.",
-    data: { path, ...(line === undefined ? {} : { line }) },
-  });
 }
 
 /** The library adds a position and a picture to some of its messages; ours stands beside them. */

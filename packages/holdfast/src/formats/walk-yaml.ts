@@ -8,7 +8,7 @@ export interface YamlProblem {
   /** JSON pointer. */
   readonly path: string;
   readonly node: Node;
-  readonly code: "FORMAT_INVALID" | "FORMAT_DAMAGED";
+  readonly kind: "unfit" | "bomb";
 }
 
 export interface Walked {
@@ -68,7 +68,7 @@ class Walker {
   #check(node: Node, path: string): void {
     if (node.comment != null || node.commentBefore != null) this.comment ??= node;
     if (node.tag !== undefined && !CORE_TAGS.has(node.tag)) {
-      throw this.#refused(`it has the tag ${node.tag}, which is not of the core schema`, path, node);
+      throw this.#refused(`there is the tag ${node.tag}, which is not of the core schema`, path, node);
     }
   }
 
@@ -76,23 +76,23 @@ class Walker {
     if (isScalar(node)) return this.#scalar(node, path);
     if (isSeq(node)) return node.items.map((item, index) => this.read(item, `${path}/${index}`));
     if (isMap(node)) return this.#map(node, path);
-    throw this.#refused("it has something that is neither a value, a list nor a mapping", path, node);
+    throw this.#refused("there is something that is neither a value, a list nor a mapping", path, node);
   }
 
   #map(node: YAMLMap, path: string): JsonObject {
     const object: Record<string, Json> = {};
     for (const { key, value: child } of node.items) {
       if (!isScalar(key) || typeof key.value !== "string") {
-        throw this.#refused("it has a key that is not a text", path, node);
+        throw this.#refused("there is a key that is not a text", path, node);
       }
       const name = key.value;
       const place = `${path}/${name.includes("/") || name.includes("~") ? escapePointer(name) : name}`;
       this.#check(key, place);
       this.#text(name, place, key);
       if (name === "<<" && key.type === "PLAIN") {
-        throw this.#refused('it has a merge key ("<<"), which YAML 1.2 does not know', place, key);
+        throw this.#refused('there is a merge key ("<<"), which YAML 1.2 does not know', place, key);
       }
-      if (Object.hasOwn(object, name)) throw this.#refused(`it has the key ${JSON.stringify(name)} twice`, place, key);
+      if (Object.hasOwn(object, name)) throw this.#refused("a key stands twice, and the two may say different things", place, key);
       const value = this.read(child, place);
       if (name !== "__proto__") object[name] = value;
       else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
@@ -115,7 +115,7 @@ class Walker {
         throw this.#refused(`${value} is no number that JSON knows`, path, node);
       default:
         if (value === null || value === undefined) return null;
-        throw this.#refused("it has a value that JSON does not know", path, node);
+        throw this.#refused("there is a value that JSON does not know", path, node);
     }
   }
 
@@ -129,7 +129,7 @@ class Walker {
 
   #text(value: string, path: string, node: Node): string {
     if (value.isWellFormed()) return value;
-    throw this.#refused("it has half of a surrogate pair, which is not a character", path, node);
+    throw this.#refused("there is half of a surrogate pair, which is not a character", path, node);
   }
 
   #alias(name: string, path: string, node: Node): Json {
@@ -138,11 +138,11 @@ class Walker {
     if (anchored === null) throw this.#refused(`the alias *${name} stands inside of itself`, path, node);
     this.aliased += anchored.size;
     if (this.aliased <= MAX_ALIASED) return anchored.value;
-    throw this.#refused(`its aliases stand for more than ${MAX_ALIASED} values`, path, node, "FORMAT_DAMAGED");
+    throw this.#refused(`its aliases stand for more than ${MAX_ALIASED} values`, path, node, "bomb");
   }
 
-  #refused(why: string, path: string, node: Node, code: YamlProblem["code"] = "FORMAT_INVALID"): HoldfastError {
-    return this.#refuse({ why, path, node, code });
+  #refused(why: string, path: string, node: Node, kind: YamlProblem["kind"] = "unfit"): HoldfastError {
+    return this.#refuse({ why, path, node, kind });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../../core/json.ts";
 import { count, dictionary, finite, flag, json, jsonObject, list, nullable, object, text } from "../../core/shape.ts";
-import type { Misfit, Shape } from "../../core/shape.ts";
+import type { Shape } from "../../core/shape.ts";
 
 type Maybe<T> = T | null | undefined;
 
@@ -105,11 +105,6 @@ export const CRUNCH_MEMBERS = [
 
 export const RECOVERY_MEMBERS = ["can_resume", "resume_from", "prerequisites_met", "warnings"] as const;
 
-/** Tells the first member that has the wrong type. */
-export function misfitOf(document: JsonObject): Misfit | null {
-  return crunchDocument(document);
-}
-
 function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {
   return (value) => (value === undefined || value === null ? null : shape(value));
 }
@@ -157,7 +152,7 @@ const graph = object<CrunchGraph>({
   edges: maybe(list(edge)),
 });
 
-const crunchDocument = object<CrunchDocument>({
+export const crunchDocument = object<CrunchDocument>({
   checkpoint_id: filled,
   version: maybe(textOrNumber),
   created_at: maybe(text),
