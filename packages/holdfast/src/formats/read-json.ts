@@ -15,10 +15,20 @@ export function readJson(
   file: ForeignFile,
   format: FormatName,
 ): { readonly document: JsonObject; readonly remarks: readonly Remark[] } {
+  const { value, remarks } = readJsonValue(file, format);
+  if (isJsonObject(value)) return { document: value, remarks };
+  throw invalidDocument({ format, file: file.path }, { path: "", why: "there is no object" });
+}
+
+/** The same for documents that may be a list. */
+export function readJsonValue(
+  file: ForeignFile,
+  format: FormatName,
+): { readonly value: Json; readonly remarks: readonly Remark[] } {
   const source: Source = { format, file: file.path };
   const { text, remarks } = readText(file, format);
   const value = parse(text, source);
-  if (!isJsonObject(value)) throw invalidDocument(source, { path: "", why: "there is no object" });
+  if (typeof value !== "object" || value === null) return { value, remarks };
   const survey = surveyJson(text, value);
   if (survey === "too deep")
     throw damagedDocument(source, { why: `it is nested deeper than ${MAX_FOREIGN_DEPTH} levels` });
@@ -26,7 +36,7 @@ export function readJson(
     const finding = auditJson(text);
     if (finding !== null) throw invalidDocument(source, finding);
   }
-  return { document: value, remarks };
+  return { value, remarks };
 }
 
 /** What a document seems to be, for `detect`: null where it is no JSON object. */

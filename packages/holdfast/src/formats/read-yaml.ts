@@ -22,6 +22,7 @@ const MAX_DEPTH = 200;
  * The library looks for repeated keys by comparing all with all, which minutes-long is a bomb of its own; here a set does.
  */
 export function readYaml(text: string, source: Source): ReadYaml {
+  if (UNPRINTABLE.test(text)) throw damagedDocument(source, { why: "it has characters that no text has" });
   const lines = new LineCounter();
   const document = compose(text, lines, source);
   const [broken] = document.errors;
@@ -34,6 +35,8 @@ export function readYaml(text: string, source: Source): ReadYaml {
     const trouble = { why, path, line: line(node) };
     return kind === "bomb" ? damagedDocument(source, trouble) : invalidDocument(source, trouble);
   });
+  const [doubtful] = document.warnings;
+  if (doubtful !== undefined) throw invalidDocument(source, { path: "", why: sentence(doubtful.message), line: 1 });
   return {
     value: walked.value,
     remarks: [
@@ -45,6 +48,9 @@ export function readYaml(text: string, source: Source): ReadYaml {
     lineOf: (pointer) => line(nodeAt(document, pointer)),
   };
 }
+
+// oxlint-disable-next-line no-control-regex
+const UNPRINTABLE = /[\u0000-\u0008\u000B\u000C\u000E-\u001F]/;
 
 function compose(text: string, lines: LineCounter, source: Source): Document.Parsed {
   const composer = new Composer({

@@ -1,5 +1,4 @@
 import { HoldfastError } from "../../core/error.ts";
-import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
 import { decodeCrunch } from "./decode-crunch.ts";

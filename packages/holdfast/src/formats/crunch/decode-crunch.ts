@@ -5,6 +5,7 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import type { Trigger } from "../../core/trigger.ts";
 import { fitDocument } from "../fit-document.ts";
 import type { Decoded, ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
+import { sameJson } from "../patch-document.ts";
 import { readTime } from "../read-time.ts";
 import { damagedDocument, invalidDocument, newerDocument } from "../refusals.ts";
 import type { Source } from "../refusals.ts";
@@ -14,6 +15,7 @@ import { decodeGraph } from "./crunch-graph.ts";
 import { isCrunchId, isFileName } from "./crunch-id.ts";
 import { parseTrigger } from "./crunch-triggers.ts";
 import { readCrunch } from "./read-crunch.ts";
+import { usualRecovery } from "./usual-recovery.ts";
 
 export function decodeCrunch(file: ForeignFile): Decoded {
   const read = readCrunch(file);
@@ -117,7 +119,7 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
     ...base,
     position: { ...base.position, attempts: attempt == null ? {} : { [stage]: attempt }, graph: graph.decoded },
     inputs: { ...base.inputs, issue: issueOf(crunch, createdAt) },
-    extensions: extensionsOf(crunch, graph.rest),
+    extensions: extensionsOf(crunch, graph.rest, usualRecovery({ stage, graph: graph.decoded })),
   };
 }
 
@@ -139,6 +141,7 @@ function graphOf(crunch: CrunchDocument, { remarks, fail }: DecodeContext) {
 function issueOf(crunch: CrunchDocument, createdAt: string | null): InputsPlane["issue"] {
   const { issue_number: number, issue_snapshot: issue } = crunch;
   if (number == null || issue == null) return null;
+  if (issue.title == null && issue.body == null && issue.labels == null) return null;
   const labels = issue.labels ?? [];
   return {
     number,
@@ -151,8 +154,10 @@ function issueOf(crunch: CrunchDocument, createdAt: string | null): InputsPlane[
 }
 
 /** What is crunch's alone stands under `crunch`; what other systems have too, under a name of its own. */
-function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null): JsonObject {
+function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: JsonObject): JsonObject {
   const { issue_snapshot: issue, workflow_state: state } = crunch;
+  // Came out of a JSON document.
+  const recovery = crunch.recovery_info as object as JsonObject;
   const own = present({
     session_id: crunch.session_id,
     // The usual label follows from the phase, also from the next one.
@@ -170,7 +175,8 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null): JsonObj
     messages: crunch.acp_state,
     knowledge: crunch.knowledge_context,
     files: crunch.files_modified,
-    recovery: { ...crunch.recovery_info } as JsonObject,
+    // What follows from the position follows from the next one too.
+    recovery: sameJson(recovery, usual) ? null : recovery,
     crunch: own,
   });
 }

@@ -1,17 +1,18 @@
-import { readyNodes } from "../../core/graph-state.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
+import type { FilesPlane } from "../../core/checkpoint.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../format.ts";
-import { nameLosses } from "../name-losses.ts";
 import { field, patchDocument, sameJson } from "../patch-document.ts";
 import { invalidDocument } from "../refusals.ts";
 import { writeJson } from "../write-json.ts";
 import { writeYaml } from "../write-yaml.ts";
 import { crunchDocument } from "./crunch-document.ts";
-import { encodeGraph, graphLosses } from "./crunch-graph.ts";
+import { encodeGraph } from "./crunch-graph.ts";
 import { isFileName, makeId } from "./crunch-id.ts";
+import { crunchLosses } from "./crunch-losses.ts";
 import { triggerWord } from "./crunch-triggers.ts";
 import { decodeDocument, stageOf } from "./decode-crunch.ts";
+import { usualRecovery } from "./usual-recovery.ts";
 
 export type CrunchEncoding = "yaml" | "json";
 
@@ -23,7 +24,7 @@ export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEnco
   return {
     bytes: encoding === "json" ? writeJson(document) : UTF8.encode(writeYaml(document)),
     path: `.claude/crunch/${typeof issue === "number" ? issue : "none"}/checkpoints/${id}.${encoding}`,
-    losses: [...lossesOf(checkpoint), ...losses],
+    losses: [...crunchLosses(checkpoint), ...losses],
   };
 }
 
@@ -83,7 +84,7 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
     acp_state: field(extensions, "messages") ?? {},
     knowledge_context: field(extensions, "knowledge") ?? {},
     files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
-    recovery_info: field(extensions, "recovery") ?? recoveryOf(checkpoint),
+    recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
   }, checkpoint);
   const named = checkpoint.id !== null && isFileName(checkpoint.id) ? checkpoint.id : null;
   const id = named ?? makeId({ phase: position.stage, createdAt, document: fitted });
@@ -122,7 +123,7 @@ function substitute(member: string, checkpoint: ForeignCheckpoint): Json {
   if (member === "workflow_state") return stateMember(checkpoint, {});
   if (member === "issue_snapshot") return issueOf(checkpoint, {});
   if (member === "files_modified") return changedFiles(checkpoint);
-  if (member === "recovery_info") return recoveryOf(checkpoint);
+  if (member === "recovery_info") return usualRecovery(checkpoint.planes.position);
   return member === "session_id" ? null : {};
 }
 
@@ -143,58 +144,24 @@ function phaseOf(stage: string): string {
 
 function issueOf(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
   const { files, inputs } = checkpoint.planes;
-  const branch = field(own, "branch") ?? files?.branch?.replace(/^refs\/heads\//, "") ?? null;
+  const { issue } = inputs;
+  const known = ["title", "body", "labels"].flatMap((name) => {
+    const value = field(own, name);
+    return value === undefined ? [] : [[name, value] as const];
+  });
   return {
-    title: inputs.issue?.title ?? field(own, "title") ?? "",
-    body: inputs.issue?.body ?? field(own, "body") ?? "",
-    labels: inputs.issue?.labels ?? field(own, "labels") ?? [],
+    ...(issue === null ? Object.fromEntries(known) : { title: issue.title, body: issue.body, labels: issue.labels }),
     assignees: field(own, "assignees") ?? [],
-    branch,
+    branch: field(own, "branch") ?? branchOf(files),
   };
+}
+
+function branchOf(files: FilesPlane | null): string | null {
+  return files?.branch?.replace(/^refs\/heads\//, "") ?? null;
 }
 
 function changedFiles(checkpoint: ForeignCheckpoint): Json {
   return (checkpoint.planes.files?.artifacts ?? []).map(({ path, status }) => ({ path, status, staged: false }));
-}
-
-/** A node's id where there is one: a place in a numbering means nothing once the graph has changed. */
-function recoveryOf(checkpoint: ForeignCheckpoint): JsonObject {
-  const { graph, stage } = checkpoint.planes.position;
-  const [ready] = graph === null ? [] : readyNodes(graph, { limit: Number.POSITIVE_INFINITY });
-  return { can_resume: true, resume_from: ready ?? stage, prerequisites_met: true, warnings: [] };
-}
-
-const CARRIED: ReadonlySet<string> = new Set([
-  "position.workflow",
-  "position.stage",
-  "position.attempts",
-  "position.graph",
-  "inputs.issue",
-  ...["team", "outputs", "messages", "knowledge", "files", "recovery", "crunch"].map((name) => `extensions.${name}`),
-]);
-
-function lossesOf(checkpoint: ForeignCheckpoint): readonly Loss[] {
-  const { planes, id, work, workflow, createdAt } = checkpoint;
-  const { position, inputs } = planes;
-  const none = "a crunch checkpoint has no place for it";
-  const losses: Loss[] = [...(position.graph === null ? [] : graphLosses(position.graph))];
-  const lose = (is: boolean, path: string, why = none): void => void (is && losses.push({ path, why }));
-  lose(id !== null && !isFileName(id), "id", "it cannot name a file, so it was given another");
-  lose(work.kind === "task", "work");
-  const otherAttempts = Object.keys(position.attempts).some((stage) => stage !== position.stage);
-  lose(otherAttempts, "position.attempts", "crunch counts the attempts of the current phase only");
-  const { issue } = inputs;
-  if (issue !== null) {
-    lose(issue.state !== (issue.labels.includes("state:done") ? "closed" : "open"), "inputs.issue.state");
-    lose(issue.updatedAt !== (createdAt ?? ""), "inputs.issue.updatedAt");
-    lose(work.kind === "issue" && work.number !== issue.number, "inputs.issue.number", "the run's own issue is written");
-  }
-  lose(position.stage === "validation", "position.stage", "crunch calls that phase e2e");
-  lose(position.stage.trim() === "", "position.stage", "crunch needs a phase that has a name");
-  const carried = new Set(CARRIED);
-  if (workflow === "crunch") carried.add("workflow");
-  if (position.graph === null) carried.add("extensions.graph");
-  return [...losses, ...nameLosses({ checkpoint, target: "a crunch checkpoint", carried })];
 }
 
 function objectIn(object: JsonObject, key: string): JsonObject {
