@@ -1,40 +1,71 @@
-import { emptyPlanes } from "../core/checkpoint.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import { isJsonArray, isJsonObject } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import type { ForeignCheckpoint, Loss } from "./format.ts";
-import { field, sameJson } from "./patch-document.ts";
+
+/** Why a path of ours has no place in a format, by path; the longest that fits is told. */
+export type Reasons = Readonly<Record<string, string>>;
 
 /**
- * Every part of the planes that says something and that the target does not carry, named as in our planes; `carried`
- * names those that it does, each with all that is below it. What is not of the planes (id, work, workflow) is the codec's.
+ * All that `given` had and `back`, which is what the written document decodes to, does not have any more. A codec that
+ * names its losses in this way cannot forget one, whatever is added to the planes later.
  */
-export function nameLosses(params: {
-  readonly checkpoint: ForeignCheckpoint;
-  /** The target, for the reason: "a crunch checkpoint". */
-  readonly target: string;
-  readonly carried: ReadonlySet<string>;
-}): readonly Loss[] {
-  const { planes } = params.checkpoint;
-  const blank = emptyPlanes({ workflow: planes.position.workflow, stage: planes.position.stage });
-  const lost = new Set<string>();
-  const visit = (path: string, value: Json, empty: Json | undefined): void => {
-    if (!params.carried.has(path) && (empty === undefined || !sameJson(value, empty))) lost.add(path);
-  };
-  for (const name of ["position", "context", "inputs", "config", "extensions"] as const) {
-    const [plane, empty] = [toJson(planes[name]), toJson(blank[name])];
-    for (const key of Object.keys(plane)) {
-      // A key that would make another path of the name is not named apart.
-      visit(PLAIN.test(key) ? `${name}.${key}` : name, field(plane, key) ?? null, field(empty, key));
-    }
-  }
-  visit("files", planes.files === null ? null : toJson(planes.files), null);
-  visit("conversation", planes.conversation === null ? null : toJson(planes.conversation), null);
-  visit("effects", toJson(planes.effects), toJson(blank.effects));
-  return [...lost].map((path) => ({ path, why: `${params.target} has no place for it` }));
+export function nameLosses(given: ForeignCheckpoint, back: ForeignCheckpoint, reasons: Reasons): readonly Loss[] {
+  return lostIn("", comparable(given), comparable(back)).map((path) => ({ path, why: reasonFor(path, reasons) }));
 }
 
-const PLAIN = /^[\w-]+$/;
+/** Planes at the top, as losses name them. */
+function comparable({ planes, id, createdAt, trigger, workflow, work }: ForeignCheckpoint): object {
+  return { id, createdAt, trigger, workflow, work, ...planes };
+}
 
-/** Planes are JSON by contract, but an interface without index signature is not JsonObject to the compiler. */
-function toJson(plane: object): JsonObject {
-  return plane as JsonObject;
+/** Objects that are named field by field; all others are lost or kept as a whole. */
+const OPENED: ReadonlySet<string> = new Set([
+  "",
+  "position",
+  "context",
+  "context.values",
+  "files",
+  "inputs",
+  "config",
+  "extensions",
+]);
+/** Other keys would be mistaken for paths, so what holds them is named. */
+const PLAIN_KEY = /^[A-Za-z0-9_-]+$/;
+
+function lostIn(path: string, given: object, back: object): readonly string[] {
+  const lost = new Set<string>();
+  for (const key of Object.keys(given)) {
+    const before: Json | undefined = Reflect.get(given, key);
+    const after: Json | undefined = Object.hasOwn(back, key) ? Reflect.get(back, key) : undefined;
+    if (before === undefined || sameJson(before, after)) continue;
+    const below = path === "" ? key : `${path}.${key}`;
+    if (!PLAIN_KEY.test(key)) lost.add(path);
+    else if (OPENED.has(below) && isJsonObject(before) && isJsonObject(after))
+      for (const deeper of lostIn(below, before, after)) lost.add(deeper);
+    else lost.add(below);
+  }
+  return [...lost];
+}
+
+function reasonFor(path: string, reasons: Reasons): string {
+  for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
+    const why = Object.hasOwn(reasons, at) ? reasons[at] : undefined;
+    if (why !== undefined) return why;
+  }
+  return "The format has no place for it";
+}
+
+/** Order of keys does not count. */
+export function sameJson(one: Json | undefined, other: Json | undefined): boolean {
+  if (one === other) return true;
+  if (isJsonArray(one))
+    return (
+      isJsonArray(other) && one.length === other.length && one.every((child, index) => sameJson(child, other[index]))
+    );
+  if (!isJsonObject(one) || !isJsonObject(other)) return false;
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && sameJson(one[key], other[key]))
+  );
 }

@@ -29,7 +29,7 @@ export async function applyImport(parts: Parts, plan: ImportPlan): Promise<Impor
     await store.commit({
       lease: held.lease,
       entries: last ? lastEntries(plan, planes) : [],
-      checkpoint: { sequence: at + 1, trigger: "import", planes, ...(id === null ? {} : { name: id }) },
+      checkpoint: { sequence: at + 1, trigger: "import", planes, ...nameOf(id) },
     });
   }
   return { ...unchanged, changed: true };
@@ -44,4 +44,9 @@ function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[
   if (position.stage !== "fatal") return [imported];
   const reason = position.reason ?? "It had failed before it was imported";
   return [imported, { kind: "run.ended", body: { outcome: "fatal", reason } }];
+}
+
+/** As a label only: one that the store would refuse is still in the document. */
+function nameOf(id: string | null): { readonly name?: string } {
+  return id !== null && id.length <= 200 && id.isWellFormed() ? { name: id } : {};
 }

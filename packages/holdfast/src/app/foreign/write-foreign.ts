@@ -45,10 +45,13 @@ export function writeCrunchDirectory(directory: string, add: readonly ForeignChe
   const source = readSource(directory, directory);
   if (source.kind !== "directory")
     throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
+  const there = readCrunchDirectory({ files: source.files, link: source.link });
   const plan = planCrunchWrite({
-    directory: readCrunchDirectory({ files: source.files, link: source.link }),
+    directory: there,
     add,
     links: true,
+    // As the files that are there: crunch wrote JSON before 2026.
+    encoding: there.checkpoints.some(({ name }) => /json$/i.test(name)) ? "json" : "yaml",
   });
   const paths = plan.actions.flatMap((action) => applyAction(directory, action));
   return { paths, losses: plan.losses.flatMap(({ losses }) => losses) };
