@@ -74,8 +74,8 @@ function fillings({ planes }: ForeignCheckpoint): readonly Loss[] {
   const has = (name: string): boolean => isJsonObject(own) && field(own, name) !== undefined;
   const empty = EXTENSIONS.filter((name) => isEmpty(field(extensions, name)));
   return [
-    ...lose(conversation?.session != null && !has("session_id"), "extensions.crunch.session_id", "it is the conversation's"),
-    ...lose(files?.branch != null && !has("branch"), "extensions.crunch.branch", "it is the branch of the files"),
+    ...lose(conversation?.session != null && !has("session_id"), "extensions.crunch", "it is the conversation's"),
+    ...lose(files?.branch != null && !has("branch"), "extensions.crunch", "it is the branch of the files"),
     ...lose(
       (files?.artifacts.length ?? 0) > 0 && field(extensions, "files") === undefined,
       "extensions.files",
