@@ -1,6 +1,7 @@
 import type { Detection, ForeignFile, Format } from "./format.ts";
+import { implJson } from "./impl-json/impl-json.ts";
 
-export const FORMATS: readonly Format[] = [];
+export const FORMATS: readonly Format[] = [implJson];
 
 export type DetectedFormat =
   | { readonly kind: "one"; readonly format: Format; readonly sure: boolean; readonly why: string }

@@ -13,11 +13,6 @@ export function lostPaths(before: Json, after: Json | undefined, path: readonly 
   return same(before, after) ? [] : [pointer(path)];
 }
 
-/** Pointers to all in which two values differ, either way. */
-export function differingPaths(one: Json, other: Json): readonly string[] {
-  return [...new Set([...lostPaths(one, other), ...lostPaths(other, one)])];
-}
-
 export function isWithin(path: string, parents: readonly string[]): boolean {
   return parents.some((parent) => path === parent || path.startsWith(`${parent}/`));
 }
