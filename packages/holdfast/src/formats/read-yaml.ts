@@ -66,7 +66,11 @@ function compose(text: string, lines: LineCounter, source: Source): Document.Par
   let first: Document.Parsed | undefined;
   for (const document of composer.compose(boundedTokens(text, lines, source), true, text.length)) {
     if (first !== undefined) {
-      throw invalidDocument(source, { path: "", why: "there are several documents", line: lines.linePos(document.range[0]).line });
+      throw invalidDocument(source, {
+        path: "",
+        why: "there are several documents",
+        line: lines.linePos(document.range[0]).line,
+      });
     }
     first = document;
   }

@@ -92,7 +92,8 @@ class Walker {
       if (name === "<<" && key.type === "PLAIN") {
         throw this.#refused('there is a merge key ("<<"), which YAML 1.2 does not know', place, key);
       }
-      if (Object.hasOwn(object, name)) throw this.#refused("a key stands twice, and the two may say different things", place, key);
+      if (Object.hasOwn(object, name))
+        throw this.#refused("a key stands twice, and the two may say different things", place, key);
       const value = this.read(child, place);
       if (name !== "__proto__") object[name] = value;
       else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });

@@ -154,7 +154,13 @@ class Look {
   }
 
   flag(parent: JsonObject, key: string, path: string): boolean | null {
-    return this.#member(parent, key, path, (value) => (typeof value === "boolean" ? value : undefined), "true or false");
+    return this.#member(
+      parent,
+      key,
+      path,
+      (value) => (typeof value === "boolean" ? value : undefined),
+      "true or false",
+    );
   }
 
   number(parent: JsonObject, key: string, path: string): number | null {

@@ -54,8 +54,11 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
   const checkpoints = read
     .map((file) => withTrigger(file, entries.get(file.checkpoint.id ?? "")?.entry))
     .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
-  const twice = checkpoints.find(({ checkpoint: { id } }, place) => checkpoints.findIndex((other) => other.checkpoint.id === id) < place);
-  if (twice !== undefined) remarks.push({ path: twice.name, text: `has the id ${twice.checkpoint.id} of another file` });
+  const twice = checkpoints.find(
+    ({ checkpoint: { id } }, place) => checkpoints.findIndex((other) => other.checkpoint.id === id) < place,
+  );
+  if (twice !== undefined)
+    remarks.push({ path: twice.name, text: `has the id ${twice.checkpoint.id} of another file` });
   const made = makeIndex({ checkpoints, old: old.document });
   const newest = checkpoints.at(-1)?.name ?? null;
   const said = listing.link ?? pointedAt(pointer);

@@ -25,7 +25,8 @@ export function decodeGraph(crunch: CrunchGraph, path: string): DecodedGraph {
   if (ids.length === 0) return { graph: null, remarks: [], problem: null };
   const remarks: Remark[] = [];
   if (defined.size === 0) {
-    const text = "it has the states of the nodes only: what waits for what is not known, and running nodes are uncertain";
+    const text =
+      "it has the states of the nodes only: what waits for what is not known, and running nodes are uncertain";
     remarks.push({ path, text });
   }
   const graph: Graph = {
@@ -39,7 +40,11 @@ export function decodeGraph(crunch: CrunchGraph, path: string): DecodedGraph {
   };
   if (defined.size !== (crunch.nodes ?? []).length) return { graph, remarks, problem: "two nodes have the same id" };
   const [problem] = validateGraph(graph);
-  return { graph, remarks, problem: problem === undefined ? null : `the graph has a ${problem.kind.replace("_", " ")}` };
+  return {
+    graph,
+    remarks,
+    problem: problem === undefined ? null : `the graph has a ${problem.kind.replace("_", " ")}`,
+  };
 }
 
 /** Batches are derived where the definition is there, and else told as they were. */
@@ -74,14 +79,19 @@ export function graphLosses(graph: Graph): readonly Loss[] {
 
 function isDefined(graph: Graph): boolean {
   const blank = JSON.stringify(encodeNode(nodeOf("", undefined)));
-  return graph.edges.length > 0 || graph.nodes.some((node) => JSON.stringify(encodeNode({ ...node, id: "" })) !== blank);
+  return (
+    graph.edges.length > 0 || graph.nodes.some((node) => JSON.stringify(encodeNode({ ...node, id: "" })) !== blank)
+  );
 }
 
 function batchNumbers(graph: Graph): JsonObject {
   const isOver = (id: string): boolean => OVER.has(stateOf(graph, id).status);
   const numbered = batchesOf(graph).map((batch, index) => ({ number: index + 1, over: batch.every(isOver) }));
   const current = numbered.find((batch) => !batch.over)?.number ?? numbered.length;
-  return { completed_batches: numbered.filter((batch) => batch.over).map((batch) => batch.number), current_batch: current };
+  return {
+    completed_batches: numbered.filter((batch) => batch.over).map((batch) => batch.number),
+    current_batch: current,
+  };
 }
 
 const OVER: ReadonlySet<NodeStatus> = new Set(["complete", "failed", "skipped"]);
@@ -99,7 +109,10 @@ const STATUSES: Readonly<Record<string, NodeStatus>> = {
 function decodeState(state: CrunchNodeState, path: string, remarks: Remark[]): NodeState {
   const status = Object.hasOwn(STATUSES, state.status) ? STATUSES[state.status] : undefined;
   if (status === undefined) {
-    remarks.push({ path: `${path}/status`, text: `"${state.status}" is no status that crunch names: taken for unknown` });
+    remarks.push({
+      path: `${path}/status`,
+      text: `"${state.status}" is no status that crunch names: taken for unknown`,
+    });
   }
   return {
     status: status ?? "unknown",

@@ -16,7 +16,11 @@ export function isFileName(id: string): boolean {
 }
 
 /** For a checkpoint that has none. From what it says, so that the same checkpoint is given the same id again. */
-export function makeId(params: { readonly phase: string; readonly createdAt: string | null; readonly document: JsonObject }): string {
+export function makeId(params: {
+  readonly phase: string;
+  readonly createdAt: string | null;
+  readonly document: JsonObject;
+}): string {
   const phase = params.phase.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 40) || "none";
   const time = params.createdAt === null ? [] : [params.createdAt.replaceAll(/[-:]|\.\d+Z$/g, "")];
   return ["CP", phase, ...time, shortHash(canonicalJson(params.document))].join("-");

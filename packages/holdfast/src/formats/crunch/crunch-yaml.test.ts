@@ -149,7 +149,11 @@ const corruptions: readonly Corruption[] = [
   yaml("a much newer version", whole.replace('version: "1.0"', "version: 2"), "FORMAT_TOO_NEW"),
   yaml("a key twice", `${whole}checkpoint_id: CP-other\n`, "FORMAT_INVALID"),
   yaml("a key twice, quoted", `${whole}"checkpoint_id": CP-other\n`, "FORMAT_INVALID"),
-  yaml("a key twice, deep", whole.replace("role: coordinator", "role: coordinator\n      role: lead"), "FORMAT_INVALID"),
+  yaml(
+    "a key twice, deep",
+    whole.replace("role: coordinator", "role: coordinator\n      role: lead"),
+    "FORMAT_INVALID",
+  ),
   yaml("a number as key and as text", `${whole}x: {1: a, "1": b}\n`, "FORMAT_INVALID"),
   yaml("a merge key", `${whole}x: &x {a: 1}\ny:\n  <<: *x\n`, "FORMAT_INVALID"),
   yaml("an alias that stands for nothing", `${whole}x: *nobody\n`, "FORMAT_INVALID"),
@@ -175,8 +179,16 @@ const corruptions: readonly Corruption[] = [
   yaml("a quote that never ends", `${whole}x: "abc\n`, "FORMAT_DAMAGED"),
   yaml("cut within its last line", whole.slice(0, -12), "FORMAT_DAMAGED"),
   yaml("cut before its last member", whole.slice(0, whole.indexOf("recovery_info")), "FORMAT_INVALID"),
-  yaml("a graph in a circle", whole.replace("  node_states:", "  nodes: [{id: a, dependencies: [a]}]\n  node_states:"), "FORMAT_INVALID"),
-  yaml("two nodes of one id", whole.replace("  node_states:", "  nodes: [{id: a}, {id: a}]\n  node_states:"), "FORMAT_INVALID"),
+  yaml(
+    "a graph in a circle",
+    whole.replace("  node_states:", "  nodes: [{id: a, dependencies: [a]}]\n  node_states:"),
+    "FORMAT_INVALID",
+  ),
+  yaml(
+    "two nodes of one id",
+    whole.replace("  node_states:", "  nodes: [{id: a}, {id: a}]\n  node_states:"),
+    "FORMAT_INVALID",
+  ),
   ...jsonCorruptions(json),
 ];
 

@@ -18,7 +18,8 @@ function detectCrunch(file: ForeignFile): Detection {
   const has = (member: string): boolean => new RegExp(`(?:^|[{,])\\s*["']?${member}["']?\\s*:`, "m").test(text);
   const hits = ["checkpoint_id", "workflow_state", "current_phase"].filter(has);
   if (!hits.includes("checkpoint_id")) return { match: "no", why: "it has no checkpoint_id" };
-  if (hits.length === 3) return { match: "yes", why: "it has a checkpoint_id and a workflow_state with a current_phase" };
+  if (hits.length === 3)
+    return { match: "yes", why: "it has a checkpoint_id and a workflow_state with a current_phase" };
   if (has("checkpoints")) return { match: "no", why: "it is an index of checkpoints, not one of them" };
   if (/(?:^|\/)CP-[^/]*\.(?:ya?ml|json)$/i.test(file.path)) {
     return { match: "maybe", why: "it has a checkpoint_id and is named as crunch names its files" };

@@ -161,7 +161,9 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: J
   const own = present({
     session_id: crunch.session_id,
     // The usual label follows from the phase, also from the next one.
-    ...(state.current_state_label === `state:${state.current_phase}` ? {} : { current_state_label: state.current_state_label }),
+    ...(state.current_state_label === `state:${state.current_phase}`
+      ? {}
+      : { current_state_label: state.current_state_label }),
     phase_started_at: state.phase_started_at,
     assignees: issue?.assignees,
     branch: issue?.branch,

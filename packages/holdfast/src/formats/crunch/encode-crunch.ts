@@ -31,7 +31,10 @@ export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEnco
 const UTF8 = new TextEncoder();
 
 /** The document, and what of ours did not fit where it belongs. */
-export function documentOf(checkpoint: ForeignCheckpoint): { readonly document: JsonObject; readonly losses: readonly Loss[] } {
+export function documentOf(checkpoint: ForeignCheckpoint): {
+  readonly document: JsonObject;
+  readonly losses: readonly Loss[];
+} {
   if (checkpoint.original?.format !== "crunch-yaml") {
     const { view, losses } = viewOf(checkpoint);
     return { document: view, losses };
@@ -68,31 +71,37 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
   const { position, inputs, extensions } = planes;
   const own = objectIn(extensions, "crunch");
   const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
-  const { fitted, losses } = fit({
-    checkpoint_id: "",
-    version: "1.0",
-    ...(createdAt === null ? {} : { created_at: createdAt }),
-    issue_number: number,
-    session_id: field(own, "session_id") ?? planes.conversation?.session ?? null,
-    // Nobody imported it into crunch: it then says as little as crunch itself does.
-    ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
-    workflow_state: stateMember(checkpoint, own),
-    issue_snapshot: issueOf(checkpoint, own),
-    team_state: field(extensions, "team") ?? {},
-    execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
-    agent_outputs: field(extensions, "outputs") ?? {},
-    acp_state: field(extensions, "messages") ?? {},
-    knowledge_context: field(extensions, "knowledge") ?? {},
-    files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
-    recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
-  }, checkpoint);
+  const { fitted, losses } = fit(
+    {
+      checkpoint_id: "",
+      version: "1.0",
+      ...(createdAt === null ? {} : { created_at: createdAt }),
+      issue_number: number,
+      session_id: field(own, "session_id") ?? planes.conversation?.session ?? null,
+      // Nobody imported it into crunch: it then says as little as crunch itself does.
+      ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
+      workflow_state: stateMember(checkpoint, own),
+      issue_snapshot: issueOf(checkpoint, own),
+      team_state: field(extensions, "team") ?? {},
+      execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
+      agent_outputs: field(extensions, "outputs") ?? {},
+      acp_state: field(extensions, "messages") ?? {},
+      knowledge_context: field(extensions, "knowledge") ?? {},
+      files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
+      recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
+    },
+    checkpoint,
+  );
   const named = checkpoint.id !== null && isFileName(checkpoint.id) ? checkpoint.id : null;
   const id = named ?? makeId({ phase: position.stage, createdAt, document: fitted });
   return { view: { ...fitted, checkpoint_id: id }, losses };
 }
 
 /** Extensions are anybody's: what stands under a name of crunch's may be something else, and would make the file unreadable. */
-function fit(view: JsonObject, checkpoint: ForeignCheckpoint): { readonly fitted: JsonObject; readonly losses: readonly Loss[] } {
+function fit(
+  view: JsonObject,
+  checkpoint: ForeignCheckpoint,
+): { readonly fitted: JsonObject; readonly losses: readonly Loss[] } {
   const losses: Loss[] = [];
   let fitted = view;
   for (const member of Object.keys(MEMBERS)) {

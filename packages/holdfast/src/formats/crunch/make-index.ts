@@ -8,10 +8,10 @@ import { triggerWord } from "./crunch-triggers.ts";
  * The index that these files should have, oldest first, and in what the old one differs. Fields that we do not know are
  * kept, of the index and of every entry whose checkpoint is still there.
  */
-export function makeIndex(params: {
-  readonly checkpoints: readonly CrunchFile[];
-  readonly old: JsonObject | null;
-}): { readonly document: JsonObject; readonly problems: readonly string[] } {
+export function makeIndex(params: { readonly checkpoints: readonly CrunchFile[]; readonly old: JsonObject | null }): {
+  readonly document: JsonObject;
+  readonly problems: readonly string[];
+} {
   const { checkpoints } = params;
   const old = params.old ?? {};
   const known = new Map<string, JsonObject>();
@@ -76,7 +76,8 @@ function problemsOf(old: JsonObject, made: JsonObject, known: ReadonlyMap<string
     if (was === undefined) problems.push(`it does not list ${id}`);
     else if (!sameJson(was, entry)) problems.push(`it is wrong about ${id}`);
   }
-  for (const id of known.keys()) if (!ids.has(id)) problems.push(`it lists ${id}, of which there is no file that can be read`);
+  for (const id of known.keys())
+    if (!ids.has(id)) problems.push(`it lists ${id}, of which there is no file that can be read`);
   for (const name of ["issue_number", "latest", "total_checkpoints"]) {
     if (!sameJson(field(old, name) ?? null, made[name] ?? null)) problems.push(`its ${name} is wrong`);
   }

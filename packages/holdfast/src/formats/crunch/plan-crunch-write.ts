@@ -93,7 +93,9 @@ function refuseForeign(directory: CrunchDirectory, file: CrunchFile): void {
 
 function placesOf(directory: CrunchDirectory): ReadonlyMap<string, number> {
   const listed = directory.index.document["checkpoints"];
-  const ids = Array.isArray(listed) ? listed.map((entry) => (isJsonObject(entry) ? String(entry["checkpoint_id"]) : "")) : [];
+  const ids = Array.isArray(listed)
+    ? listed.map((entry) => (isJsonObject(entry) ? String(entry["checkpoint_id"]) : ""))
+    : [];
   return new Map(ids.map((id, place) => [id, place]));
 }
 
