@@ -190,5 +190,7 @@ function need(bytes: Uint8Array, at: number, count: number): void {
 }
 
 function word(bytes: Uint8Array, at: number): number {
-  return (byte(bytes, at) | (byte(bytes, at + 1) << 8) | (byte(bytes, at + 2) << 16) | (byte(bytes, at + 3) << 24)) >>> 0;
+  return (
+    (byte(bytes, at) | (byte(bytes, at + 1) << 8) | (byte(bytes, at + 2) << 16) | (byte(bytes, at + 3) << 24)) >>> 0
+  );
 }

@@ -18,8 +18,7 @@ export function xxh32(data: Uint8Array): number {
   hash = (hash + data.length) | 0;
   for (; at + 4 <= data.length; at += 4)
     hash = Math.imul(rotate((hash + Math.imul(view.getUint32(at, true), P3)) | 0, 17), P4);
-  for (; at < data.length; at += 1)
-    hash = Math.imul(rotate((hash + Math.imul(view.getUint8(at), P5)) | 0, 11), P1);
+  for (; at < data.length; at += 1) hash = Math.imul(rotate((hash + Math.imul(view.getUint8(at), P5)) | 0, 11), P1);
   hash = Math.imul(hash ^ (hash >>> 15), P2);
   hash = Math.imul(hash ^ (hash >>> 13), P3);
   return (hash ^ (hash >>> 16)) >>> 0;

@@ -33,8 +33,7 @@ export function writeExport(params: {
   const [only] = encoded;
   const directory = params.directory || encoded.length > 1 || isDirectory(output);
   const losses = eachOnce(encoded.flatMap((one) => one.losses));
-  if (directory && to === "crunch-yaml")
-    return { paths: writeCrunchDirectory(output, params.foreign).paths, losses };
+  if (directory && to === "crunch-yaml") return { paths: writeCrunchDirectory(output, params.foreign).paths, losses };
   if (!directory && only !== undefined) return writeDocument(only, output);
   const paths = encoded.flatMap((one) => writeDocument(one, join(output, basename(one.path))).paths);
   return { paths, losses };

@@ -78,7 +78,9 @@ export class Mirror {
 
   #writeCrunch(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
     const config = readCrunchSettings(this.root);
-    const wanted = fresh.filter(({ trigger }) => config === null || (config.enabled && config.triggers[trigger] !== false));
+    const wanted = fresh.filter(
+      ({ trigger }) => config === null || (config.enabled && config.triggers[trigger] !== false),
+    );
     const all = wanted.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
     const [first] = all;
     if (first === undefined) return { paths: [], losses: [] };
