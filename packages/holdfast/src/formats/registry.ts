@@ -1,7 +1,8 @@
 import type { Detection, ForeignFile, Format } from "./format.ts";
 import { implJson } from "./impl-json/impl-json.ts";
+import { loopJson } from "./loop-json/loop-json.ts";
 
-export const FORMATS: readonly Format[] = [implJson];
+export const FORMATS: readonly Format[] = [implJson, loopJson];
 
 export type DetectedFormat =
   | { readonly kind: "one"; readonly format: Format; readonly sure: boolean; readonly why: string }
