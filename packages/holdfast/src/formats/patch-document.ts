@@ -1,6 +1,6 @@
 import { isJsonObject } from "../core/json.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import { canonicalJson } from "../core/values/index.ts";
+import { sameJson } from "./name-losses.ts";
 
 /**
  * Carries a change over to the document that it was read from: `before` is what we made of the original, `after` the same
@@ -27,12 +27,6 @@ export function patchDocument(params: {
   }
   for (const key of Object.keys(before)) if (!Object.hasOwn(after, key)) patched.delete(key);
   return Object.fromEntries(patched);
-}
-
-export function sameJson(a: Json, b: Json): boolean {
-  if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  return canonicalJson(a) === canonicalJson(b);
 }
 
 /** Own ones only: a document may have a key named `constructor`. */

@@ -1,6 +1,7 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
+import { invalidDocument } from "../refusals.ts";
 import { decodeCrunch } from "./decode-crunch.ts";
 import { decodeIndex } from "./crunch-index.ts";
 import type { CrunchIndexEntry } from "./crunch-index.ts";
@@ -19,12 +20,17 @@ export interface CrunchDirectory {
   /** Oldest first. */
   readonly checkpoints: readonly CrunchFile[];
   /** Could not be read, and why. They are left alone by every plan. */
-  readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+  readonly broken: readonly BrokenFile[];
   /** As it should be; `problems` is empty when it is just that. */
   readonly index: { readonly name: string; readonly document: JsonObject; readonly problems: readonly string[] };
   /** Name of the newest file, and what the link or the pointer file says; null: neither is there. */
   readonly latest: { readonly name: string | null; readonly said: string | null; readonly as: "link" | "file" | null };
   readonly remarks: readonly Remark[];
+}
+
+export interface BrokenFile {
+  readonly name: string;
+  readonly error: HoldfastError;
 }
 
 export interface CrunchFile {
@@ -39,7 +45,7 @@ export interface CrunchFile {
 export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
   const remarks: Remark[] = [];
   const read: CrunchFile[] = [];
-  const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
+  const broken: BrokenFile[] = [];
   let indexFile: ForeignFile | null = null;
   let pointer: ForeignFile | null = null;
   for (const file of listing.files) {
@@ -51,14 +57,9 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
   }
   const old = readIndex(indexFile);
   const entries = new Map(old.entries.map((entry, place) => [entry.checkpoint_id, { entry, place }]));
-  const checkpoints = read
+  const checkpoints = setTwinsAside(read, broken)
     .map((file) => withTrigger(file, entries.get(file.checkpoint.id ?? "")?.entry))
     .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
-  const twice = checkpoints.find(
-    ({ checkpoint: { id } }, place) => checkpoints.findIndex((other) => other.checkpoint.id === id) < place,
-  );
-  if (twice !== undefined)
-    remarks.push({ path: twice.name, text: `has the id ${twice.checkpoint.id} of another file` });
   const made = makeIndex({ checkpoints, old: old.document });
   const newest = checkpoints.at(-1)?.name ?? null;
   const said = listing.link ?? pointedAt(pointer);
@@ -73,6 +74,23 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
     latest: { name: newest, said, as: listing.link !== null ? "link" : pointer !== null ? "file" : null },
     remarks,
   };
+}
+
+/** Of several files with one id, the one that is named after it counts; the others are left alone. */
+function setTwinsAside(read: readonly CrunchFile[], broken: BrokenFile[]): readonly CrunchFile[] {
+  const chosen = new Map<string | null, CrunchFile>();
+  const named = ({ name, checkpoint }: CrunchFile): boolean => name.replace(CHECKPOINT_NAME, "") === checkpoint.id;
+  for (const file of read.toSorted((a, b) => Number(named(b)) - Number(named(a)) || (a.name < b.name ? -1 : 1))) {
+    const { id } = file.checkpoint;
+    const other = chosen.get(id);
+    if (other === undefined) chosen.set(id, file);
+    else {
+      const source = { format: "crunch-yaml", file: file.name } as const;
+      const why = `there is the id of ${other.name}`;
+      broken.push({ name: file.name, error: invalidDocument(source, { path: "/checkpoint_id", why }) });
+    }
+  }
+  return [...chosen.values()];
 }
 
 const INDEX_NAME = /^index\.(?:ya?ml|json)$/i;
@@ -91,7 +109,7 @@ function readFile(
   name: string,
   into: {
     readonly read: CrunchFile[];
-    readonly broken: { readonly name: string; readonly error: HoldfastError }[];
+    readonly broken: BrokenFile[];
     readonly remarks: Remark[];
   },
 ): void {

@@ -2,7 +2,7 @@ import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } fro
 import { batchesOf, validateGraph } from "../../core/graph-order.ts";
 import { stateOf } from "../../core/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { Loss, Remark } from "../format.ts";
+import type { Remark } from "../format.ts";
 import type { CrunchEdge, CrunchGraph, CrunchNode, CrunchNodeState } from "./crunch-document.ts";
 
 export interface DecodedGraph {
@@ -61,20 +61,6 @@ export function encodeGraph(graph: Graph): JsonObject {
     node_states: Object.fromEntries(states),
     ...(defined ? { nodes: graph.nodes.map(encodeNode), edges: graph.edges.map(encodeEdge) } : {}),
   };
-}
-
-/** Of a graph that crunch can hold, what of it crunch cannot. */
-export function graphLosses(graph: Graph): readonly Loss[] {
-  const why = "a crunch graph has no place for it";
-  const { nodes, edges, states } = graph;
-  const lost: readonly (readonly [string, boolean])[] = [
-    ["nodes.retries", nodes.some((node) => node.retries > 0)],
-    ["nodes.idempotent", nodes.some((node) => node.idempotent)],
-    ["states.attempt", Object.values(states).some((state) => state.attempt !== (state.startedAt === null ? 0 : 1))],
-    ["edges.approvedAt", edges.some((edge) => edge.type === "approval" && edge.approvedAt !== null)],
-    ["meta", Object.keys(graph.meta).some((key) => OURS.has(key))],
-  ];
-  return lost.filter(([, is]) => is).map(([name]) => ({ path: `position.graph.${name}`, why }));
 }
 
 function isDefined(graph: Graph): boolean {

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import type { Trigger } from "../../core/trigger.ts";
 import { fitDocument } from "../fit-document.ts";
 import type { Decoded, ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
-import { sameJson } from "../patch-document.ts";
+import { sameJson } from "../name-losses.ts";
 import { readTime } from "../read-time.ts";
 import { damagedDocument, invalidDocument, newerDocument } from "../refusals.ts";
 import type { Source } from "../refusals.ts";

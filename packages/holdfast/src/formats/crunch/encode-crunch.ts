@@ -2,14 +2,15 @@ import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { FilesPlane } from "../../core/checkpoint.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../format.ts";
-import { field, patchDocument, sameJson } from "../patch-document.ts";
+import { nameLosses, sameJson } from "../name-losses.ts";
+import type { Reasons } from "../name-losses.ts";
+import { field, patchDocument } from "../patch-document.ts";
 import { invalidDocument } from "../refusals.ts";
 import { writeJson } from "../write-json.ts";
 import { writeYaml } from "../write-yaml.ts";
 import { crunchDocument } from "./crunch-document.ts";
 import { encodeGraph } from "./crunch-graph.ts";
 import { isFileName, makeId } from "./crunch-id.ts";
-import { crunchLosses } from "./crunch-losses.ts";
 import { triggerWord } from "./crunch-triggers.ts";
 import { decodeDocument, stageOf } from "./decode-crunch.ts";
 import { usualRecovery } from "./usual-recovery.ts";
@@ -24,7 +25,7 @@ export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEnco
   return {
     bytes: encoding === "json" ? writeJson(document) : UTF8.encode(writeYaml(document)),
     path: `.claude/crunch/${typeof issue === "number" ? issue : "none"}/checkpoints/${id}.${encoding}`,
-    losses: [...crunchLosses(checkpoint), ...losses],
+    losses: [...losses, ...lossesOf(checkpoint, document)],
   };
 }
 
@@ -40,11 +41,41 @@ export function documentOf(checkpoint: ForeignCheckpoint): {
     return { document: view, losses };
   }
   const { document: original } = checkpoint.original;
-  const source = { format: "crunch-yaml", file: "the original of a checkpoint" } as const;
-  const fail = (path: string, why: string) => invalidDocument(source, { path, why });
-  const before = decodeDocument({ document: original, source, remarks: [], fail });
+  const before = decodeAgain(original);
   const { view, losses } = viewOf(withoutStale(checkpoint, before));
   return { document: patchDocument({ original, before: viewOf(before).view, after: view }), losses };
+}
+
+/** A document that never was a file, or is not one any more. */
+function decodeAgain(document: JsonObject): ForeignCheckpoint {
+  const source = { format: "crunch-yaml", file: "a checkpoint" } as const;
+  const fail = (path: string, why: string) => invalidDocument(source, { path, why });
+  return decodeDocument({ document, source, remarks: [], fail });
+}
+
+const REASONS: Reasons = {
+  id: "It had none, or one that cannot name a file, and was given another",
+  work: "A crunch checkpoint has an issue or nothing to work on",
+  workflow: "Crunch has one workflow, its own",
+  "position.workflow": "Crunch has one workflow, its own",
+  "position.stage": "Crunch needs a phase, and calls validation e2e",
+  "position.attempts": "Crunch counts the attempts of the current phase only",
+  "position.graph": "Crunch keeps no attempts, retries, approvals given, nor what may be run twice",
+  "inputs.issue": "Crunch has the run's own issue, without its state and the time of its last change",
+  files: "Crunch has the branch and the names of the changed files only",
+  "extensions.recovery": "It told of where the run stood before",
+  "extensions.crunch": "It told of where the run stood before",
+  conversation: "Crunch has the name of the session only",
+};
+
+/** Members of crunch's that are filled from other planes come back as extensions, which is a difference too. */
+function lossesOf(given: ForeignCheckpoint, document: JsonObject): readonly Loss[] {
+  const back = decodeAgain(document);
+  const filled = Object.keys(back.planes.extensions).filter((name) => !Object.hasOwn(given.planes.extensions, name));
+  return [
+    ...nameLosses(given, back, REASONS),
+    ...filled.map((name) => ({ path: `extensions.${name}`, why: "It holds what crunch has of the other planes" })),
+  ];
 }
 
 /** What the original says of the place where it stood is wrong once the run has gone on. */

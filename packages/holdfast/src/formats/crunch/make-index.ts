@@ -1,6 +1,7 @@
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { field, sameJson } from "../patch-document.ts";
+import { sameJson } from "../name-losses.ts";
+import { field } from "../patch-document.ts";
 import type { CrunchFile } from "./crunch-directory.ts";
 import { triggerWord } from "./crunch-triggers.ts";
 
