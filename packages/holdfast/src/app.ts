@@ -44,6 +44,7 @@ export type { Condition, RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
 export { convertFile } from "./app/foreign/convert-file.ts";
 export { writeExport } from "./app/foreign/export-checkpoint.ts";
+export { schemaText } from "./app/foreign/published-schema.ts";
 export { validateFiles } from "./app/foreign/validate-files.ts";
 export type { ImportReport } from "./app/foreign/apply-import.ts";
 export type { Converted } from "./app/foreign/convert-file.ts";

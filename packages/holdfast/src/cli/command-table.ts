@@ -6,6 +6,7 @@ import { convertSpec } from "./commands/convert/spec.ts";
 import { exportSpec } from "./commands/export/spec.ts";
 import { importSpec } from "./commands/import/spec.ts";
 import { mirrorSpec } from "./commands/mirror/spec.ts";
+import { schemaSpec } from "./commands/schema/spec.ts";
 import { validateSpec } from "./commands/validate/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   command(exportSpec, () => import("./commands/export/run.ts")),
   command(convertSpec, () => import("./commands/convert/run.ts")),
   command(validateSpec, () => import("./commands/validate/run.ts")),
+  command(schemaSpec, () => import("./commands/schema/run.ts")),
   command(mirrorSpec, () => import("./commands/mirror/run.ts")),
   command(verifySpec, () => import("./commands/verify/run.ts")),
   command(gcSpec, () => import("./commands/gc/run.ts")),

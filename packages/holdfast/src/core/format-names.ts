@@ -5,3 +5,6 @@ export const FORMAT_NAMES = ["impl-json", "crunch-yaml", "context-store", "loop-
 export const EXPORT_NAMES = [...FORMAT_NAMES, "atif"] as const;
 
 export type ExportName = (typeof EXPORT_NAMES)[number];
+
+/** Those with a published JSON Schema. */
+export const SCHEMA_NAMES = ["loop-json"] as const;

@@ -3,6 +3,7 @@ import type { JsonObject } from "../../core/json.ts";
 import type { Run } from "../../core/run.ts";
 import type { ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
 import { IMPORTED, importedOf } from "./imported.ts";
+import type { Imported } from "./imported.ts";
 
 /** A checkpoint of ours as codecs take it, with the document that it came from, however far the run has gone on since. */
 export function asForeign(
@@ -17,7 +18,7 @@ export function asForeign(
   const original =
     imported === null || imported.document === null ? null : { format: imported.format, document: imported.document };
   const foreign: ForeignCheckpoint = {
-    id: itself?.id ?? null,
+    id: itself === null ? newId(checkpoint, imported, to) : itself.id,
     createdAt: itself === null ? checkpoint.createdAt : itself.createdAt,
     trigger: itself?.trigger ?? checkpoint.trigger,
     workflow: run.workflow,
@@ -26,6 +27,13 @@ export function asForeign(
     original,
   };
   return { foreign, losses: original === null || original.format === to ? [] : [documentLost(original, to)] };
+}
+
+/** Versions count on from the imported one; all other formats make an id from what the checkpoint says. */
+function newId(checkpoint: Checkpoint, imported: Imported | null, to: FormatName): string | null {
+  if (to !== "context-store") return null;
+  const before = imported?.format === "context-store" ? Number(imported.id) : 0;
+  return String((Number.isSafeInteger(before) ? before : 0) + checkpoint.sequence);
 }
 
 function documentLost(original: { readonly format: FormatName; readonly document: JsonObject }, to: FormatName): Loss {

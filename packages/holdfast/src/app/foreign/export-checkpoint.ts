@@ -35,8 +35,19 @@ export function writeExport(params: {
   const losses = eachOnce(encoded.flatMap((one) => one.losses));
   if (directory && to === "crunch-yaml") return { paths: writeCrunchDirectory(output, params.foreign).paths, losses };
   if (!directory && only !== undefined) return writeDocument(only, output);
-  const paths = encoded.flatMap((one) => writeDocument(one, join(output, basename(one.path))).paths);
+  const names = distinctNames(encoded.map(({ path }) => basename(path)));
+  const paths = encoded.flatMap((one, at) => writeDocument(one, join(output, names[at] ?? "")).paths);
   return { paths, losses };
+}
+
+/** Some formats name two checkpoints alike; of what is written together none may take another's place. */
+function distinctNames(names: readonly string[]): readonly string[] {
+  const seen = new Map<string, number>();
+  return names.map((name) => {
+    const count = (seen.get(name) ?? 0) + 1;
+    seen.set(name, count);
+    return count === 1 ? name : name.replace(/^([^.]*)/, `$1-${count}`);
+  });
 }
 
 /** The same loss of many checkpoints is told once. */

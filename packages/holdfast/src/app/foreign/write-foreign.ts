@@ -9,6 +9,7 @@ import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../../formats/format.ts";
 import { makeDurableDirectory, writeDurable } from "../../system/durable-file.ts";
 import { removeDurable, writeDurableLink } from "../../system/durable-link.ts";
+import { packFor } from "../../system/pack.ts";
 import { readSource } from "./read-source.ts";
 
 export interface Written {
@@ -17,12 +18,13 @@ export interface Written {
   readonly losses: readonly Loss[];
 }
 
-/** One document to one place, whole or not at all. The same bytes again are not written again. */
+/** One document to one place, whole or not at all, packed when its name says so. The same bytes again are not written again. */
 export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): Written {
   const { losses } = encoded;
-  if (sameBytes(path, encoded.bytes)) return { paths: [], losses };
+  const data = packFor(path, encoded.bytes);
+  if (sameBytes(path, data)) return { paths: [], losses };
   makeDurableDirectory(dirname(path), 0o755);
-  writeDurable({ path, data: encoded.bytes, mode: "replace" });
+  writeDurable({ path, data, mode: "replace" });
   return { paths: [path], losses };
 }
 

@@ -15,9 +15,7 @@ export async function run(shell: Shell, input: Input<(typeof importSpec)["flags"
   const id = input.text("run");
   checkNewRunId(id);
   const dryRun = input.on("dry-run");
-  const holdfast = dryRun
-    ? ((await shell.openIfThere()) ?? (await shell.open({ create: false, pretend: true })))
-    : await shell.open({ create: true });
+  const holdfast = await shell.open(dryRun ? { create: false, pretend: true } : { create: true });
   const named = FORMAT_NAMES.find((name) => name === input.text("format"));
   const plan = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
   if (dryRun) {

@@ -39,7 +39,7 @@ function headline(
   { run, what }: { readonly run: string; readonly what: string },
 ): string {
   if (how === "done") return `Imported ${what} as ${run}.`;
-  if (how === "same" || plan.before === "whole") return `Nothing to do: ${what} were imported as ${run} before.`;
+  if (how === "same" || plan.before === "whole") return `Nothing to do: imported before as ${run}, ${what}.`;
   return plan.before === "part" ? `Would finish the import of ${what} as ${run}:` : `Would import ${what} as ${run}:`;
 }
 
