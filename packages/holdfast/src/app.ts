@@ -14,6 +14,7 @@ import type { JsonChange } from "./core/values/index.ts";
 import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
 import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
+import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
@@ -42,6 +43,17 @@ export type { AgentLogFile } from "./app/agent-logs.ts";
 export type { Question } from "./app/journal-picture.ts";
 export type { Condition, RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
+export { convertFile } from "./app/foreign/convert-file.ts";
+export { writeExport } from "./app/foreign/export-checkpoint.ts";
+export { schemaText } from "./app/foreign/published-schema.ts";
+export { validateFiles } from "./app/foreign/validate-files.ts";
+export type { ImportReport } from "./app/foreign/apply-import.ts";
+export type { Converted } from "./app/foreign/convert-file.ts";
+export type { ForeignDesk } from "./app/foreign/foreign-desk.ts";
+export type { Mirror, MirrorReport } from "./app/foreign/mirror.ts";
+export type { ImportPlan } from "./app/foreign/plan-import.ts";
+export type { Validated } from "./app/foreign/validate-files.ts";
+export type { Encoded, ForeignCheckpoint, FormatName, Loss, Remark } from "./formats/format.ts";
 export type { StartPlan } from "./app/plan-start.ts";
 export type { WorkParts, WorkReport };
 export type { RunOutcome } from "./engine/outcome.ts";
@@ -145,11 +157,14 @@ export class Holdfast implements AsyncDisposable {
   readonly workspaces: Workspaces | null;
   /** Runs that a workflow carries: begin, take up, answer. */
   readonly work: WorkDesk;
+  /** Checkpoints of other tools: import, export, mirror. */
+  readonly foreign: ForeignDesk;
   readonly #cwd: string;
   readonly #parts: Parts;
 
   constructor(cwd: string, parts: Parts, work: WorkDesk) {
     this.work = work;
+    this.foreign = new ForeignDesk(parts, cwd);
     this.store = parts.store;
     this.workspaces = parts.workspaces;
     this.#cwd = cwd;

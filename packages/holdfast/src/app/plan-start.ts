@@ -95,9 +95,7 @@ async function freeId(parts: WorkParts, work: Work): Promise<string> {
   }
 }
 
-function configOf(
-  request: StartRequest<JsonObject> | Pick<StartRequest<JsonObject>, "agent" | "options">,
-): ExecutionConfig {
+export function configOf(request: Pick<StartRequest<JsonObject>, "agent" | "options">): ExecutionConfig {
   const { agent } = request;
   const colon = agent?.indexOf(":") ?? -1;
   return {
@@ -111,7 +109,8 @@ function configOf(
   };
 }
 
-async function planPlace(parts: WorkParts, id: string, base: string | null): Promise<StartPlan["place"]> {
+/** Where a run of this id would work. */
+export async function planPlace(parts: WorkParts, id: string, base: string | null): Promise<StartPlan["place"]> {
   const { workspaces } = parts;
   if (workspaces === null) {
     throw new HoldfastError({

@@ -1,5 +1,6 @@
-import type { ExecutionConfig } from "../core/checkpoint.ts";
+import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
+import { defaultFindingPolicy } from "../core/finding.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
@@ -11,6 +12,7 @@ import type { FoundRun } from "../engine/find-run.ts";
 import { newestWhole } from "../engine/newest-whole.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
+import { planTakeUp } from "../engine/resume-run.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
 import { runMark } from "../engine/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
@@ -18,6 +20,10 @@ import { sha256 } from "../system/hash.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
+import type { Adoption } from "./foreign/adopt-import.ts";
+import { adoptImport, awaitsAdoption, checkStage } from "./foreign/adopt-import.ts";
+import { planAdoption } from "./foreign/plan-adoption.ts";
+import type { AdoptParams } from "./foreign/plan-adoption.ts";
 import { buildParts } from "./build-parts.ts";
 import { findForge } from "./find-forge.ts";
 import type { ForgeChoice } from "./find-forge.ts";
@@ -60,6 +66,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly limit?: Partial<Budget["limit"]>;
   /** Another agent than the one it had, as `provider:model`. */
   readonly agent?: string;
+  /** For a run that was imported and is carried on for the first time; of no account for any other. */
+  readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
 }
@@ -109,13 +117,18 @@ export class WorkDesk {
   /** What changed while nobody worked, and what a resume would do about it. */
   async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<TakeUpPlan> {
     const parts = await this.parts();
+    const pending = await this.#pending(parts, params);
+    if (pending !== null) return await planImported(parts, pending, params);
     return await planResumeRun(parts, await this.#resumeRequest(parts, params));
   }
 
   async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
     const parts = await this.parts();
+    const pending = await this.#pending(parts, params);
+    if (pending !== null) await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
     const request = await this.#resumeRequest(parts, params);
-    return await resumeRun(parts, request, planned ?? (await planResumeRun(parts, request)), {
+    const known = pending === null ? planned : undefined;
+    return await resumeRun(parts, request, known ?? (await planResumeRun(parts, request)), {
       signal: params.signal ?? new AbortController().signal,
       listen: params.listen,
     });
@@ -154,6 +167,22 @@ export class WorkDesk {
     return decorate === undefined ? parts : decorate(parts);
   }
 
+  /** A run that was imported and not yet carried on, with all that it needs for that. */
+  async #pending<S extends JsonObject>(parts: WorkParts, params: ResumeParams<S>): Promise<Pending | null> {
+    const run = await parts.store.getRun(params.run);
+    const checkpoint = run === undefined || params.from !== undefined ? null : await awaitsAdoption(parts, run);
+    if (run === undefined || checkpoint === null) return null;
+    const { adopt, workflow, agent } = params;
+    const adoption = planAdoption(parts, run, checkpoint, {
+      agent: agent ?? adopt?.agent ?? null,
+      options: adopt?.options ?? {},
+      workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+    });
+    checkStage(run, checkpoint, adoption.workflow);
+    checkAgents(parts, agent ?? adopt?.agent ?? null, adoption.config.inputs);
+    return { run, checkpoint, adoption };
+  }
+
   async #resumeRequest<S extends JsonObject>(
     parts: WorkParts,
     params: ResumeParams<S>,
@@ -173,6 +202,29 @@ export class WorkDesk {
       limit,
     };
   }
+}
+
+interface Pending {
+  readonly run: RunSummary;
+  readonly checkpoint: Checkpoint;
+  readonly adoption: Adoption;
+}
+
+/** As it is now, before it is taken over: what carries it on is chosen then, so nothing about that can have changed. */
+async function planImported<S extends JsonObject>(
+  parts: WorkParts,
+  { run, checkpoint }: Pending,
+  params: ResumeParams<S>,
+): Promise<TakeUpPlan> {
+  const { position, config } = checkpoint.planes;
+  return await planTakeUp({
+    parts,
+    run: run.id,
+    current: { definition: position.definition, config },
+    policy: defaultFindingPolicy,
+    answers: params.answers ?? {},
+    force: params.force ?? false,
+  });
 }
 
 const NO_CONFIG: ExecutionConfig = {

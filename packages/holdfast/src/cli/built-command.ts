@@ -42,6 +42,7 @@ export async function buildCommand(): Promise<BuiltCommand> {
       join(directory, "dist"),
     ]),
     cp(join(source, "bin"), join(directory, "bin"), { recursive: true }),
+    cp(join(source, "schemas"), join(directory, "schemas"), { recursive: true }),
     cp(join(source, "package.json"), join(directory, "package.json")),
     symlink(join(repository, "node_modules"), join(directory, "node_modules")),
   ]);

@@ -4,6 +4,7 @@ import type { Exit } from "../core/exit.ts";
 import type { Shell } from "./command.ts";
 import { EXIT_OF_OUTCOME, outcomeText } from "./commands/run/outcome-view.ts";
 import { heldError } from "./commands/run/run-refusals.ts";
+import { createRunMirror } from "./run-mirror.ts";
 import { createReporter } from "./live/reporter.ts";
 
 /** Shows a run as it is carried on, and then how that ended. */
@@ -13,8 +14,10 @@ export async function carryRun(
   work: (listen: (event: ProgressEvent) => void) => Promise<WorkReport>,
 ): Promise<Exit> {
   const reporter = createReporter(shell);
+  const mirror = await createRunMirror(shell, holdfast);
   const listen = (event: ProgressEvent): void => {
     reporter.tell(event);
+    if (event.kind === "checkpoint") mirror.follow(event.run);
     // Money is in the checkpoints; news that comes a moment late is good enough for a live view.
     if (event.kind === "checkpoint" && shell.page.terminal)
       void holdfast.store
@@ -28,6 +31,7 @@ export async function carryRun(
   } catch (error) {
     throw await namingHolder(holdfast, error);
   } finally {
+    await mirror.close();
     reporter.close();
   }
   const { run, outcome } = report;

@@ -2,6 +2,12 @@ import { command } from "./command.ts";
 import type { Command } from "./command.ts";
 import { approveSpec } from "./commands/approve/spec.ts";
 import { checkpointSpec } from "./commands/checkpoint/spec.ts";
+import { convertSpec } from "./commands/convert/spec.ts";
+import { exportSpec } from "./commands/export/spec.ts";
+import { importSpec } from "./commands/import/spec.ts";
+import { mirrorSpec } from "./commands/mirror/spec.ts";
+import { schemaSpec } from "./commands/schema/spec.ts";
+import { validateSpec } from "./commands/validate/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
 import { configSpec } from "./commands/config/spec.ts";
@@ -25,7 +31,7 @@ import { stopSpec } from "./commands/stop/spec.ts";
 import { tagSpec } from "./commands/tag/spec.ts";
 import { verifySpec } from "./commands/verify/spec.ts";
 
-/** In the order of the help: work, look, save, go back, keep in order, set up. Code is loaded when a command is started. */
+/** In the order of the help: work, look, save, go back, other tools, keep in order, set up. Code is loaded when a command is started. */
 export const COMMANDS: readonly Command[] = [
   command(runSpec, () => import("./commands/run/run.ts")),
   command(resumeSpec, () => import("./commands/resume/run.ts")),
@@ -42,6 +48,12 @@ export const COMMANDS: readonly Command[] = [
   command(tagSpec, () => import("./commands/tag/run.ts")),
   command(restoreSpec, () => import("./commands/restore/run.ts")),
   command(forkSpec, () => import("./commands/fork/run.ts")),
+  command(importSpec, () => import("./commands/import/run.ts")),
+  command(exportSpec, () => import("./commands/export/run.ts")),
+  command(convertSpec, () => import("./commands/convert/run.ts")),
+  command(validateSpec, () => import("./commands/validate/run.ts")),
+  command(schemaSpec, () => import("./commands/schema/run.ts")),
+  command(mirrorSpec, () => import("./commands/mirror/run.ts")),
   command(verifySpec, () => import("./commands/verify/run.ts")),
   command(gcSpec, () => import("./commands/gc/run.ts")),
   command(doctorSpec, () => import("./commands/doctor/run.ts")),

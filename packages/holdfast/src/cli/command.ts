@@ -40,6 +40,8 @@ export interface Operand {
   readonly required: boolean;
   readonly completes: Completes;
   readonly choices?: readonly string[];
+  /** The last one only: any number of them may follow. */
+  readonly many?: true;
 }
 
 export interface CommandSpec {
@@ -74,6 +76,7 @@ export interface Input<F extends Flags = Flags> {
   text(name: NamesOf<F, "text">): string | undefined;
   texts(name: NamesOf<F, "text">): readonly string[];
   operand(at: number): string | undefined;
+  readonly operands: readonly string[];
   /** What followed `--`. */
   readonly paths: readonly string[];
 }

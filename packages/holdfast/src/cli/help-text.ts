@@ -70,7 +70,10 @@ export function helpDocument(commands: readonly Command[], spec?: CommandSpec): 
 }
 
 export function usageLine(spec: CommandSpec): string {
-  const operands = spec.operands.map(({ name, required }) => (required ? name : `[${name}]`));
+  const operands = spec.operands.map(({ name, required, many }) => {
+    const shown = many === true ? `${name}...` : name;
+    return required ? shown : `[${shown}]`;
+  });
   const flags = Object.keys(spec.flags).length > 0 ? ["[FLAGS]"] : [];
   const paths = spec.paths ? ["[-- PATH...]"] : [];
   return ["holdfast", spec.name, ...operands, ...flags, ...paths].join(" ");

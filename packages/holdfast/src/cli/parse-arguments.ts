@@ -69,7 +69,7 @@ export function parseArguments<F extends Flags>(
   }
   const asked = values.has("help") || values.has("version");
   if (!asked) checkOperands(spec, operands);
-  const input = { ...readerOf(values), operand: (at: number) => operands[at], paths };
+  const input = { ...readerOf(values), operand: (at: number) => operands[at], operands, paths };
   return { input, globals: input };
 }
 
@@ -125,7 +125,7 @@ function flagValue(params: {
 }
 
 function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, operands: readonly string[]): void {
-  const surplus = operands[spec.operands.length];
+  const surplus = spec.operands.at(-1)?.many === true ? undefined : operands[spec.operands.length];
   if (surplus !== undefined) {
     const takes =
       spec.operands.length === 0 ? "takes no arguments" : `takes ${spec.operands.map(({ name }) => name).join(" ")}`;

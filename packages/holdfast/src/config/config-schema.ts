@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { FORMAT_NAMES } from "../core/format-names.ts";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import { milliseconds, money } from "./amount.ts";
@@ -57,6 +58,16 @@ export const configSchema = z.strictObject({
       prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
       tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
       thresholds: z.optional(z.strictObject(thresholdShape())),
+    }),
+  ),
+  mirror: z.optional(
+    z.strictObject({
+      format: z.optional(
+        leaf(`one of ${FORMAT_NAMES.join(", ")}, or "none"`, (value) =>
+          value === "none" ? null : FORMAT_NAMES.find((name) => name === value),
+        ),
+      ),
+      directory: z.optional(leaf("a directory", nonEmpty)),
     }),
   ),
   budget: z.optional(

@@ -91,6 +91,13 @@ impl:
     docs: ${value("impl.thresholds.docs")}
     cornerCases: ${value("impl.thresholds.cornerCases")}
 
+# Checkpoints of runs also as another tool reads them, up to date after each one: impl-json, crunch-yaml, context-store,
+# loop-json, or none. See: holdfast help mirror
+mirror:
+  format: ${value("mirror.format")}
+  # Where that tool looks. Default: the run's worktree.
+  # directory: .
+
 # For one run. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
 budget:
   maxTokens: ${value("budget.maxTokens")}

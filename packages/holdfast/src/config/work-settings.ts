@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { FORMAT_NAMES } from "../core/format-names.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
 
@@ -18,6 +19,12 @@ export interface WorkSettings {
     readonly tokens: number | null;
     readonly microUsd: number | null;
     readonly milliseconds: number | null;
+  };
+  /** Another tool's layout that runs keep up to date as they go. */
+  readonly mirror: {
+    readonly format: (typeof FORMAT_NAMES)[number] | null;
+    /** Its root; null: the run's worktree. */
+    readonly directory: string | null;
   };
 }
 
@@ -69,10 +76,11 @@ export const DEFAULT_WORK: WorkSettings = {
     thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
   },
   budget: { tokens: null, microUsd: null, milliseconds: null },
+  mirror: { format: null, directory: null },
 };
 
 export function mergeWork(values: FileConfig, directory: string): WorkSettings {
-  const { models, forge, impl = {}, budget = {} } = values;
+  const { models, forge, impl = {}, budget = {}, mirror } = values;
   const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
   const promptOf = (role: PromptRole): string | null => {
     const file = prompts[role];
@@ -98,6 +106,10 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       tokens: budget.maxTokens ?? null,
       microUsd: budget.maxCost ?? null,
       milliseconds: budget.maxTime ?? null,
+    },
+    mirror: {
+      format: mirror?.format ?? null,
+      directory: mirror?.directory === undefined ? null : resolve(directory, mirror.directory),
     },
   };
 }
@@ -125,6 +137,8 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ...PROMPT_ROLES.map((role) => [`impl.prompts.${role}`, impl.prompts[role] ?? "(built in)"] as const),
     ["impl.tags", impl.tags === null ? "(built in)" : impl.tags.join(", ")],
     ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
+    ["mirror.format", work.mirror.format ?? "none"],
+    ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
     ["budget.maxTokens", budget.tokens ?? "none"],
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],
     ["budget.maxTime", budget.milliseconds === null ? "none" : formatDuration(budget.milliseconds)],

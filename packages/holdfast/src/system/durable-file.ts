@@ -68,7 +68,7 @@ export function makeDurableDirectory(path: string, mode = 0o700): void {
   syncDirectory(parent);
 }
 
-function syncDirectory(path: string): void {
+export function syncDirectory(path: string): void {
   const fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     fsyncSync(fd);

@@ -24,7 +24,8 @@ export function planCompletion(params: {
   if (typed.startsWith("-"))
     return { kind: "words", words: Object.keys(currentFlags(flags)).map((flag) => `--${flag}`) };
   if (name === undefined) return { kind: "words", words: shown.map((known) => known.name) };
-  const operand = spec?.operands[operandCount(flags, rest)];
+  const last = spec?.operands.at(-1);
+  const operand = spec?.operands[operandCount(flags, rest)] ?? (last?.many === true ? last : undefined);
   if (operand === undefined) return { kind: "words", words: [] };
   return operand.choices === undefined ? kindPlan(operand.completes, shown) : { kind: "words", words: operand.choices };
 }

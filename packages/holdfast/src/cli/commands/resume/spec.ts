@@ -7,6 +7,7 @@ export const resumeSpec = {
   details: [
     "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
     "A run that is done stays done (status 0). One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
+    "A run that was imported (`holdfast import`) goes on at the stage its document names. One of impl-json goes on in the impl workflow, with the agent and options of the config; others need a workflow of yours that has the stage.",
     `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back puts the files back to the checkpoint instead of keeping them (what is there is saved first).`,
   ],
   operands: [
@@ -32,6 +33,11 @@ export const resumeSpec = {
       value: "FILE",
       about: "the file of a workflow of your own, when it has moved",
       completes: "file",
+    },
+    agent: {
+      type: "text",
+      value: "PROVIDER:MODEL",
+      about: "another agent than the one it had; an imported run has none yet",
     },
     "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },

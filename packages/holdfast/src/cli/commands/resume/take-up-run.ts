@@ -4,6 +4,8 @@ import type { Budget } from "../../../core/position.ts";
 import type { Answers } from "../../../core/resume.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
+import { readPrompts } from "../run/read-prompts.ts";
+import { NOTHING_TYPED, readOptions } from "../run/read-request.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
 import { verdictText } from "./verdict-text.ts";
@@ -16,6 +18,8 @@ export interface TakeUp {
   readonly limit: Partial<Budget["limit"]>;
   readonly dryRun: boolean;
   readonly workflow?: string;
+  /** Another agent than the one it had. */
+  readonly agent?: string;
 }
 
 /** The pre-flight, printed; then, unless it stands in the way, the run goes on. */
@@ -24,10 +28,17 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") throw heldError(run, holder.lease);
   const workflow = await workflowOf(shell, holdfast, params);
+  const { work } = (await shell.config()).settings;
   const request = {
     run,
     limit,
     signal: shell.signal,
+    // A run that was imported says nothing of these; every other has its own.
+    adopt: {
+      agent: work.agent,
+      options: { ...readOptions(NOTHING_TYPED, work), prompts: await readPrompts(work.impl) },
+    },
+    ...(params.agent === undefined ? {} : { agent: params.agent }),
     ...(workflow === undefined ? {} : { workflow }),
     ...(answers === undefined ? {} : { answers }),
     ...(from === undefined ? {} : { from }),

@@ -24,34 +24,42 @@ export interface RunRequest {
 }
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
+  return {
+    work: readWork(input),
+    workflow: input.text("workflow") ?? "impl",
+    agent: modelOf("agent", input.text("agent")) ?? settings.agent,
+    options: readOptions(input, settings),
+    limit: { ...settings.budget, ...readLimits(input) },
+  };
+}
+
+/** Of the impl workflow. Also for a run that was imported, from what the config says alone. */
+export function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
   const { impl, models } = settings;
   const on = (name: "simplify" | "draft" | "wait-for-ci" | "yolo", fallback: boolean): boolean =>
     input.on(name) || fallback;
   const gate = input.text("gate") ?? impl.gate;
   return {
-    work: readWork(input),
-    workflow: input.text("workflow") ?? "impl",
-    agent: modelOf("agent", input.text("agent")) ?? settings.agent,
-    options: {
-      maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
-      maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
-      onMaxReviews: impl.onMaxReviews,
-      review: reviewOf(input) ?? impl.review,
-      simplify: input.on("enable-simp") || on("simplify", impl.simplify),
-      yolo: on("yolo", impl.yolo),
-      waitForCi: on("wait-for-ci", impl.waitForCi),
-      draft: on("draft", impl.draft),
-      afterRebase: impl.afterRebase,
-      implModel: modelOf("impl-model", renamed(input, "impl-model", "backend")) ?? models.impl,
-      reviewModel: modelOf("review-model", input.text("review-model")) ?? models.review,
-      gate,
-      baseBranch: input.text("base") ?? impl.base,
-      thresholds: { ...impl.thresholds },
-      ...(impl.tags === null ? {} : { tags: [...impl.tags] }),
-    },
-    limit: { ...settings.budget, ...readLimits(input) },
+    maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
+    maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
+    onMaxReviews: impl.onMaxReviews,
+    review: reviewOf(input) ?? impl.review,
+    simplify: input.on("enable-simp") || on("simplify", impl.simplify),
+    yolo: on("yolo", impl.yolo),
+    waitForCi: on("wait-for-ci", impl.waitForCi),
+    draft: on("draft", impl.draft),
+    afterRebase: impl.afterRebase,
+    implModel: modelOf("impl-model", renamed(input, "impl-model", "backend")) ?? models.impl,
+    reviewModel: modelOf("review-model", input.text("review-model")) ?? models.review,
+    gate,
+    baseBranch: input.text("base") ?? impl.base,
+    thresholds: { ...impl.thresholds },
+    ...(impl.tags === null ? {} : { tags: [...impl.tags] }),
   };
 }
+
+type OptionsInput = Pick<RunInput, "on" | "text">;
+export const NOTHING_TYPED: OptionsInput = { on: () => false, text: () => undefined };
 
 /** Old spellings that were used, each with what to write today. */
 export function oldSpellings(input: RunInput): readonly string[] {
@@ -114,14 +122,14 @@ function readWork(input: RunInput): Work {
   );
 }
 
-function reviewOf(input: RunInput): boolean | undefined {
+function reviewOf(input: OptionsInput): boolean | undefined {
   const yes = input.on("review") || input.on("enable-review");
   if (yes && input.on("no-review")) throw usage("Both --review and --no-review were given", "Leave one of them out.");
   return yes ? true : input.on("no-review") ? false : undefined;
 }
 
 function renamed<Now extends "impl-model" | "max-iterations", Old extends "backend" | "max-iter">(
-  input: RunInput,
+  input: OptionsInput,
   now: Now,
   old: Old,
 ): string | undefined {
@@ -131,7 +139,7 @@ function renamed<Now extends "impl-model" | "max-iterations", Old extends "backe
   return current ?? former;
 }
 
-function modelOf(flag: string, text: string | undefined): string | undefined {
+export function modelOf(flag: string, text: string | undefined): string | undefined {
   if (text === undefined || MODEL.test(text)) return text;
   throw usage(
     `--${flag} cannot be "${text}"`,

@@ -1,11 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Holdfast, StartPlan } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { JsonObject } from "../../../core/json.ts";
 import type { RunSummary, Work } from "../../../core/run.ts";
-import { PROMPT_ROLES } from "../../../config/work-settings.ts";
 import type { ImplSettings } from "../../../config/work-settings.ts";
 import type { Input, Shell } from "../../command.ts";
 import { carryRun } from "../../carry-run.ts";
@@ -13,6 +10,7 @@ import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { planText } from "./plan-view.ts";
+import { readPrompts } from "./read-prompts.ts";
 import { oldSpellings, readLimits, readRequest } from "./read-request.ts";
 import type { RunRequest } from "./read-request.ts";
 import { heldError, openError } from "./run-refusals.ts";
@@ -91,26 +89,6 @@ async function planRun(
     options,
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
-}
-
-/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
-async function readPrompts(settings: ImplSettings): Promise<JsonObject> {
-  const prompts: Record<string, { readonly text: string }> = {};
-  for (const role of PROMPT_ROLES) {
-    const path = settings.prompts[role];
-    if (path === null) continue;
-    try {
-      prompts[role] = { text: await readFile(path, "utf8") };
-    } catch (cause) {
-      throw new HoldfastError({
-        code: "CONFIG_INVALID",
-        message: `The prompt template ${path} cannot be read`,
-        hint: `Check impl.prompts.${role} in holdfast.config.yaml.`,
-        cause,
-      });
-    }
-  }
-  return prompts;
 }
 
 function noAgent(): HoldfastError {

@@ -1,0 +1,125 @@
+import { HoldfastError } from "../../core/error.ts";
+import { readCrunchDirectory } from "../../formats/crunch/crunch-directory.ts";
+import type { ForeignCheckpoint, ForeignFile, FormatName, Remark } from "../../formats/format.ts";
+import { detectFormat } from "../../formats/registry.ts";
+import { chooseFormat, formatNamed } from "./choose-format.ts";
+import type { ForeignSource } from "./read-source.ts";
+
+export interface DecodedSources {
+  readonly format: FormatName;
+  /** Oldest first. */
+  readonly checkpoints: readonly ForeignCheckpoint[];
+  readonly remarks: readonly Remark[];
+  /** Files of a directory that could not be read: told, never passed over in silence. */
+  readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+}
+
+/** All that was pointed at, as one history. USAGE when it is not one. */
+export function decodeSources(sources: readonly ForeignSource[], named: FormatName | undefined): DecodedSources {
+  const parts = sources.map((source) => decodeSource(source, named));
+  const [first] = parts;
+  if (first === undefined) throw new HoldfastError({ code: "USAGE", message: "No file was named" });
+  for (const part of parts) {
+    if (part.format !== first.format) throw notOneHistory(`${first.format} and ${part.format}`);
+  }
+  const checkpoints = parts.flatMap((part) => part.checkpoints);
+  const works = new Set(checkpoints.map(({ work, workflow }) => JSON.stringify([workflow, work])));
+  if (works.size > 1) throw notOneHistory(`${works.size} pieces of work`);
+  return {
+    format: first.format,
+    checkpoints: inOrder(checkpoints),
+    remarks: parts.flatMap((part) => part.remarks),
+    broken: parts.flatMap((part) => part.broken),
+  };
+}
+
+/** Where every one has a time, by time; equal times and all others stay as they were given. */
+export function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignCheckpoint[] {
+  if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
+  return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
+}
+
+function decodeSource(source: ForeignSource, named: FormatName | undefined): DecodedSources {
+  if (source.kind === "file") {
+    const format = chooseFormat(source.file, named);
+    return { format: format.name, ...format.decode(source.file), broken: [] };
+  }
+  const format = formatOfDirectory(source, named);
+  if (format === "crunch-yaml") return decodeCrunch(source);
+  const codec = formatNamed(format);
+  const read = { checkpoints: [] as ForeignCheckpoint[], remarks: [] as Remark[], broken: [...source.broken] };
+  for (const file of source.files) {
+    if (named === undefined && codec.detect(file).match === "no") {
+      read.remarks.push({ path: nameOf(file), text: `is not ${format}: left alone` });
+      continue;
+    }
+    try {
+      const { checkpoints, remarks } = codec.decode(file);
+      read.checkpoints.push(...checkpoints);
+      read.remarks.push(...remarks.map((remark) => ({ ...remark, path: `${nameOf(file)}#${remark.path}` })));
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      read.broken.push({ name: nameOf(file), error });
+    }
+  }
+  return { format, ...checked(source, read) };
+}
+
+function decodeCrunch(source: Extract<ForeignSource, { readonly kind: "directory" }>): DecodedSources {
+  const { checkpoints, broken, index, remarks } = readCrunchDirectory({ files: source.files, link: source.link });
+  const read = {
+    checkpoints: checkpoints.map(({ checkpoint }) => checkpoint),
+    remarks: [...remarks, ...index.problems.map((text) => ({ path: index.name, text }))],
+    broken: [...source.broken, ...broken],
+  };
+  return { format: "crunch-yaml", ...checked(source, read) };
+}
+
+/** The one that all files agree on that any format is sure of. */
+function formatOfDirectory(
+  source: Extract<ForeignSource, { readonly kind: "directory" }>,
+  named: FormatName | undefined,
+): FormatName {
+  if (named !== undefined) return named;
+  const claims = source.files.flatMap((file) => {
+    const detected = detectFormat(file);
+    return detected.kind === "one" ? [{ name: detected.format.name, sure: detected.sure }] : [];
+  });
+  const sure = claims.filter((claim) => claim.sure);
+  const names = [...new Set((sure.length > 0 ? sure : claims).map(({ name }) => name))];
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return only;
+  throw new HoldfastError({
+    code: "FORMAT_UNKNOWN",
+    message:
+      only === undefined
+        ? `No file of ${source.path} is in a format that is known here`
+        : `${source.path} holds files of several formats: ${names.join(", ")}`,
+    hint: only === undefined ? "Name the file that is meant." : `Say which are meant: --format ${only}.`,
+    data: { file: source.path, several: only !== undefined, claims: names.map((format) => ({ format, why: "" })) },
+  });
+}
+
+function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(source: ForeignSource, read: T): T {
+  const [first] = read.broken;
+  if (read.checkpoints.length > 0) return read;
+  if (first !== undefined) throw first.error;
+  throw new HoldfastError({
+    code: "FORMAT_UNKNOWN",
+    message: `${source.path} holds no checkpoint`,
+    hint: "Name the directory that the checkpoints are in.",
+    data: { file: source.path, several: false, claims: [] },
+  });
+}
+
+function nameOf(file: ForeignFile): string {
+  return file.path.split(/[/\\]/).at(-1) ?? file.path;
+}
+
+function notOneHistory(what: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `These files are not of one run: they are about ${what}`,
+    hint: "Import them one by one: each becomes a run of its own.",
+  });
+}

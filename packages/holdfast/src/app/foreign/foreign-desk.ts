@@ -1,0 +1,62 @@
+import { resolve } from "node:path";
+import type { CheckpointRef } from "../../ports/store.ts";
+import type { Run } from "../../core/run.ts";
+import { HoldfastError } from "../../core/error.ts";
+import { findRunWorkspace } from "../../engine/run-workspace.ts";
+import type { Parts } from "../../engine/parts.ts";
+import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
+import { applyImport } from "./apply-import.ts";
+import type { ImportReport } from "./apply-import.ts";
+import { encodeCheckpoint } from "./export-checkpoint.ts";
+import { Mirror } from "./mirror.ts";
+import { planImport } from "./plan-import.ts";
+import type { ImportParams, ImportPlan } from "./plan-import.ts";
+
+/** Checkpoints of other tools, in and out. */
+export class ForeignDesk {
+  readonly #parts: Parts;
+  readonly #cwd: string;
+
+  constructor(parts: Parts, cwd: string) {
+    this.#parts = parts;
+    this.#cwd = cwd;
+  }
+
+  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. */
+  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<ImportPlan> {
+    return await planImport(this.#parts, { cwd: this.#cwd, ...params });
+  }
+
+  async applyImport(plan: ImportPlan): Promise<ImportReport> {
+    return await applyImport(this.#parts, plan);
+  }
+
+  /** One checkpoint as a document of that format, with all that it cannot carry. */
+  async encode(
+    ref: CheckpointRef,
+    to: FormatName,
+  ): Promise<{ readonly foreign: ForeignCheckpoint; readonly encoded: Encoded }> {
+    const checkpoint = await this.#parts.store.getCheckpoint(ref);
+    return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
+  }
+
+  /** `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. */
+  async mirror(params: {
+    readonly run: string;
+    readonly to: FormatName;
+    readonly directory?: string;
+  }): Promise<Mirror> {
+    const { run, to, directory } = params;
+    const root =
+      directory === undefined
+        ? ((await findRunWorkspace(this.#parts, await this.#run(run)))?.root ?? this.#cwd)
+        : resolve(this.#cwd, directory);
+    return new Mirror({ parts: this.#parts, run, to, root });
+  }
+
+  async #run(id: string): Promise<Run> {
+    const run = await this.#parts.store.getRun(id);
+    if (run !== undefined) return run;
+    throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
+  }
+}

@@ -1,0 +1,51 @@
+import type { Planes } from "../../core/checkpoint.ts";
+import { isJsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { FORMAT_NAMES } from "../../core/format-names.ts";
+import { TRIGGERS } from "../../core/trigger.ts";
+import type { Trigger } from "../../core/trigger.ts";
+import type { ForeignCheckpoint, FormatName } from "../../formats/format.ts";
+
+/** Extension under which a checkpoint keeps the document it came from, whole. */
+export const IMPORTED = "imported";
+
+/** Label of a run that was imported: what it was made of. */
+export const IMPORT_LABEL = "import";
+/** Journal entry with the last checkpoint of an import: from then on it is whole. */
+export const IMPORT_ENTRY = "x.imported";
+
+export interface Imported {
+  readonly format: FormatName;
+  readonly id: string | null;
+  readonly createdAt: string | null;
+  readonly trigger: Trigger;
+  readonly document: JsonObject | null;
+}
+
+export function withImported(foreign: ForeignCheckpoint, format: FormatName): Planes {
+  const { id, createdAt, trigger, original, planes } = foreign;
+  const kept: JsonObject = { format, id, createdAt, trigger, document: original?.document ?? null };
+  return {
+    ...planes,
+    // A tree of another repository pins nothing here; what the document says of it stays in the document.
+    files: null,
+    effects: { entry: 0, pending: [] },
+    extensions: { ...planes.extensions, [IMPORTED]: kept },
+  };
+}
+
+export function importedOf(planes: Pick<Planes, "extensions">): Imported | null {
+  const kept: Json | undefined = planes.extensions[IMPORTED];
+  if (!isJsonObject(kept)) return null;
+  const { id, createdAt, document } = kept;
+  const format = FORMAT_NAMES.find((name) => name === kept["format"]);
+  const trigger = TRIGGERS.find((name) => name === kept["trigger"]);
+  if (format === undefined || trigger === undefined) return null;
+  return {
+    format,
+    id: typeof id === "string" ? id : null,
+    createdAt: typeof createdAt === "string" ? createdAt : null,
+    trigger,
+    document: isJsonObject(document) ? document : null,
+  };
+}

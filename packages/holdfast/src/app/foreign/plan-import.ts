@@ -1,0 +1,138 @@
+import { realpathSync } from "node:fs";
+import { isJsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { HoldfastError } from "../../core/error.ts";
+import type { Planes } from "../../core/checkpoint.ts";
+import type { Work } from "../../core/run.ts";
+import { makeRunId } from "../../core/run-id.ts";
+import { canonicalJson, capture } from "../../core/values/index.ts";
+import type { Parts } from "../../engine/parts.ts";
+import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
+import type { FormatName, Remark } from "../../formats/format.ts";
+import { sha256 } from "../../system/hash.ts";
+import { decodeSources } from "./decode-sources.ts";
+import { IMPORT_ENTRY, IMPORT_LABEL, withImported } from "./imported.ts";
+import { readSource } from "./read-source.ts";
+
+export interface ImportParams {
+  readonly cwd: string;
+  /** Files and directories, as typed. */
+  readonly paths: readonly string[];
+  readonly format?: FormatName;
+  /** Id of the run; made from the work and the content when absent. */
+  readonly run?: string;
+}
+
+/** All that an import would make; nothing is made yet. */
+export interface ImportPlan {
+  readonly run: string;
+  readonly format: FormatName;
+  readonly workflow: string;
+  readonly work: Work;
+  readonly labels: JsonObject;
+  /** Where its files are, when the document says so and that is a worktree of this repository. */
+  readonly worktree: string | null;
+  /** Oldest first; the first becomes sequence 1. */
+  readonly checkpoints: readonly ImportedCheckpoint[];
+  readonly remarks: readonly Remark[];
+  readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+  /** "none": new. "part": a process died in the middle; it goes on. "whole": imported before, nothing to do. */
+  readonly before: "none" | "part" | "whole";
+}
+
+export interface ImportedCheckpoint {
+  readonly id: string | null;
+  readonly createdAt: string | null;
+  readonly planes: Planes;
+}
+
+/** Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. */
+export async function planImport(parts: Parts, params: ImportParams): Promise<ImportPlan> {
+  const decoded = decodeSources(
+    params.paths.map((path) => readSource(path, params.cwd)),
+    params.format,
+  );
+  const { format } = decoded;
+  const checkpoints = decoded.checkpoints.map((foreign) => {
+    const planes: unknown = capture(withImported(foreign, format));
+    // A capture has the shape of what it was taken from: it refuses all that it could not copy as it is.
+    return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
+  });
+  const { workflow, work } = decoded.checkpoints.at(-1) ?? { workflow: "none", work: { kind: "none" } as const };
+  const digest = sha256(canonicalJson(checkpoints.map(({ planes }) => planes) as unknown as Json));
+  const found = await findImport(parts, digest, params.run);
+  const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
+  const run = found?.id ?? params.run ?? makeRunId({ work, random: digest.slice(0, 5) });
+  return {
+    run,
+    format,
+    workflow,
+    work,
+    labels: found?.labels ?? {
+      [IMPORT_LABEL]: digest,
+      ...(worktree === null ? {} : { [WORKTREE]: worktree.label }),
+    },
+    worktree: worktree?.path ?? null,
+    checkpoints,
+    remarks: decoded.remarks,
+    broken: decoded.broken,
+    before: found === undefined ? "none" : found.whole ? "whole" : "part",
+  };
+}
+
+/** The same documents again are the same run, under whatever id it was given. */
+async function findImport(
+  parts: Parts,
+  digest: string,
+  named: string | undefined,
+): Promise<{ readonly id: string; readonly labels: JsonObject; readonly whole: boolean } | undefined> {
+  const runs = await parts.store.listRuns();
+  const same = runs.filter(({ labels }) => labels[IMPORT_LABEL] === digest);
+  const found = same.find(({ id }) => id === named) ?? (named === undefined ? same[0] : undefined);
+  if (found === undefined) {
+    if (named !== undefined && runs.some(({ id }) => id === named)) throw taken(named);
+    return undefined;
+  }
+  return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
+}
+
+export async function isWhole(parts: Parts, run: string): Promise<boolean> {
+  for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
+  return false;
+}
+
+/** Formats put it into an extension of their own; only a worktree of this very repository counts. */
+async function worktreeOf(
+  parts: Parts,
+  extensions: JsonObject | undefined,
+): Promise<{ readonly path: string; readonly label: string } | null> {
+  if (parts.workspaces === null || extensions === undefined) return null;
+  const named = Object.values(extensions).flatMap((extension) => {
+    const path = isJsonObject(extension) ? extension["worktree"] : undefined;
+    return typeof path === "string" && path.startsWith("/") ? [path] : [];
+  });
+  const trees = await parts.workspaces.list();
+  for (const path of named) {
+    const tree = trees.find((one) => one.exists && one.path === realPath(path));
+    // One that was made for a run of ours belongs to that run.
+    if (tree !== undefined && tree.run === null) return { path: tree.path, label: labelOf(tree.path, trees) };
+  }
+  return null;
+}
+
+function realPath(path: string): string | null {
+  try {
+    return realpathSync(path);
+  } catch {
+    return null;
+  }
+}
+
+function taken(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "RUN_EXISTS",
+    message: `There is a run ${run} already, and it is another one`,
+    hint: "Choose another id with --run, or leave it out.",
+    data: { run },
+  });
+}

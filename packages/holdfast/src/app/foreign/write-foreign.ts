@@ -1,0 +1,80 @@
+import { readFileSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve, sep } from "node:path";
+import { HoldfastError } from "../../core/error.ts";
+import { crunchLocation } from "../../formats/crunch/crunch-config.ts";
+import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
+import { readCrunchDirectory } from "../../formats/crunch/crunch-directory.ts";
+import { planCrunchWrite } from "../../formats/crunch/plan-crunch-write.ts";
+import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
+import type { Encoded, ForeignCheckpoint, Loss } from "../../formats/format.ts";
+import { makeDurableDirectory, writeDurable } from "../../system/durable-file.ts";
+import { removeDurable, writeDurableLink } from "../../system/durable-link.ts";
+import { packFor } from "../../system/pack.ts";
+import { readSource } from "./read-source.ts";
+
+export interface Written {
+  /** Absolute, in the order of writing; empty: everything was there already. */
+  readonly paths: readonly string[];
+  readonly losses: readonly Loss[];
+}
+
+/** One document to one place, whole or not at all, packed when its name says so. The same bytes again are not written again. */
+export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): Written {
+  const { losses } = encoded;
+  const data = packFor(path, encoded.bytes);
+  if (sameBytes(path, data)) return { paths: [], losses };
+  makeDurableDirectory(dirname(path), 0o755);
+  writeDurable({ path, data, mode: "replace" });
+  return { paths: [path], losses };
+}
+
+/** Below `root`, where the tool that reads it looks for it. */
+export function placeUnder(root: string, relative: string): string {
+  const place = resolve(root, relative);
+  if (place.startsWith(root.endsWith(sep) ? root : root + sep)) return place;
+  throw new HoldfastError({ code: "INTERNAL", message: `${relative} leads out of ${root}` });
+}
+
+/** Where crunch keeps the checkpoints of this piece of work, below the root. */
+export function crunchPlace(root: string, config: CrunchConfig | null, checkpoint: ForeignCheckpoint): string {
+  const issue = checkpoint.work.kind === "issue" ? checkpoint.work.number : null;
+  return placeUnder(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
+}
+
+/** Files, index and `latest` of a crunch directory, in an order that leaves it whole wherever this is cut. */
+export function writeCrunchDirectory(directory: string, add: readonly ForeignCheckpoint[]): Written {
+  makeDurableDirectory(directory, 0o755);
+  const source = readSource(directory, directory);
+  if (source.kind !== "directory")
+    throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
+  const there = readCrunchDirectory({ files: source.files, link: source.link });
+  const plan = planCrunchWrite({
+    directory: there,
+    add,
+    links: true,
+    // As the files that are there: crunch wrote JSON before 2026.
+    encoding: there.checkpoints.some(({ name }) => /json$/i.test(name)) ? "json" : "yaml",
+  });
+  const paths = plan.actions.flatMap((action) => applyAction(directory, action));
+  return { paths, losses: plan.losses.flatMap(({ losses }) => losses) };
+}
+
+function applyAction(directory: string, action: CrunchAction): readonly string[] {
+  const path = join(directory, basename(action.name));
+  switch (action.kind) {
+    case "write":
+      return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
+    case "link":
+      if (writeDurableLink({ path, target: action.target }) === "made") return [path];
+      // A system without links gets a file that holds the name.
+      return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
+    case "remove":
+      removeDurable(path);
+      return [path];
+  }
+}
+
+function sameBytes(path: string, bytes: Uint8Array): boolean {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() === true && stat.size === bytes.length && readFileSync(path).equals(bytes);
+}

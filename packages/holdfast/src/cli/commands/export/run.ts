@@ -1,0 +1,24 @@
+import { FORMAT_NAMES } from "../../../core/format-names.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Exit } from "../../../core/exit.ts";
+import type { Input, Shell } from "../../command.ts";
+import type { exportSpec } from "./spec.ts";
+import { writeOut } from "./write-out.ts";
+
+export async function run(shell: Shell, input: Input<(typeof exportSpec)["flags"]>): Promise<Exit> {
+  const named = input.text("to");
+  if (named === undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "To which format?",
+      hint: `Say so with --to: ${[...FORMAT_NAMES, "atif"].join(", ")}.`,
+    });
+  const holdfast = await shell.open({ create: false });
+  const address = await holdfast.resolve(input.operand(0) ?? "");
+  const where = { output: input.text("output"), dryRun: input.on("dry-run") };
+  const to = FORMAT_NAMES.find((name) => name === named);
+  if (to === undefined)
+    throw new HoldfastError({ code: "UNSUPPORTED", message: `There is no writer for ${named} yet` });
+  const { foreign, encoded } = await holdfast.foreign.encode(address, to);
+  return await writeOut(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
+}

@@ -1,0 +1,80 @@
+import type { Holdfast, ImportPlan } from "../../../app.ts";
+import { FORMAT_NAMES } from "../../../core/format-names.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { checkNewRunId } from "../../check-run-id.ts";
+import type { Input, Shell } from "../../command.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { runHeld } from "../../wait-for-run.ts";
+import type { importSpec } from "./spec.ts";
+import { importDocument, importText } from "./view.ts";
+
+type Format = (typeof FORMAT_NAMES)[number];
+
+export async function run(shell: Shell, input: Input<(typeof importSpec)["flags"]>): Promise<Exit> {
+  const id = input.text("run");
+  checkNewRunId(id);
+  const dryRun = input.on("dry-run");
+  const holdfast = await shell.open(dryRun ? { create: false, pretend: true } : { create: true });
+  const named = FORMAT_NAMES.find((name) => name === input.text("format"));
+  const plan = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
+  if (dryRun) {
+    shell.print({ json: () => importDocument(plan), text: (page) => importText(plan, "plan", page) });
+    return "done";
+  }
+  const report = await shell.finish(apply(holdfast, plan), {
+    done: ({ run, changed }) => (changed ? `run ${run} was imported` : null),
+  });
+  shell.print({
+    json: () => ({ ...importDocument(plan), changed: report.changed }),
+    text: (page) => importText(plan, report.changed ? "done" : "same", page),
+  });
+  shell.say(
+    `See it with: ${shell.talk.program} show ${plan.run}. Go on with: ${shell.talk.program} resume ${plan.run}`,
+  );
+  return "done";
+}
+
+async function apply(
+  holdfast: Holdfast,
+  plan: ImportPlan,
+): Promise<{ readonly run: string; readonly changed: boolean }> {
+  try {
+    return await holdfast.foreign.applyImport(plan);
+  } catch (error) {
+    throw runHeld(error);
+  }
+}
+
+/** Where several formats may be meant, each is offered in turn; whoever cannot be asked gets the error. */
+async function planOrAsk(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly paths: readonly string[]; readonly named: Format | undefined; readonly id: string | undefined },
+): Promise<ImportPlan> {
+  const plan = (format: Format | undefined): Promise<ImportPlan> =>
+    holdfast.foreign.planImport({
+      paths: params.paths,
+      cwd: shell.cwd,
+      ...(format === undefined ? {} : { format }),
+      ...(params.id === undefined ? {} : { run: params.id }),
+    });
+  try {
+    return await plan(params.named);
+  } catch (error) {
+    for (const claim of claimsOf(error)) {
+      const answer = await shell.confirm(`${escapeText(String(error))}. Read it as ${claim}?`);
+      if (answer === "yes") return await plan(claim);
+      if (answer === "cannot_ask") break;
+    }
+    throw error;
+  }
+}
+
+function claimsOf(error: unknown): readonly Format[] {
+  if (!(error instanceof HoldfastError) || error.code !== "FORMAT_UNKNOWN" || error.data["several"] !== true) return [];
+  const claims: readonly unknown[] = Array.isArray(error.data["claims"]) ? error.data["claims"] : [];
+  return FORMAT_NAMES.filter((name) =>
+    claims.some((claim) => typeof claim === "object" && claim !== null && "format" in claim && claim.format === name),
+  );
+}

@@ -1,0 +1,32 @@
+import { FORMAT_NAMES } from "../../../core/format-names.ts";
+import type { CommandSpec } from "../../command.ts";
+
+export const mirrorSpec = {
+  name: "mirror",
+  summary: "keep another tool's checkpoints up to date with a run as it goes",
+  details: [
+    "Follows the run's journal: after each checkpoint the other layout is written, every file whole or not at all, until the run ends or Ctrl+C. It remembers nothing of its own, so one that was killed catches up when it is started again. The other tool can take over at any moment.",
+    "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves. For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, location.",
+  ],
+  operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
+  paths: false,
+  flags: {
+    to: { type: "text", value: "FORMAT", about: "the layout to keep", choices: FORMAT_NAMES },
+    directory: {
+      type: "text",
+      value: "DIR",
+      about: "root of the other tool's layout; default the run's worktree, else where you stand",
+      completes: "directory",
+    },
+    once: { type: "boolean", about: "bring it up to date and stop" },
+  },
+  examples: [
+    { line: "holdfast mirror issue-42 --to impl-json", about: "beside a run under way" },
+    {
+      line: "holdfast mirror issue-42 --to crunch-yaml --directory . --once",
+      about: "bring a crunch directory up to date",
+    },
+  ],
+  windsDown: true,
+  json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "losses": [...]}.',
+} as const satisfies CommandSpec;

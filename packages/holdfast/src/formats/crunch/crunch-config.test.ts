@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { checkRetention, defaultRetention } from "../../core/retention.ts";
+import { crunchLocation, parseCrunchConfig } from "./crunch-config.ts";
+import type { CrunchConfig } from "./crunch-config.ts";
+
+const parsed = (text: string): CrunchConfig =>
+  parseCrunchConfig({
+    path: ".claude/checkpoint-config.yaml",
+    bytes: new TextEncoder().encode(text),
+    compression: "none",
+  });
+const golden = readFileSync(join(import.meta.dirname, "golden/checkpoint-config.yaml"), "utf8");
+
+describe("crunch's configuration", () => {
+  test("the whole of it", () => {
+    const config = parsed(golden);
+    expect(config).toEqual({
+      enabled: true,
+      triggers: {
+        stage: true,
+        batch_complete: true,
+        agent_complete: false,
+        conflict_start: true,
+        conflict_resolved: true,
+      },
+      retention: {
+        ...defaultRetention,
+        perTrigger: {
+          ...defaultRetention.perTrigger,
+          stage: { keep: "all", per: "stage" },
+          batch_complete: { keep: 3, per: "stage" },
+          agent_complete: { keep: 1, per: "stage" },
+          conflict_resolved: { keep: "all", per: "run" },
+          interrupt: { keep: 1, per: "run" },
+          manual: { keep: "all", per: "run" },
+        },
+        maxAgeDays: null,
+        onFailure: "by_rules",
+        maxBytes: 52_428_800,
+        compressAfterDays: null,
+      },
+      location: ".claude/crunch/{issue}/checkpoints",
+      compress: false,
+      remarks: [],
+    });
+    checkRetention(config.retention);
+  });
+
+  test("what is not set is as in the whole of it", () => {
+    for (const least of ["checkpoint: {}\n", "checkpoint:\n", "checkpoint:\n  retention:\n  storage:\n"]) {
+      expect(parsed(least)).toEqual(parsed(golden));
+    }
+  });
+
+  test("-1 keeps all, 0 none, and a number that many", () => {
+    const { perTrigger } = parsed(
+      "checkpoint: {retention: {batch_complete: -1, manual: 0, user_interrupt: 7, session_end: 2}}\n",
+    ).retention;
+    expect(perTrigger).toMatchObject({
+      batch_complete: { keep: "all" },
+      manual: { keep: 0 },
+      interrupt: { keep: 7 },
+      session_end: { keep: 2 },
+    });
+  });
+
+  test("auto_checkpoint off turns every trigger off; enabled stands apart", () => {
+    const off = parsed("checkpoint: {enabled: false, auto_checkpoint: false}\n");
+    expect(off.enabled).toBe(false);
+    expect(Object.values(off.triggers)).toEqual([false, false, false, false, false]);
+  });
+
+  test("compress and a size", () => {
+    expect(parsed("checkpoint: {storage: {compress: true, max_size_mb: 0.5}}\n")).toMatchObject({
+      compress: true,
+      retention: { compressAfterDays: 0, maxBytes: 524_288 },
+    });
+  });
+
+  test("what is not known is said", () => {
+    const text = "checkpoint: {colour: red, retention: {sometimes: 3}, checkpoint_triggers: {moon: true}}\nother: 1\n";
+    expect(
+      parsed(text)
+        .remarks.map((remark) => remark.path)
+        .toSorted(),
+    ).toEqual([
+      "/checkpoint/checkpoint_triggers/moon",
+      "/checkpoint/colour",
+      "/checkpoint/retention/sometimes",
+      "/other",
+    ]);
+  });
+
+  test.each([
+    ["checkpoint: 3\n", "/checkpoint", 1],
+    ["checkpoint:\n  enabled: 'yes'\n", "/checkpoint/enabled", 2],
+    ["checkpoint:\n  retention:\n    manual: -2\n", "/checkpoint/retention/manual", 3],
+    ["checkpoint:\n  retention: {manual: 1.5}\n", "/checkpoint/retention/manual", 2],
+    ["checkpoint:\n  retention: {manual: all}\n", "/checkpoint/retention/manual", 2],
+    ["checkpoint: {storage: {max_size_mb: -1}}\n", "/checkpoint/storage/max_size_mb", 1],
+    ["checkpoint: {storage: {location: ../../etc}}\n", "/checkpoint/storage/location", 1],
+    ["checkpoint: {storage: {location: /etc}}\n", "/checkpoint/storage/location", 1],
+    ["checkpoint: {storage: {location: 'C:\\x'}}\n", "/checkpoint/storage/location", 1],
+    ["checkpoint: {storage: {location: .git/hooks}}\n", "/checkpoint/storage/location", 1],
+    ["checkpoint: {storage: {location: 'a/{branch}'}}\n", "/checkpoint/storage/location", 1],
+    ["checkpoint: {storage: {location: ''}}\n", "/checkpoint/storage/location", 1],
+  ])("%j is refused at %s", (text, path, line) => {
+    expect(() => parsed(text)).toThrow(
+      expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ path, line }) }),
+    );
+  });
+
+  test("the place of an issue", () => {
+    expect(crunchLocation(".claude/crunch/{issue}/checkpoints", 42)).toBe(".claude/crunch/42/checkpoints");
+    expect(crunchLocation("x/{issue_number}", null)).toBe("x/none");
+    expect(() => crunchLocation("../{issue}", 1)).toThrow(expect.objectContaining({ code: "USAGE" }));
+  });
+});

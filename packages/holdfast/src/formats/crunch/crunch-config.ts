@@ -1,0 +1,187 @@
+import { HoldfastError } from "../../core/error.ts";
+import { isJsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { defaultRetention } from "../../core/retention.ts";
+import type { KeepRule, RetentionPolicy } from "../../core/retention.ts";
+import type { Trigger } from "../../core/trigger.ts";
+import type { ForeignFile, Remark } from "../format.ts";
+import { field } from "../patch-document.ts";
+import { invalidDocument } from "../refusals.ts";
+import { parseTrigger } from "./crunch-triggers.ts";
+import { readCrunch } from "./read-crunch.ts";
+
+/** `.claude/checkpoint-config.yaml` in our words. */
+export interface CrunchConfig {
+  readonly enabled: boolean;
+  /** What may be saved unasked. Asked for, or when interrupted, is saved whenever `enabled` is. */
+  readonly triggers: Readonly<Partial<Record<Trigger, boolean>>>;
+  readonly retention: RetentionPolicy;
+  /** Relative, with `{issue}` in it or not; see `crunchLocation`. */
+  readonly location: string;
+  readonly compress: boolean;
+  readonly remarks: readonly Remark[];
+}
+
+const MEGABYTE = 1024 * 1024;
+const KEYS = {
+  "": ["checkpoint"],
+  "/checkpoint": ["enabled", "auto_checkpoint", "checkpoint_triggers", "retention", "storage"],
+  "/checkpoint/storage": ["location", "compress", "max_size_mb"],
+} as const;
+
+/** Every key may be missing and then means what crunch's own example says. FORMAT_INVALID names what cannot be meant. */
+export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
+  const { document, remarks: read, source, lineOf } = readCrunch(file);
+  const remarks: Remark[] = [...read];
+  const fail = (path: string, why: string): HoldfastError =>
+    invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
+  const look = new Look(fail);
+  const root = look.object(document, "checkpoint", "");
+  const storage = look.object(root, "storage", "/checkpoint");
+  for (const [path, keys] of Object.entries(KEYS)) {
+    const object = path === "" ? document : path === "/checkpoint" ? root : storage;
+    for (const key of Object.keys(object)) {
+      if (!keys.some((known) => known === key)) remarks.push({ path: `${path}/${key}`, text: "is not known: ignored" });
+    }
+  }
+  const location = look.text(storage, "location", "/checkpoint/storage") ?? ".claude/crunch/{issue}/checkpoints";
+  const bad = locationProblem(location);
+  if (bad !== null) throw fail("/checkpoint/storage/location", bad);
+  const compress = look.flag(storage, "compress", "/checkpoint/storage") ?? false;
+  const megabytes = look.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
+  if (megabytes < 0) throw fail("/checkpoint/storage/max_size_mb", "there is a size below 0");
+  const automatic = look.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
+  return {
+    enabled: look.flag(root, "enabled", "/checkpoint") ?? true,
+    triggers: triggersOf(look, root, automatic, remarks),
+    retention: {
+      ...defaultRetention,
+      perTrigger: { ...defaultRetention.perTrigger, ...keepsOf(look, root, remarks) },
+      // Crunch knows counts only: nothing goes for its age.
+      maxAgeDays: null,
+      onFailure: "by_rules",
+      maxBytes: Math.round(megabytes * MEGABYTE),
+      compressAfterDays: compress ? 0 : null,
+    },
+    location,
+    compress,
+    remarks,
+  };
+}
+
+/** The directory of an issue's checkpoints, relative to the repository. */
+export function crunchLocation(template: string, issue: number | null): string {
+  const problem = locationProblem(template);
+  if (problem !== null) throw new HoldfastError({ code: "USAGE", message: `"${template}" is no place: ${problem}` });
+  return template.replaceAll(/\{issue(?:_number)?\}/g, issue === null ? "none" : String(issue));
+}
+
+/** It comes with a cloned repository, so it may lead nowhere but into it. */
+function locationProblem(template: string): string | null {
+  if (template.trim() === "" || template.includes("\0")) return "there is no directory";
+  if (/^[/\\~]|^[A-Za-z]:/.test(template)) return "there is a place outside of the repository";
+  const parts = template.split(/[/\\]/);
+  if (parts.includes("..")) return "there is a place outside of the repository";
+  if (parts.some((part) => part.toLowerCase() === ".git")) return "there is a place inside of .git";
+  const unknown = template.replaceAll(/\{issue(?:_number)?\}/g, "");
+  return /[{}]/.test(unknown) ? "there is a placeholder other than {issue}" : null;
+}
+
+const DEFAULT_TRIGGERS: Readonly<Record<string, boolean>> = {
+  phase_transition: true,
+  batch_complete: true,
+  agent_complete: false,
+  conflict_events: true,
+};
+
+function triggersOf(look: Look, root: JsonObject, automatic: boolean, remarks: Remark[]): CrunchConfig["triggers"] {
+  const path = "/checkpoint/checkpoint_triggers";
+  const given = look.object(root, "checkpoint_triggers", "/checkpoint");
+  const triggers: Partial<Record<Trigger, boolean>> = {};
+  for (const word of new Set([...Object.keys(DEFAULT_TRIGGERS), ...Object.keys(given)])) {
+    const on = (look.flag(given, word, path) ?? DEFAULT_TRIGGERS[word] ?? false) && automatic;
+    if (word === "conflict_events") {
+      triggers.conflict_start = on;
+      triggers.conflict_resolved = on;
+      continue;
+    }
+    const trigger = parseTrigger(word);
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    else triggers[trigger] = on;
+  }
+  return triggers;
+}
+
+const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
+  phase_transition: -1,
+  batch_complete: 3,
+  agent_complete: 1,
+  conflict_resolved: -1,
+  user_interrupt: 1,
+  manual: -1,
+};
+
+/** Of these crunch keeps so many of each phase; of the others so many in all. */
+const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "agent_complete"]);
+
+/** -1 keeps all and 0 none; in crunch's own program it is nearly the other way round. */
+function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
+  const path = "/checkpoint/retention";
+  const given = look.object(root, "retention", "/checkpoint");
+  const keeps: Partial<Record<Trigger, KeepRule>> = {};
+  for (const word of new Set([...Object.keys(DEFAULT_KEEPS), ...Object.keys(given)])) {
+    const number = look.number(given, word, path) ?? DEFAULT_KEEPS[word] ?? -1;
+    if (!Number.isSafeInteger(number) || number < -1) {
+      throw look.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
+    }
+    const trigger = parseTrigger(word);
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    else keeps[trigger] = { keep: number === -1 ? "all" : number, per: PER_PHASE.has(trigger) ? "stage" : "run" };
+  }
+  return keeps;
+}
+
+/** Members by name; one that is empty counts as missing, one of another type is refused with its path. */
+class Look {
+  readonly fail: (path: string, why: string) => HoldfastError;
+
+  constructor(fail: (path: string, why: string) => HoldfastError) {
+    this.fail = fail;
+  }
+
+  object(parent: JsonObject, key: string, path: string): JsonObject {
+    return this.#member(parent, key, path, (value) => (isJsonObject(value) ? value : undefined), "a mapping") ?? {};
+  }
+
+  flag(parent: JsonObject, key: string, path: string): boolean | null {
+    return this.#member(
+      parent,
+      key,
+      path,
+      (value) => (typeof value === "boolean" ? value : undefined),
+      "true or false",
+    );
+  }
+
+  number(parent: JsonObject, key: string, path: string): number | null {
+    return this.#member(parent, key, path, (value) => (typeof value === "number" ? value : undefined), "a number");
+  }
+
+  text(parent: JsonObject, key: string, path: string): string | null {
+    return this.#member(parent, key, path, (value) => (typeof value === "string" ? value : undefined), "a text");
+  }
+
+  #member<T>(
+    parent: JsonObject,
+    key: string,
+    path: string,
+    narrow: (value: Json) => T | undefined,
+    expected: string,
+  ): T | null {
+    const value = field(parent, key) ?? null;
+    if (value === null) return null;
+    const narrowed = narrow(value);
+    if (narrowed !== undefined) return narrowed;
+    throw this.fail(`${path}/${key}`, `there is ${JSON.stringify(value).slice(0, 60)} where ${expected} belongs`);
+  }
+}

@@ -1,0 +1,283 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import type { ForeignCheckpoint, ForeignFile } from "../format.ts";
+import { readCrunchDirectory } from "./crunch-directory.ts";
+import type { CrunchDirectory, CrunchListing } from "./crunch-directory.ts";
+import { planCrunchWrite } from "./plan-crunch-write.ts";
+import type { CrunchAction } from "./plan-crunch-write.ts";
+
+const ROOT = join(import.meta.dirname, "golden/42");
+const OLD = "CP-enrich-20250114-a3f2.yaml";
+const NEW = "CP-enrich-20250114-b4c5.yaml";
+
+/** A directory as a value: what each name holds, and where the link leads. */
+interface World {
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  readonly link: string | null;
+}
+
+const golden: World = {
+  files: new Map(readdirSync(ROOT).map((name) => [name, new Uint8Array(readFileSync(join(ROOT, name)))])),
+  link: NEW,
+};
+
+function listing(world: World): CrunchListing {
+  const files = [...world.files].map(([name, bytes]): ForeignFile => ({
+    path: `.claude/crunch/42/checkpoints/${name}`,
+    bytes,
+    compression: "none",
+  }));
+  return { files, link: world.link };
+}
+
+const look = (world: World): CrunchDirectory => readCrunchDirectory(listing(world));
+
+function apply(world: World, actions: readonly CrunchAction[]): World {
+  const files = new Map(world.files);
+  let { link } = world;
+  for (const action of actions) {
+    if (action.name === "latest") link = null;
+    if (action.kind === "write") files.set(action.name, action.bytes);
+    else files.delete(action.name);
+    if (action.kind === "link") link = action.target;
+  }
+  return { files, link };
+}
+
+function without(world: World, ...names: readonly string[]): World {
+  return { ...world, files: new Map([...world.files].filter(([name]) => !names.includes(name))) };
+}
+
+function replaced(world: World, name: string, change: (text: string) => string): World {
+  const text = new TextDecoder().decode(world.files.get(name));
+  return { ...world, files: new Map(world.files).set(name, new TextEncoder().encode(change(text))) };
+}
+
+function textOf(world: World, name: string): string {
+  return new TextDecoder().decode(world.files.get(name));
+}
+
+function newest(directory: CrunchDirectory): ForeignCheckpoint {
+  const found = directory.checkpoints.at(-1)?.checkpoint;
+  if (found === undefined) throw new Error("there is no checkpoint");
+  return found;
+}
+
+describe("a crunch directory", () => {
+  test("is read in order, with the triggers that only its index knows", () => {
+    const directory = look(golden);
+    expect(directory.checkpoints.map(({ name, checkpoint }) => [name, checkpoint.trigger])).toEqual([
+      [OLD, "stage"],
+      [NEW, "batch_complete"],
+    ]);
+    expect(directory).toMatchObject({
+      broken: [],
+      index: { name: "index.yaml", problems: [] },
+      latest: { name: NEW, said: NEW, as: "link" },
+      remarks: [],
+    });
+    expect(planCrunchWrite({ directory, add: [], links: true }).actions).toEqual([]);
+  });
+
+  test.each([
+    ["missing", without(golden, "index.yaml"), ["there is no index"]],
+    ["cut", replaced(golden, "index.yaml", (text) => text.slice(0, 150)), [expect.stringContaining("index.yaml")]],
+    [
+      "behind",
+      replaced(golden, "index.yaml", (text) => text.replace(/ {2}- checkpoint_id: .*b4c5[^]*(?=latest)/, "")),
+      ["it does not list CP-enrich-20250114-b4c5"],
+    ],
+    [
+      "ahead",
+      without(golden, NEW),
+      [
+        "it lists CP-enrich-20250114-b4c5, of which there is no file that can be read",
+        "its latest is wrong",
+        "its total_checkpoints is wrong",
+      ],
+    ],
+    [
+      "wrong in a phase",
+      replaced(golden, "index.yaml", (text) => text.replace("phase: enrich", "phase: docs")),
+      ["it is wrong about CP-enrich-20250114-a3f2"],
+    ],
+    [
+      "in another order",
+      replaced(golden, "index.yaml", (text) => {
+        const [head = "", one = "", two = ""] = text.split(/(?= {2}- checkpoint_id)/);
+        const [entry = "", tail = ""] = two.split(/(?=latest)/);
+        return `${head}${entry}${one}${tail}`;
+      }),
+      ["it has another order"],
+    ],
+  ])("with an index that is %s gets a right one", (_, world, problems) => {
+    const directory = look(world);
+    expect(directory.index.problems).toEqual(problems);
+    const { actions } = planCrunchWrite({ directory, add: [], links: true });
+    const repaired = look(apply(world, actions));
+    expect(repaired.index.problems).toEqual([]);
+    expect(repaired.latest.said).toBe(repaired.latest.name);
+    expect(planCrunchWrite({ directory: repaired, add: [], links: true }).actions).toEqual([]);
+  });
+
+  test("rebuilt without an index it leaves out the triggers that nobody told", () => {
+    const world = without(golden, "index.yaml");
+    const { actions } = planCrunchWrite({ directory: look(world), add: [], links: true });
+    const index = parse(textOf(apply(world, actions), "index.yaml"));
+    expect(index).toEqual({
+      issue_number: 42,
+      checkpoints: [
+        {
+          checkpoint_id: "CP-enrich-20250114-a3f2",
+          created_at: "2025-01-14T10:00:00Z",
+          phase: "enrich",
+          can_resume: true,
+        },
+        {
+          checkpoint_id: "CP-enrich-20250114-b4c5",
+          created_at: "2025-01-14T10:30:00Z",
+          phase: "enrich",
+          can_resume: true,
+        },
+      ],
+      latest: "CP-enrich-20250114-b4c5",
+      total_checkpoints: 2,
+    });
+  });
+
+  test("keeps what others put into the index", () => {
+    const world = replaced(golden, "index.yaml", (text) =>
+      text
+        .replace("issue_number: 42", "owner: ada\nissue_number: 41")
+        .replace("    phase: enrich", "    phase: enrich\n    stars: 5"),
+    );
+    const { actions } = planCrunchWrite({ directory: look(world), add: [], links: true });
+    expect(parse(textOf(apply(world, actions), "index.yaml"))).toMatchObject({
+      owner: "ada",
+      issue_number: 42,
+      checkpoints: [{ stars: 5, trigger: "phase_transition" }, { trigger: "batch_complete" }],
+    });
+  });
+
+  test("a new checkpoint: file first, then index, then latest, and last what goes", () => {
+    const directory = look(golden);
+    const next: ForeignCheckpoint = {
+      ...newest(directory),
+      id: "CP-ready-20250114T110000-1",
+      createdAt: "2025-01-14T11:00:00.000Z",
+      trigger: "stage",
+      planes: {
+        ...newest(directory).planes,
+        position: { ...newest(directory).planes.position, stage: "ready", attempts: {} },
+      },
+    };
+    const plan = planCrunchWrite({ directory, add: [next], drop: ["CP-enrich-20250114-a3f2"], links: true });
+    expect(plan.actions.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
+      "write CP-ready-20250114T110000-1.yaml",
+      "write index.yaml",
+      "link latest",
+      `remove ${OLD}`,
+    ]);
+    expect(plan.losses).toMatchObject([
+      {
+        id: next.id,
+        losses: [{ path: "inputs.issue" }, { path: "extensions.crunch" }, { path: "extensions.recovery" }],
+      },
+    ]);
+    const after = look(apply(golden, plan.actions));
+    expect(after.index.problems).toEqual([]);
+    expect(newest(after)).toMatchObject({ id: next.id, trigger: "stage", planes: { position: { stage: "ready" } } });
+    expect(parse(textOf(apply(golden, plan.actions), "CP-ready-20250114T110000-1.yaml"))).toMatchObject({
+      workflow_state: { current_phase: "ready", current_state_label: "state:ready" },
+      recovery_info: { can_resume: true, resume_from: "ready" },
+    });
+  });
+
+  test("stopped after any action, it is whole, and the same plan made again completes it", () => {
+    const directory = look(golden);
+    const next = { ...newest(directory), id: "CP-next", createdAt: "2025-01-14T12:00:00.000Z" };
+    const params = { add: [next], drop: ["CP-enrich-20250114-a3f2"] };
+    for (const links of [true, false]) {
+      const { actions } = planCrunchWrite({ directory, ...params, links });
+      const wanted = apply(golden, actions);
+      for (let done = 0; done <= actions.length; done += 1) {
+        const stopped = apply(golden, actions.slice(0, done));
+        const found = look(stopped);
+        expect(found.broken).toEqual([]);
+        expect(found.checkpoints.map(({ checkpoint }) => checkpoint.id)).toContain(
+          found.latest.said === null ? newest(found).id : found.latest.said.replace(".yaml", ""),
+        );
+        const again = planCrunchWrite({ directory: found, ...params, links });
+        const completed = apply(stopped, again.actions);
+        expect([...completed.files.keys()].toSorted()).toEqual([...wanted.files.keys()].toSorted());
+        expect(textOf(completed, "index.yaml")).toBe(textOf(wanted, "index.yaml"));
+        expect(look(completed).latest).toEqual(look(wanted).latest);
+      }
+    }
+  });
+
+  test("without links, latest is a file with the name, and is understood", () => {
+    const world = { ...golden, link: null };
+    const plan = planCrunchWrite({ directory: look(world), add: [], links: false });
+    expect(plan.actions).toEqual([{ kind: "write", name: "latest", bytes: new TextEncoder().encode(`${NEW}\n`) }]);
+    const after = look(apply(world, plan.actions));
+    expect(after.latest).toEqual({ name: NEW, said: NEW, as: "file" });
+    expect(planCrunchWrite({ directory: after, add: [], links: false }).actions).toEqual([]);
+  });
+
+  test("a broken file is named, left alone, and never overwritten", () => {
+    const world = replaced(golden, NEW, (text) => text.slice(0, 60));
+    const directory = look(world);
+    expect(directory.broken.map(({ name }) => name)).toEqual([NEW]);
+    expect(directory.latest.name).toBe(OLD);
+    const plan = planCrunchWrite({ directory, add: [], links: true });
+    expect(plan.actions.some(({ name }) => name === NEW)).toBe(false);
+    const same = { ...newest(directory), id: "CP-enrich-20250114-b4c5" };
+    expect(() => planCrunchWrite({ directory, add: [same], links: true })).toThrow(
+      expect.objectContaining({ code: "USAGE" }),
+    );
+  });
+
+  test("an empty directory gets all it needs, and a JSON one stays JSON", () => {
+    const empty: World = { files: new Map(), link: null };
+    expect(planCrunchWrite({ directory: look(empty), add: [], links: true }).actions.map(({ name }) => name)).toEqual([
+      "index.yaml",
+    ]);
+    const json = apply(
+      { files: new Map([["index.json", new TextEncoder().encode('{"checkpoints": []}')]]), link: null },
+      [],
+    );
+    const plan = planCrunchWrite({
+      directory: look(json),
+      add: [newest(look(golden))],
+      encoding: "json",
+      links: false,
+    });
+    expect(plan.actions.map(({ name }) => name)).toEqual(["CP-enrich-20250114-b4c5.json", "index.json", "latest"]);
+    expect(JSON.parse(textOf(apply(json, plan.actions), "index.json"))).toMatchObject({ total_checkpoints: 1 });
+  });
+
+  test("whatever is in it, reading never throws", () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 40 }),
+      fc
+        .constantFrom("", "a: 1\n", "checkpoints: []\n", "checkpoints: 3\n", "[")
+        .map((text) => new TextEncoder().encode(text)),
+      fc.constantFrom(...golden.files.values()),
+    );
+    const names = fc.constantFrom("index.yaml", "index.json", "latest", NEW, OLD, "CP-x.yaml", "notes.txt", "a.json");
+    fc.assert(
+      fc.property(fc.array(fc.tuple(names, bytes), { maxLength: 5 }), fc.option(names), (files, link) => {
+        const directory = look({ files: new Map(files), link });
+        const { actions } = planCrunchWrite({ directory, add: [], links: true });
+        const after = look(apply({ files: new Map(files), link }, actions));
+        expect(after.index.problems).toEqual([]);
+        expect(after.broken.map(({ name }) => name)).toEqual(directory.broken.map(({ name }) => name));
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

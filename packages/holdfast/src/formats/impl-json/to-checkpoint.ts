@@ -1,0 +1,131 @@
+import { emptyPlanes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint.ts";
+import { isJsonArray, isJsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import type { ForeignCheckpoint, Remark } from "../format.ts";
+import { readTime } from "../read-time.ts";
+import { countersFromHistory } from "./counters-from-history.ts";
+import type { ImplDocument, ImplDocumentState } from "./document.ts";
+import { ownEntry } from "./history-entries.ts";
+import type { OwnEntry } from "./history-entries.ts";
+import { ownStage } from "./stage-names.ts";
+
+/** Where the planes keep what the format says and they have no field for. */
+export const IMPL_EXTENSION = "impl-json";
+
+/** The document in our words; the other way is to-document.ts. */
+export function toCheckpoint(document: ImplDocument): ForeignCheckpoint {
+  const { state } = document;
+  return {
+    id: null,
+    createdAt: createdAt(document),
+    // It is written when one stage has ended and the next has not begun.
+    trigger: "stage",
+    workflow: "impl",
+    work: state.issue_no === 0 ? { kind: "none" } : { kind: "issue", number: state.issue_no },
+    planes: toPlanes(document),
+    original: { format: "impl-json", document },
+  };
+}
+
+function toPlanes({ version, state }: ImplDocument): Planes {
+  const empty = emptyPlanes({ workflow: "impl", stage: ownStage(state.current_stage) });
+  const history = foreignHistory(state).map(ownEntry);
+  const feedback = textOrNull(state["last_feedback"]);
+  return {
+    ...empty,
+    position: {
+      ...empty.position,
+      iteration: state.iteration,
+      ...countersFromHistory(history),
+      score: scoreOf(state["last_score"]),
+      feedback,
+      // All that such a file says about why a run ended.
+      reason: state.current_stage === "fatal" ? feedback : null,
+    },
+    context: { values: { ...NOTHING_YET, pullRequest: pullRequestOf(state), history }, tokens: {} },
+    extensions: {
+      [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state["plan_file"] ?? null },
+    },
+  };
+}
+
+/** The values of an `impl` run that was imported: its setup has still to find issue, base and templates. */
+const NOTHING_YET: JsonObject = {
+  issue: null,
+  base: null,
+  templates: null,
+  progress: null,
+  output: null,
+  commitReport: null,
+  finalize: null,
+  reviews: [],
+  failing: null,
+  pushed: null,
+  pullRequest: null,
+  stuckReport: null,
+  history: [],
+};
+
+export function foreignHistory(state: JsonObject): readonly JsonObject[] {
+  const { history } = state;
+  return isJsonArray(history) ? history.filter(isJsonObject) : [];
+}
+
+/** What the format calls no score yet is 0. */
+function scoreOf(score: Json | undefined): number | null {
+  return typeof score === "number" && score !== 0 ? score : null;
+}
+
+function textOrNull(value: Json | undefined): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** The number is a text there; where it is missing, the address ends in it. */
+export function pullRequestOf(state: JsonObject): { readonly number: number; readonly url: string } | null {
+  const { pr_number, pr_url } = state;
+  const url = typeof pr_url === "string" ? pr_url : "";
+  const digits = pr_number === undefined || pr_number === null ? /\/(\d+)$/.exec(url)?.[1] : String(pr_number);
+  const number = /^\d{1,15}$/.test(digits ?? "") ? Number(digits) : 0;
+  return number === 0 ? null : { number, url };
+}
+
+export function createdAt(document: JsonObject): string | null {
+  const { timestamp } = document;
+  return typeof timestamp === "string" ? (readTime(timestamp)?.iso ?? null) : null;
+}
+
+export function remarksOn(document: ImplDocument): readonly Remark[] {
+  const { state, version } = document;
+  const { timestamp } = document;
+  const remarks: Remark[] = [];
+  const say = (path: string, text: string): void => void remarks.push({ path, text });
+  if (typeof timestamp !== "string") say("/timestamp", "It says nothing about when it was written");
+  else {
+    const time = readTime(timestamp);
+    if (time === null) say("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
+    else if (!time.zoned) say("/timestamp", "A time without zone was taken as UTC");
+  }
+  if (state.issue_no === 0) say("/state/issue_no", "0 was taken as: for no issue");
+  if (state.current_stage === "finish") say("/state/current_stage", "finish was taken as done");
+  if (state.current_stage === "simp" && version === 1)
+    say("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
+  if (state.worktree === "") say("/state/worktree", "It names no worktree");
+  if (state["pr_number"] !== undefined && state["pr_number"] !== null && pullRequestOf(state) === null)
+    say("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
+  return [...remarks, ...historyRemarks(state)];
+}
+
+function historyRemarks(state: ImplDocumentState): readonly Remark[] {
+  const history = foreignHistory(state);
+  const path = "/state/history";
+  const naive = history.filter(({ timestamp }) => typeof timestamp === "string" && !ZONED.test(timestamp)).length;
+  const partial = history.filter((entry) => ENTRY_FIELDS.some((field) => !Object.hasOwn(entry, field))).length;
+  return [
+    ...(naive === 0 ? [] : [{ path, text: `${naive} times without zone are kept as they are` }]),
+    ...(partial === 0 ? [] : [{ path, text: `${partial} entries are not complete` }]),
+  ];
+}
+
+const ZONED = /(?:[Zz]|[+-]\d\d:?\d\d)$/;
+const ENTRY_FIELDS: readonly (keyof OwnEntry)[] = ["stage", "iteration", "timestamp", "result", "score"];
