@@ -27,7 +27,7 @@ export async function open(directory: string) {
     worktreePath: undefined,
     agent: unused,
     forge: null,
-    branches: { of: unused },
+    branches: { of: unused, asking: unused },
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },
     syntax: { check: unused },
     outputs: unused,

@@ -37,7 +37,10 @@ export function mortalParts(parts: WorkParts, reach: (point: Point) => void): Wo
     store: watch("store", parts.store),
     workspaces: parts.workspaces === null ? null : watch("workspaces", parts.workspaces),
     forge: parts.forge === null ? null : watch("forge", parts.forge),
-    branches: { of: async (worktree) => watch("branch", await parts.branches.of(worktree)) },
+    branches: {
+      of: async (worktree) => watch("branch", await parts.branches.of(worktree)),
+      asking: (folder) => parts.branches.asking(folder),
+    },
     agent(provider) {
       const agent = parts.agent(provider);
       return {
