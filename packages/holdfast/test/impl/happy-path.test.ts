@@ -50,10 +50,10 @@ describe("an issue becomes a pull request", () => {
   test("chat output reviewed instead of the diff: the reviewer sees the change", async () => {
     await using bench = await makeBench({
       answers: [finish({ text: "the change itself\n" })],
-      options: { reviewModel: "command:tee review-prompt.txt >/dev/null; echo nothing" },
+      options: { reviewModel: "command:tee .tmp/review-prompt.txt >/dev/null; echo nothing" },
     });
     await bench.work();
-    const prompt = await bench.read("review-prompt.txt");
+    const prompt = await bench.read(".tmp/review-prompt.txt");
     expect(prompt).toContain("+the change itself");
     expect(prompt).toContain("Say hello.");
     expect(prompt).not.toContain("I wrote greeting.txt");
