@@ -10,6 +10,8 @@ import { Context } from "./context.ts";
 
 /** The same acts on the embedded store and in memory, step by step: what the one answers, the other answers. */
 
+const FULL = process.env["HOLDFAST_FULL"] === "1";
+const TIMEOUT_MS = FULL ? 1_200_000 : 60_000;
 const cleanUps: (() => unknown)[] = [];
 let disk: CheckpointStore;
 let cases = 0;
@@ -130,32 +132,37 @@ class World {
   }
 }
 
-test("memory and sqlite agree on every act, and versions are 1 to n without gaps, whatever comes between", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(someAct, { minLength: 5, maxLength: 30 }), async (acts) => {
-      const taskId = `case-${(cases += 1)}`;
-      // Forks are tasks of the same store, so each case has one of its own in memory and its own names on disk.
-      await using memory = CheckpointStore.inMemory(taskId);
-      const [left, right] = [new World(memory), new World(disk.task(taskId))];
-      for (const world of [left, right]) world.contexts.push(await world.store.context());
-      for (const act of acts) {
-        const own = "name" in act ? { ...act, name: `${act.name}-${taskId}` } : act;
-        expect(await right.act(own), JSON.stringify(own)).toEqual(await left.act(own));
-      }
-      const tasks = new Set([left, right].flatMap(({ contexts }) => contexts.map((context) => context.taskId)));
-      for (const task of tasks) {
-        const [inMemory, onDisk] = [memory.task(task), disk.task(task)];
-        const versions = await onDisk.listVersions();
-        expect(versions).toEqual(versions.map((_, index) => index + 1));
-        expect(await inMemory.listVersions()).toEqual(versions);
-        expect([await onDisk.size(), await onDisk.version()]).toEqual([versions.length, versions.length]);
-        const all = await Array.fromAsync(onDisk);
-        expect(all.map(shown)).toEqual((await Array.fromAsync(inMemory)).map(shown));
-      }
-    }),
-    { numRuns: process.env["HOLDFAST_FULL"] === "1" ? 1000 : 60 },
-  );
-});
+test(
+  "memory and sqlite agree on every act, and versions are 1 to n without gaps, whatever comes between",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(someAct, { minLength: 5, maxLength: 30 }), async (acts) => {
+        const taskId = `case-${(cases += 1)}`;
+        // Forks are tasks of the same store, so each case has one of its own in memory and its own names on disk.
+        await using memory = CheckpointStore.inMemory(taskId);
+        const [left, right] = [new World(memory), new World(disk.task(taskId))];
+        for (const world of [left, right]) world.contexts.push(await world.store.context());
+        for (const act of acts) {
+          const own = "name" in act ? { ...act, name: `${act.name}-${taskId}` } : act;
+          expect(await right.act(own), JSON.stringify(own)).toEqual(await left.act(own));
+        }
+        const tasks = new Set([left, right].flatMap(({ contexts }) => contexts.map((context) => context.taskId)));
+        for (const task of tasks) {
+          const [inMemory, onDisk] = [memory.task(task), disk.task(task)];
+          const versions = await onDisk.listVersions();
+          expect(versions).toEqual(versions.map((_, index) => index + 1));
+          expect(await inMemory.listVersions()).toEqual(versions);
+          expect([await onDisk.size(), await onDisk.version()]).toEqual([versions.length, versions.length]);
+          const all = await Array.fromAsync(onDisk);
+          expect(all.map(shown)).toEqual((await Array.fromAsync(inMemory)).map(shown));
+          await onDisk.close();
+        }
+      }),
+      { numRuns: FULL ? 500 : 60 },
+    );
+  },
+  TIMEOUT_MS,
+);
 
 test("a snapshot restored is the context again, and stays so when it is saved and read", async () => {
   await fc.assert(

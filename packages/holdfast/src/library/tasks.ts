@@ -45,7 +45,7 @@ export class Tasks {
 
   async close(): Promise<void> {
     try {
-      for (const run of this.#runs.values()) await run.release();
+      await Promise.all([...this.#runs.values()].map((run) => run.release()));
     } finally {
       await this.#closeStore();
     }
