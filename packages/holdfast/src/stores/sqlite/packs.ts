@@ -56,8 +56,8 @@ export class PacksForgotten extends Error {}
 /** A pack is closed at this size: what a save holds in memory, and what one read has to unpack. */
 const PACK_BYTES = 1 << 20;
 /**
- * A save of so much is written as it is, and compressed later, in a bundle: compressing costs more than all else that a
- * save does. Of more, fewer bytes to write are worth the wait.
+ * A save of so much is written as it is, and compressed later, in a bundle: compressing costs about twice what
+ * writing does. Of more, fewer bytes to write are worth the wait.
  */
 const RAW_BYTES = 128 << 10;
 const KNOWN_DIGESTS = 1 << 16;
