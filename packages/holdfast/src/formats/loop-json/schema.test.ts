@@ -57,8 +57,16 @@ describe.skipIf(ajv === null)("ajv (skipped where it is not installed)", () => {
 
   test("and our codec agree about what is valid", () => {
     const paths = fc.constantFrom(
-      ...["/checkpoint_id", "/loop_id", "/workflow_type", "/trigger", "/state/phase", "/state/progress"],
-      ...["/state/artifacts", "/execution_config", "/metadata", "/state/iteration"],
+      "/checkpoint_id",
+      "/loop_id",
+      "/workflow_type",
+      "/trigger",
+      "/state/phase",
+      "/state/progress",
+      "/state/artifacts",
+      "/execution_config",
+      "/metadata",
+      "/state/iteration",
     );
     const values: fc.Arbitrary<Json> = fc.constantFrom<Json>(null, 1, -1, "", "a", "../a", [], {}, "manual", true, [
       {},
