@@ -37,8 +37,10 @@ function lostIn(path: string, given: object, back: object): readonly string[] {
   for (const key of Object.keys(given)) {
     const before: Json | undefined = Reflect.get(given, key);
     const after: Json | undefined = Object.hasOwn(back, key) ? Reflect.get(back, key) : undefined;
-    if (before === undefined || sameJson(before, after)) continue;
     const below = path === "" ? key : `${path}.${key}`;
+    if (before === undefined || sameJson(before, after)) continue;
+    // What a format adds of its own about the run is no loss.
+    if (path === "extensions" && carries(before, after)) continue;
     if (!PLAIN_KEY.test(key)) lost.add(path);
     else if (OPENED.has(below) && isJsonObject(before) && isJsonObject(after))
       for (const deeper of lostIn(below, before, after)) lost.add(deeper);
@@ -68,4 +70,10 @@ export function sameJson(one: Json | undefined, other: Json | undefined): boolea
     keys.length === Object.keys(other).length &&
     keys.every((key) => Object.hasOwn(other, key) && sameJson(one[key], other[key]))
   );
+}
+
+/** Whether all of `one` is in `other`, which may have more. */
+function carries(one: Json, other: Json | undefined): boolean {
+  if (!isJsonObject(one) || !isJsonObject(other)) return sameJson(one, other);
+  return Object.keys(one).every((key) => Object.hasOwn(other, key) && carries(one[key] ?? null, other[key]));
 }

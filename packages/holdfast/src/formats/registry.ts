@@ -2,8 +2,9 @@ import { contextStore } from "./context-store/context-store.ts";
 import { crunchYaml } from "./crunch/crunch-yaml.ts";
 import type { Detection, ForeignFile, Format } from "./format.ts";
 import { implJson } from "./impl-json/impl-json.ts";
+import { loopJson } from "./loop-json/loop-json.ts";
 
-export const FORMATS: readonly Format[] = [implJson, crunchYaml, contextStore];
+export const FORMATS: readonly Format[] = [implJson, crunchYaml, contextStore, loopJson];
 
 export type DetectedFormat =
   | { readonly kind: "one"; readonly format: Format; readonly sure: boolean; readonly why: string }
