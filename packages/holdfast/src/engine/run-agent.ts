@@ -133,7 +133,7 @@ async function callAgent(stay: Stay, trying: Trying): Promise<AgentOutcome> {
       idleMs: null,
       iteration: writer.iteration,
       attempt: attemptOf(stay, name),
-      env: {},
+      env: call.env ?? {},
       signal: writer.halt.signal,
       onEvent,
     });

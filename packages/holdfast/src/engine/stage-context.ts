@@ -97,6 +97,8 @@ export interface AgentCall {
   readonly timeoutMs?: number;
   /** Set aside before the call; default nothing but a check that something is left. */
   readonly estimate?: Amounts;
+  /** Facts for agents that are scripts, as HOLDFAST_ variables. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Edits files in the run's worktree (default yes). */
   readonly changesFiles?: boolean;
   /** Read when the agent has ended, before anything else can change them, and kept with its answer (`.tmp/finalize.txt`). */

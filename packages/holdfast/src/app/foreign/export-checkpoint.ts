@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { basename, join } from "node:path";
+import type { ExportName } from "../../core/format-names.ts";
 import type { Checkpoint } from "../../core/checkpoint.ts";
 import type { Run } from "../../core/run.ts";
 import type { Encoded, ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
@@ -21,7 +22,7 @@ export function encodeCheckpoint(
 
 /** To a file, or into a directory: there under the name that the format gives it, with index and `latest` where it has them. */
 export function writeExport(params: {
-  readonly to: FormatName;
+  readonly to: ExportName;
   readonly foreign: readonly ForeignCheckpoint[];
   readonly encoded: readonly Encoded[];
   /** Absolute. */

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { CheckpointRef } from "../../ports/store.ts";
-import type { Run } from "../../core/run.ts";
+import type { RunSummary } from "../../core/run.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
@@ -8,6 +8,7 @@ import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/forma
 import { applyImport } from "./apply-import.ts";
 import type { ImportReport } from "./apply-import.ts";
 import { encodeCheckpoint } from "./export-checkpoint.ts";
+import { exportTranscript } from "./export-transcript.ts";
 import { Mirror } from "./mirror.ts";
 import { planImport } from "./plan-import.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
@@ -40,6 +41,11 @@ export class ForeignDesk {
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
   }
 
+  /** A whole run as an ATIF trajectory. */
+  async transcript(run: string): Promise<Encoded> {
+    return await exportTranscript(this.#parts, await this.#run(run));
+  }
+
   /** `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. */
   async mirror(params: {
     readonly run: string;
@@ -54,7 +60,7 @@ export class ForeignDesk {
     return new Mirror({ parts: this.#parts, run, to, root });
   }
 
-  async #run(id: string): Promise<Run> {
+  async #run(id: string): Promise<RunSummary> {
     const run = await this.#parts.store.getRun(id);
     if (run !== undefined) return run;
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });

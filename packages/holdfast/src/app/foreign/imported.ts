@@ -24,7 +24,9 @@ export interface Imported {
 
 export function withImported(foreign: ForeignCheckpoint, format: FormatName): Planes {
   const { id, createdAt, trigger, original, planes } = foreign;
-  const kept: JsonObject = { format, id, createdAt, trigger, document: original?.document ?? null };
+  // As text: the store keeps JSON in its canonical form, in which the order of the fields would be lost.
+  const document = original === null ? null : JSON.stringify(original.document);
+  const kept: JsonObject = { format, id, createdAt, trigger, document };
   return {
     ...planes,
     // A tree of another repository pins nothing here; what the document says of it stays in the document.
@@ -46,6 +48,12 @@ export function importedOf(planes: Pick<Planes, "extensions">): Imported | null 
     id: typeof id === "string" ? id : null,
     createdAt: typeof createdAt === "string" ? createdAt : null,
     trigger,
-    document: isJsonObject(document) ? document : null,
+    document: documentOf(document),
   };
+}
+
+function documentOf(text: Json | undefined): JsonObject | null {
+  if (typeof text !== "string") return null;
+  const document: Json = JSON.parse(text);
+  return isJsonObject(document) ? document : null;
 }

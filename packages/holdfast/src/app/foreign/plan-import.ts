@@ -8,7 +8,7 @@ import { makeRunId } from "../../core/run-id.ts";
 import { canonicalJson, capture } from "../../core/values/index.ts";
 import type { Parts } from "../../engine/parts.ts";
 import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
-import type { FormatName, Remark } from "../../formats/format.ts";
+import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format.ts";
 import { sha256 } from "../../system/hash.ts";
 import { decodeSources } from "./decode-sources.ts";
 import { IMPORT_ENTRY, IMPORT_LABEL, withImported } from "./imported.ts";
@@ -59,7 +59,7 @@ export async function planImport(parts: Parts, params: ImportParams): Promise<Im
     return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
   });
   const { workflow, work } = decoded.checkpoints.at(-1) ?? { workflow: "none", work: { kind: "none" } as const };
-  const digest = sha256(canonicalJson(checkpoints.map(({ planes }) => planes) as unknown as Json));
+  const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(parts, digest, params.run);
   const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
   const run = found?.id ?? params.run ?? makeRunId({ work, random: digest.slice(0, 5) });
@@ -78,6 +78,12 @@ export async function planImport(parts: Parts, params: ImportParams): Promise<Im
     broken: decoded.broken,
     before: found === undefined ? "none" : found.whole ? "whole" : "part",
   };
+}
+
+/** By the documents alone: how they were packed, named and indexed makes no other run of them. */
+function digestOf(checkpoints: readonly ForeignCheckpoint[], format: FormatName): string {
+  const documents = checkpoints.map(({ id, original }): Json => [id, original?.document ?? null]);
+  return sha256(canonicalJson([format, ...documents]));
 }
 
 /** The same documents again are the same run, under whatever id it was given. */

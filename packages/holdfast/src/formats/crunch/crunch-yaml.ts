@@ -16,16 +16,14 @@ export const crunchYaml: Format = {
 function detectCrunch(file: ForeignFile): Detection {
   const text = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT));
   const has = (member: string): boolean => new RegExp(`(?:^|[{,])\\s*["']?${member}["']?\\s*:`, "m").test(text);
-  const hits = ["checkpoint_id", "workflow_state", "current_phase"].filter(has);
-  if (!hits.includes("checkpoint_id")) return { match: "no", why: "it has no checkpoint_id" };
-  if (hits.length === 3)
+  if (["checkpoint_id", "workflow_state", "current_phase"].every(has)) {
     return { match: "yes", why: "it has a checkpoint_id and a workflow_state with a current_phase" };
-  if (has("checkpoints")) return { match: "no", why: "it is an index of checkpoints, not one of them" };
-  if (/(?:^|\/)CP-[^/]*\.(?:ya?ml|json)$/i.test(file.path)) {
-    return { match: "maybe", why: "it has a checkpoint_id and is named as crunch names its files" };
   }
-  return { match: "no", why: "it has a checkpoint_id but no workflow_state" };
+  if (PLACE.test(file.path)) return { match: "maybe", why: "it lies where crunch puts its checkpoints" };
+  return { match: "no", why: "it has no checkpoint_id with a workflow_state" };
 }
 
+/** A file of that name is crunch's, also when it is damaged; the index beside it is not a checkpoint. */
+const PLACE = /(?:^|[/\\])\.claude[/\\]crunch[/\\][^/\\]+[/\\]checkpoints[/\\](?!index\.)[^/\\]+\.(?:ya?ml|json)$/i;
 const LOOKED_AT = 65_536;
 const LOSSY = new TextDecoder();

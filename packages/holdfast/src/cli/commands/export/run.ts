@@ -17,8 +17,10 @@ export async function run(shell: Shell, input: Input<(typeof exportSpec)["flags"
   const address = await holdfast.resolve(input.operand(0) ?? "");
   const where = { output: input.text("output"), dryRun: input.on("dry-run") };
   const to = FORMAT_NAMES.find((name) => name === named);
-  if (to === undefined)
-    throw new HoldfastError({ code: "UNSUPPORTED", message: `There is no writer for ${named} yet` });
+  if (to === undefined) {
+    const transcript = await holdfast.foreign.transcript(address.run);
+    return await writeOut(shell, { from: address.run, to: "atif", foreign: [], encoded: [transcript] }, where);
+  }
   const { foreign, encoded } = await holdfast.foreign.encode(address, to);
   return await writeOut(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
 }

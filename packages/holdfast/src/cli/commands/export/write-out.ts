@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
-import type { Encoded, ForeignCheckpoint, FormatName, Loss, Remark } from "../../../app.ts";
+import type { Encoded, ForeignCheckpoint, Loss, Remark } from "../../../app.ts";
+import type { ExportName } from "../../../core/format-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Shell } from "../../command.ts";
@@ -9,7 +10,7 @@ import { lossesText } from "../../output/losses-text.ts";
 export interface Outgoing {
   /** An address or a format. */
   readonly from: string;
-  readonly to: FormatName;
+  readonly to: ExportName;
   readonly foreign: readonly ForeignCheckpoint[];
   readonly encoded: readonly Encoded[];
   readonly remarks?: readonly Remark[];

@@ -27,6 +27,5 @@ export const mirrorSpec = {
       about: "bring a crunch directory up to date",
     },
   ],
-  windsDown: true,
   json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "losses": [...]}.',
 } as const satisfies CommandSpec;

@@ -40,6 +40,12 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
     yolo: work.options.yolo,
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
     collect: [files.finalize, files.report],
+    env: {
+      HOLDFAST_ISSUE: String(issue.number),
+      HOLDFAST_COMPLETION: marker,
+      HOLDFAST_FINALIZE_FILE: files.finalize,
+      HOLDFAST_COMMIT_REPORT: files.report,
+    },
   });
   await worktree.outputs.write(outputFiles.output, report.text);
   const collected = (path: string): string | null => report.collected[path] ?? null;
