@@ -38,6 +38,21 @@ describe("an issue becomes a pull request", () => {
     });
   });
 
+  test("a script of a few lines can be the agent: what it needs is in its environment", async () => {
+    const lines = [
+      'echo hello > "greeting-$HOLDFAST_ISSUE.txt"',
+      'echo "Say hello" > "$HOLDFAST_COMMIT_REPORT"',
+      `printf '%s\\n\\nWhy.\\n%s\\n' '${title}' "$HOLDFAST_COMPLETION" > "$HOLDFAST_FINALIZE_FILE"`,
+    ];
+    await using bench = await makeBench({
+      answers: [pass],
+      options: { implModel: `command:${lines.join("; ")}`, reviewModel: "scripted:script.yaml" },
+    });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting-1.txt")).toBe("hello");
+    expect(await bench.git("remote", "log", "-1", "--format=%s", "holdfast/issue-1-bench")).toBe("Say hello");
+  });
+
   test("what a review says reaches the next prompt", async () => {
     const poor = { ...score(50, 1), reply: "Bad.", scores: { faithful: 40, style: 90, docs: 90, corner_cases: 90 } };
     await using bench = await makeBench({ answers: [finish(), poor, pass] });
