@@ -1,9 +1,12 @@
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Json } from "../core/json.ts";
 import { propertyRuns } from "../testing/formats/format-harness.ts";
 import { readYaml } from "./read-yaml.ts";
 import { writeYaml } from "./write-yaml.ts";
+
+// YAML is slow to read and to write, and a full run has 10,000 cases.
+vi.setConfig({ testTimeout: 3_600_000 });
 
 const source = { format: "crunch-yaml", file: "x.yaml" } as const;
 const read = (text: string): Json => readYaml(text, source).value;

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { smallJson, time, unknownFields, word } from "../../testing/formats/arbitrary-checkpoint.ts";
 import { jsonCorruptions } from "../../testing/formats/corruption-table.ts";
@@ -10,6 +10,9 @@ import { readGoldens } from "../../testing/formats/goldens.ts";
 import type { ForeignFile } from "../format.ts";
 import { contextStore } from "./context-store.ts";
 import { encodeContextStore } from "./encode-context-store.ts";
+
+// A full run has 10,000 cases.
+vi.setConfig({ testTimeout: 3_600_000 });
 
 const ONE = "task-1.json";
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);

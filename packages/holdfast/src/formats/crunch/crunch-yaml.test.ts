@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe } from "vitest";
+import { describe, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import type { Json } from "../../core/json.ts";
 import { smallJson, time, unknownFields, word } from "../../testing/formats/arbitrary-checkpoint.ts";
@@ -9,6 +9,9 @@ import { formatSuite } from "../../testing/formats/format-suite.ts";
 import { readGoldens } from "../../testing/formats/goldens.ts";
 import type { ForeignFile } from "../format.ts";
 import { crunchYaml } from "./crunch-yaml.ts";
+
+// YAML is slow to read and to write, and a full run has 10,000 cases.
+vi.setConfig({ testTimeout: 3_600_000 });
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 const text = fc.string({ unit: "grapheme", maxLength: 30 });

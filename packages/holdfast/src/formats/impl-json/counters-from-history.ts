@@ -1,60 +1,58 @@
-import { bump, counterOf, reset } from "../../core/counters.ts";
+import type { Counters } from "../../core/counters.ts";
 import type { OwnEntry } from "./history-entries.ts";
-
-export interface Counters {
-  readonly attempts: Readonly<Record<string, number>>;
-  readonly streaks: Readonly<Record<string, number>>;
-}
 
 /**
  * The format keeps no counters: whoever stops and resumes there starts every limit anew. Its history has them all but
  * one (how often nothing changed), so a run that goes on from it keeps its limits. Counted as the `impl` workflow counts.
  */
-export function countersFromHistory(history: readonly OwnEntry[]): Counters {
-  let attempts: Counters["attempts"] = {};
-  let streaks: Counters["streaks"] = {};
+export function countersFromHistory(history: readonly OwnEntry[]): {
+  readonly attempts: Counters;
+  readonly streaks: Counters;
+} {
+  const attempts = { review: 0, simplify: 0, pr: 0, rebase: 0 };
+  const streaks = { parse: 0, review: 0 };
   let best = Number.NEGATIVE_INFINITY;
-  history.forEach((entry, index) => {
+  for (const [index, entry] of history.entries()) {
     switch (entry.event) {
       case "impl_done":
         // The format notes an iteration as a success before its files are parsed.
-        if (!isParseFailure(entry, history[index + 1])) streaks = cleared(streaks, "parse");
+        if (!isParseFailure(entry, history[index + 1])) streaks.parse = 0;
         break;
       case "parse_pass":
-        streaks = cleared(streaks, "parse");
+        streaks.parse = 0;
         break;
       case "parse_fail":
-        streaks = bump(streaks, "parse");
+        streaks.parse += 1;
         break;
       case "review_pass":
-        streaks = cleared(streaks, "review");
+        streaks.review = 0;
         break;
       case "review_fail":
-        attempts = bump(attempts, "review");
-        streaks = bump(entry.score !== null && entry.score > best ? cleared(streaks, "review") : streaks, "review");
+        attempts.review += 1;
+        streaks.review = entry.score !== null && entry.score > best ? 1 : streaks.review + 1;
         break;
       case "simp_fail":
-        attempts = bump(attempts, "simplify");
+        attempts.simplify += 1;
         break;
       case "pr_fail_fixable":
       case "pr_fail_need_rebase":
-        attempts = bump(attempts, "pr");
+        attempts.pr += 1;
         break;
       case "rebase_ok":
-        attempts = bump(attempts, "rebase");
+        attempts.rebase += 1;
         break;
       default:
     }
     if (entry.score !== null && entry.score > best) best = entry.score;
-  });
-  return { attempts, streaks };
+  }
+  return { attempts: counted(attempts), streaks: counted(streaks) };
 }
 
 function isParseFailure(entry: OwnEntry, next: OwnEntry | undefined): boolean {
   return next?.event === "parse_fail" && next.iteration === entry.iteration;
 }
 
-/** Most entries have nothing to clear, and there may be many entries. */
-function cleared(streaks: Counters["streaks"], name: string): Counters["streaks"] {
-  return counterOf(streaks, name) === 0 ? streaks : reset(streaks, name);
+/** A counter at zero is not there. */
+function counted(counters: Counters): Counters {
+  return Object.fromEntries(Object.entries(counters).filter(([, count]) => count > 0));
 }

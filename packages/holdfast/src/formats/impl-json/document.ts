@@ -53,7 +53,7 @@ const numberOrText: Shape<number | string> = (value) => (typeof value === "strin
 const MOST = Number.MAX_SAFE_INTEGER;
 const score = whole(0, 100);
 
-const HISTORY_ENTRY = object<Record<string, unknown>>({
+const ENTRY_FIELDS = object<Record<string, unknown>>({
   stage: optional(text),
   iteration: optional(whole(0, MOST)),
   timestamp: optional(text),
@@ -63,6 +63,30 @@ const HISTORY_ENTRY = object<Record<string, unknown>>({
   event: optional(text),
   reason: optional(text),
 });
+
+/** Nearly all of a long document are entries, and nearly all of them are as they should be. */
+const HISTORY_ENTRY: Shape<Record<string, unknown>> = (value) => (isUsual(value) ? null : ENTRY_FIELDS(value));
+
+function isUsual(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { stage, iteration, timestamp, result, score: given, artifact, event, reason } = value as JsonObject;
+  return (
+    typeof stage === "string" &&
+    typeof iteration === "number" &&
+    iteration >= 0 &&
+    Number.isSafeInteger(iteration) &&
+    typeof timestamp === "string" &&
+    typeof result === "string" &&
+    (given === null || score(given) === null) &&
+    isTextOrMissing(artifact) &&
+    isTextOrMissing(event) &&
+    isTextOrMissing(reason)
+  );
+}
+
+function isTextOrMissing(value: unknown): boolean {
+  return value === undefined || typeof value === "string";
+}
 
 const STATE = object<Record<string, unknown>>({
   issue_no: whole(0, MOST),

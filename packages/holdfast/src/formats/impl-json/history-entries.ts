@@ -12,6 +12,20 @@ export type OwnEntry = {
   readonly score: number | null;
 };
 
+/**
+ * The whole history. Remembered, because a checkpoint that is written back has it unchanged: neither side may be changed
+ * in place, as their types say.
+ */
+export function ownHistory(history: readonly JsonObject[]): readonly OwnEntry[] {
+  const known = remembered.get(history);
+  if (known !== undefined) return known;
+  const entries = history.map(ownEntry);
+  remembered.set(history, entries);
+  return entries;
+}
+
+const remembered = new WeakMap<readonly JsonObject[], readonly OwnEntry[]>();
+
 /** Entries may lack any field. What is missing becomes what says least: no text, iteration 0. */
 export function ownEntry(entry: JsonObject): OwnEntry {
   const { stage, iteration, timestamp, result, event, reason, score } = entry;

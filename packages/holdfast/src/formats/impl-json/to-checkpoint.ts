@@ -1,13 +1,12 @@
 import { emptyPlanes } from "../../core/checkpoint.ts";
 import type { Planes } from "../../core/checkpoint.ts";
-import { isJsonArray, isJsonObject } from "../../core/json.ts";
+import { isJsonArray } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, Remark } from "../format.ts";
 import { readTime } from "../read-time.ts";
 import { countersFromHistory } from "./counters-from-history.ts";
 import type { ImplDocument, ImplDocumentState } from "./document.ts";
-import { ownEntry } from "./history-entries.ts";
-import type { OwnEntry } from "./history-entries.ts";
+import { ownHistory } from "./history-entries.ts";
 import { ownStage } from "./stage-names.ts";
 
 /** Where the planes keep what the format says and they have no field for. */
@@ -30,7 +29,7 @@ export function toCheckpoint(document: ImplDocument): ForeignCheckpoint {
 
 function toPlanes({ version, state }: ImplDocument): Planes {
   const empty = emptyPlanes({ workflow: "impl", stage: ownStage(state.current_stage) });
-  const history = foreignHistory(state).map(ownEntry);
+  const history = ownHistory(foreignHistory(state));
   const feedback = textOrNull(state["last_feedback"]);
   return {
     ...empty,
@@ -69,7 +68,8 @@ const NOTHING_YET: JsonObject = {
 
 export function foreignHistory(state: JsonObject): readonly JsonObject[] {
   const { history } = state;
-  return isJsonArray(history) ? history.filter(isJsonObject) : [];
+  // Entries are objects: the document was looked over when it was read.
+  return isJsonArray(history) ? (history as readonly JsonObject[]) : [];
 }
 
 /** What the format calls no score yet is 0. */
@@ -117,15 +117,28 @@ export function remarksOn(document: ImplDocument): readonly Remark[] {
 }
 
 function historyRemarks(state: ImplDocumentState): readonly Remark[] {
-  const history = foreignHistory(state);
   const path = "/state/history";
-  const naive = history.filter(({ timestamp }) => typeof timestamp === "string" && !ZONED.test(timestamp)).length;
-  const partial = history.filter((entry) => ENTRY_FIELDS.some((field) => !Object.hasOwn(entry, field))).length;
+  let naive = 0;
+  let partial = 0;
+  for (const { stage, iteration, timestamp, result, score } of foreignHistory(state)) {
+    if (typeof timestamp === "string" && !isZoned(timestamp)) naive += 1;
+    const whole =
+      stage !== undefined &&
+      iteration !== undefined &&
+      timestamp !== undefined &&
+      result !== undefined &&
+      score !== undefined;
+    if (!whole) partial += 1;
+  }
   return [
     ...(naive === 0 ? [] : [{ path, text: `${naive} times without zone are kept as they are` }]),
     ...(partial === 0 ? [] : [{ path, text: `${partial} entries are not complete` }]),
   ];
 }
 
-const ZONED = /(?:[Zz]|[+-]\d\d:?\d\d)$/;
-const ENTRY_FIELDS: readonly (keyof OwnEntry)[] = ["stage", "iteration", "timestamp", "result", "score"];
+/** By its end: there may be many. */
+function isZoned(time: string): boolean {
+  return time.endsWith("Z") || time.endsWith("+00:00") || ZONE.test(time.slice(-6));
+}
+
+const ZONE = /(?:[Zz]|[+-]\d\d:?\d\d)$/;

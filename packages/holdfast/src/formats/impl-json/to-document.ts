@@ -5,7 +5,7 @@ import { sameJson } from "../name-losses.ts";
 import { putField } from "../put-field.ts";
 import { IMPL_ENDS, IMPL_STAGES } from "./document.ts";
 import type { ImplDocument } from "./document.ts";
-import { asOwnEntry, foreignEntry, foreignTime, ownEntry } from "./history-entries.ts";
+import { asOwnEntry, foreignEntry, foreignTime, ownEntry, ownHistory } from "./history-entries.ts";
 import { foreignStage, ownStage } from "./stage-names.ts";
 import { createdAt, foreignHistory, IMPL_EXTENSION, pullRequestOf } from "./to-checkpoint.ts";
 
@@ -52,6 +52,7 @@ function toState(checkpoint: ForeignCheckpoint, original: JsonObject | null): Js
 
 /** Entries that came from the document stay as they were written; only what was added since is written anew. */
 function toHistory(entries: Json | undefined, original: readonly JsonObject[]): readonly JsonObject[] {
+  if (entries === ownHistory(original)) return original;
   if (!isJsonArray(entries)) return [];
   const written: JsonObject[] = [];
   entries.forEach((value, index) => {
