@@ -44,7 +44,16 @@ export function documentOf(checkpoint: ForeignCheckpoint): {
   const { document: original } = checkpoint.original;
   const before = decodeAgain(original);
   const { view, losses } = viewOf(withoutStale(checkpoint, before));
-  return { document: patchDocument({ original, before: viewOf(before).view, after: view }), losses };
+  const named = (one: JsonObject): JsonObject => withGraphNamed(one, original);
+  return { document: patchDocument({ original, before: named(viewOf(before).view), after: named(view) }), losses };
+}
+
+/** Two members for one graph would be one too many. */
+function withGraphNamed(view: JsonObject, original: JsonObject): JsonObject {
+  if ((original["execution_graph"] ?? null) !== null || !isJsonObject(original["graph_state"])) return view;
+  return Object.fromEntries(
+    Object.entries(view).map(([name, value]) => [name === "execution_graph" ? "graph_state" : name, value]),
+  );
 }
 
 /** A document that never was a file, or is not one any more. */
