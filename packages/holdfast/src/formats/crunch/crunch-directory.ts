@@ -96,7 +96,7 @@ function setTwinsAside(read: readonly CrunchFile[], broken: BrokenFile[]): reado
 const INDEX_NAME = /^index\.(?:ya?ml|json)$/i;
 const CHECKPOINT_NAME = /\.(?:ya?ml|json)$/i;
 
-export function nameOf(path: string): string {
+function nameOf(path: string): string {
   return path.split(/[/\\]/).at(-1) ?? path;
 }
 
