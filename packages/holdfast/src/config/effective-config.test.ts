@@ -105,6 +105,7 @@ describe("the file that init writes", () => {
       "impl.prompts.simplify",
       "impl.prompts.rebase",
       "impl.tags",
+      "mirror.directory",
     ]);
     for (const { key } of plain.entries)
       expect(configTemplate()).toMatch(new RegExp(`^ *(# *)?${key.split(".").at(-1)}:`, "m"));

@@ -34,7 +34,7 @@ export function decodeSources(sources: readonly ForeignSource[], named: FormatNa
 }
 
 /** Where every one has a time, by time; equal times and all others stay as they were given. */
-export function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignCheckpoint[] {
+function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignCheckpoint[] {
   if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
   return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
 }

@@ -3,7 +3,7 @@ import type { CommandSpec } from "../../command.ts";
 
 export const mirrorSpec = {
   name: "mirror",
-  summary: "keep another tool's checkpoints up to date with a run as it goes",
+  summary: "keep another tool's checkpoints up to date with a run",
   details: [
     "Follows the run's journal: after each checkpoint the other layout is written, every file whole or not at all, until the run ends or Ctrl+C. It remembers nothing of its own, so one that was killed catches up when it is started again. The other tool can take over at any moment.",
     "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves. For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, location.",
