@@ -22,7 +22,8 @@ async function saveOnDisk(scene: ResumeScene): Promise<string> {
   await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
   const lease = await store.takeLease({ run: RUN, label: "test" });
   for (const round of [1, 2, 3]) {
-    const planes = { ...emptyPlanes(), context: { values: { text: `round ${round} `.repeat(400) }, tokens: {} } };
+    // So long that each has a row of the log to itself, which can be damaged alone.
+    const planes = { ...emptyPlanes(), context: { values: { text: `round ${round} `.repeat(2000) }, tokens: {} } };
     await store.commit({ lease, checkpoint: { trigger: "stage", planes } });
   }
   await store.close();

@@ -28,8 +28,11 @@ export interface Adoption {
 /** The checkpoint of a run that was imported and that nobody has carried on yet; null for every other run. */
 export async function awaitsAdoption(parts: WorkParts, run: RunSummary): Promise<Checkpoint | null> {
   if (run.state.kind !== "open") return null;
-  const newest = await parts.store.latest(run.id);
-  if (newest === undefined || newest.trigger !== "import" || importedOf(newest.planes) === null) return null;
+  // Not read unless it is an import's: a damaged one must not keep a run from going on with the one before it.
+  const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+  if (last?.trigger !== "import") return null;
+  const newest = await parts.store.getCheckpoint(last);
+  if (importedOf(newest.planes) === null) return null;
   if (await isWhole(parts, run.id)) return newest;
   throw new HoldfastError({
     code: "NEEDS_DECISION",
