@@ -28,7 +28,7 @@ export function checkpointDirectory(loopId: string | null): string {
   return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
 }
 
-export function checkpointName(placed: Placed): string {
+function checkpointName(placed: Placed): string {
   const suffix = SUFFIX[placed.compression];
   if (placed.loopId !== null) return `iteration-${String(placed.iteration).padStart(3, "0")}${suffix}`;
   const time = placed.createdAt.replace(".000Z", "Z").replaceAll(":", "-");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { propertyRuns } from "../../testing/formats/format-harness.ts";
+import { PATIENCE, propertyRuns } from "../../testing/formats/format-harness.ts";
 import { readGoldens } from "../../testing/formats/goldens.ts";
 import { loopDocuments } from "../../testing/formats/loop-documents.ts";
 import { replaceAt } from "../../testing/formats/replace-at.ts";
@@ -55,10 +55,18 @@ describe.skipIf(ajv === null)("ajv (skipped where it is not installed)", () => {
       expect(isValid(parse(loopJson.encode(checkpoint).bytes))).toBe(true);
   });
 
-  test("and our codec agree about what is valid", () => {
+  test("and our codec agree about what is valid", PATIENCE, () => {
     const paths = fc.constantFrom(
-      ...["/checkpoint_id", "/loop_id", "/workflow_type", "/trigger", "/state/phase", "/state/progress"],
-      ...["/state/artifacts", "/execution_config", "/metadata", "/state/iteration"],
+      "/checkpoint_id",
+      "/loop_id",
+      "/workflow_type",
+      "/trigger",
+      "/state/phase",
+      "/state/progress",
+      "/state/artifacts",
+      "/execution_config",
+      "/metadata",
+      "/state/iteration",
     );
     const values: fc.Arbitrary<Json> = fc.constantFrom<Json>(null, 1, -1, "", "a", "../a", [], {}, "manual", true, [
       {},
