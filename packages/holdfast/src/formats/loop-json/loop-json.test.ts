@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import { emptyPlanes } from "../../core/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { time, word } from "../../testing/formats/arbitrary-checkpoint.ts";
+import { smallJson, time, unknownFields, word } from "../../testing/formats/arbitrary-checkpoint.ts";
 import { jsonCorruptions } from "../../testing/formats/corruption-table.ts";
 import { formatSuite } from "../../testing/formats/format-suite.ts";
 import { readGoldens } from "../../testing/formats/goldens.ts";
 import type { ForeignCheckpoint, ForeignFile } from "../format.ts";
-import { loopDocuments } from "../../testing/formats/loop-documents.ts";
 import { loopJson } from "./loop-json.ts";
+import { loopDocuments } from "./testing/loop-documents.ts";
 
 const MULTI = ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json";
 const LEGACY = ".aiwg/checkpoints/ralph-research-impl-2026-01-25T15-00-00Z-iteration.json";
@@ -43,7 +43,7 @@ const misfit = (path: string, value: Json, name = MULTI) => ({ golden: name, pat
 
 formatSuite({
   format: loopJson,
-  files: loopDocuments().map((document) => file(document)),
+  files: loopDocuments({ unknown: unknownFields(), json: smallJson(), word }).map((document) => file(document)),
   parse,
   write: (document) => utf8.encode(JSON.stringify(document)),
   endsAreMarked: true,

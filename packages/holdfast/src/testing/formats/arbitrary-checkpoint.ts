@@ -38,7 +38,10 @@ const oddKey = fc.oneof(word, fc.constantFrom("", "7", "__proto__", "constructor
 /** Fields that nobody knows, with values that have bitten others. */
 export function unknownFields(): fc.Arbitrary<JsonObject> {
   return fc.dictionary(
-    oddKey.map((key) => `x ${key}`),
+    fc.oneof(
+      oddKey.map((key) => `x ${key}`),
+      fc.constantFrom("__proto__", "constructor", "toJSON", "7", ""),
+    ),
     smallJson(),
     { maxKeys: 2, noNullPrototype: true },
   );

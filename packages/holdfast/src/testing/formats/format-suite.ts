@@ -7,7 +7,7 @@ import { canonicalJson } from "../../core/values/index.ts";
 import type { Decoded, ForeignCheckpoint, ForeignFile } from "../../formats/format.ts";
 import { arbitraryCheckpoint } from "./arbitrary-checkpoint.ts";
 import { bitFlips, commonCorruptions, prefixes } from "./corruption-table.ts";
-import { propertyRuns } from "./format-harness.ts";
+import { PATIENCE, propertyRuns } from "./format-harness.ts";
 import type { FormatHarness } from "./format-harness.ts";
 import { expectedPath, readGoldens } from "./goldens.ts";
 import { isWithin, keepsOrder, lostPaths } from "./lost-paths.ts";
@@ -26,7 +26,7 @@ export function formatSuite(harness: FormatHarness): void {
     test.each(all.filter((golden) => golden.format !== format.name))("leaves $format/$name alone", ({ file }) => {
       expect(format.detect(file)).toMatchObject({ match: "no" });
     });
-    test("claims every valid file, and never throws", () => {
+    test("claims every valid file, and never throws", PATIENCE, () => {
       fc.assert(
         fc.property(harness.files, (file) => {
           expect(format.detect(file).match).toBe("yes");
@@ -53,14 +53,14 @@ export function formatSuite(harness: FormatHarness): void {
     });
   });
 
-  test("valid documents come back whole", () => {
+  test("valid documents come back whole", PATIENCE, () => {
     fc.assert(
       fc.property(harness.files, (file) => expectRoundTrip(harness, file)),
       propertyRuns(300),
     );
   });
 
-  test("what is ours and cannot be carried is named", () => {
+  test("what is ours and cannot be carried is named", PATIENCE, () => {
     fc.assert(
       fc.property(arbitraryCheckpoint(), (checkpoint) => expectHonest(harness, checkpoint)),
       propertyRuns(200),
@@ -79,19 +79,19 @@ export function formatSuite(harness: FormatHarness): void {
       const refusal = refusalOf(harness, { ...golden.file, bytes: broken });
       expect(refusal).toMatchObject({ code: "FORMAT_INVALID", data: { path: blames ?? path } });
     });
-    test.each(own)("$name cut short", (golden) => {
+    test.each(own)("$name cut short", PATIENCE, (golden) => {
       for (const file of prefixes(golden)) {
         const refusal = refusalOf(harness, file);
         if (harness.endsAreMarked && !isWhole(golden.file, file)) expect(refusal?.code).toBe("FORMAT_DAMAGED");
         if (refusal === null) expectRoundTrip(harness, file);
       }
     });
-    test.each(own)("$name with a bit turned", (golden) => {
+    test.each(own)("$name with a bit turned", PATIENCE, (golden) => {
       for (const file of bitFlips(golden)) if (refusalOf(harness, file) === null) expectRoundTrip(harness, file);
     });
   });
 
-  test("bytes changed at random are refused with a code, or come back whole", () => {
+  test("bytes changed at random are refused with a code, or come back whole", PATIENCE, () => {
     fc.assert(
       fc.property(harness.files, edits, (file, changes) => {
         const broken = { ...file, bytes: mutated(file.bytes, changes) };
