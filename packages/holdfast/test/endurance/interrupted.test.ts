@@ -60,7 +60,8 @@ async function runCalmly(
   const done = await startCommand(command, place, "run", "1", "--agent", place.agent).ended;
   expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
   // Later than the push it may have ended before the signal comes, and that is exit 0.
-  const lines = done.stdout.split("\n").findIndex((line) => line.includes("pr/push"));
+  const lines = done.stdout.split("\n").findIndex((line) => line.endsWith(" push done"));
+  expect(lines, done.stdout).toBeGreaterThan(INSTANTS / 10);
   return { calm: await testify(place), lines };
 }
 

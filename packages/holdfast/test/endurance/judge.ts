@@ -61,14 +61,19 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
   ];
 }
 
-/** A call that died took what nobody knows; all others are counted, once. */
-function judgeSpending(calm: Testimony, { end }: Story): readonly string[] {
-  if (end.spent === null || calm.spent === null) return [];
-  return (["tokens", "microUsd"] as const).flatMap((what) =>
-    end.spent?.[what] === calm.spent?.[what]
-      ? []
-      : [`spent ${end.spent?.[what]} ${what} instead of ${calm.spent?.[what]}`],
-  );
+/**
+ * Every call whose answer was written down is counted, once. One that was cut off is counted when it could still tell what it took (Ctrl+C
+ * lets it), and not when it died; every call of a script takes the same.
+ */
+function judgeSpending(calm: Testimony, { before, end }: Story): readonly string[] {
+  const { spent } = calm;
+  if (end.spent === null || spent === null) return [];
+  const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call))).length;
+  return (["tokens", "microUsd"] as const).flatMap((what) => {
+    const extra = (end.spent?.[what] ?? 0) - spent[what];
+    const cutOff = calm.calls.length === 0 ? 0 : (lost * spent[what]) / calm.calls.length;
+    return extra === 0 || extra === cutOff ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${spent[what]}`];
+  });
 }
 
 /** Where two texts begin to differ, with what stands around. */
