@@ -40,18 +40,27 @@ export async function captureWhole(params: {
     const [head, index] = await Promise.all([params.head, storing]);
     // git makes no commit on one that it cannot read; the snapshot names it all the same.
     const parent = head !== null && (await isDamaged(place.repository, head)) ? null : head;
-    const parents = [parent, index?.commit].flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
-    const args = ["commit-tree", captured.tree, ...parents, "-F", "-"];
-    const [check, committed] = await Promise.all([
+    const argsOn = (...ids: readonly (string | null | undefined)[]): readonly string[] => {
+      const parents = ids.flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
+      return ["commit-tree", captured.tree, ...parents, "-F", "-"];
+    };
+    const input = Buffer.from(text.message);
+    const args = argsOn(parent, index?.commit);
+    const [check, first] = await Promise.all([
       checkTree({
         place,
         head,
         tree: captured.tree,
         also: index === null ? [] : [index.blob, index.tree, index.commit],
       }),
-      place.repository.objects.result({ args, input: Buffer.from(text.message), env: text.identity }),
+      place.repository.objects.result({ args, input, env: text.identity }),
     ]);
     if (check.kind === "whole") {
+      // The user's last commit may be gone altogether: git does not sync what it writes, and a power cut came.
+      const isGone = first.code !== 0 && parent !== null && !(await isThere(place, parent));
+      const committed = isGone
+        ? await place.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
+        : first;
       if (committed.code !== 0) throw gitFailure(args, committed);
       const commit = committed.stdout.toString("utf8").trim();
       if (await isDamaged(place.repository, commit)) throw damaged(place, [commit]);
@@ -123,4 +132,8 @@ function damaged(place: CapturePlace, missing: readonly string[]): HoldfastError
     hint: "Run `git fsck`. An empty object file left by a power cut can be removed: the content is still in the worktree.",
     data: { missing },
   });
+}
+
+async function isThere(place: CapturePlace, id: string): Promise<boolean> {
+  return (await place.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
 }

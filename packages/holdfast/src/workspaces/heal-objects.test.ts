@@ -119,6 +119,14 @@ test("a HEAD whose commit is damaged is named, and the files are saved all the s
   expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
 });
 
+test("a HEAD whose commit is gone is named, and the files are saved all the same", async () => {
+  const head = repo.git("rev-parse", "HEAD").trim();
+  rmSync(join(repo.root, ".git/objects", head.slice(0, 2), head.slice(2)));
+  const plane = await snapshotAfterBoot();
+  expect(plane.head).toBe(head);
+  expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
+});
+
 test.each([0, 1, 2])(
   "a user's index that a power cut tore (%i) does not keep the files from being saved or restored",
   async (how) => {
