@@ -12,7 +12,8 @@ const words = fc.string({ unit: "grapheme", maxLength: 40 });
 const real = fc.double({ noNaN: true });
 
 const columns: fc.Arbitrary<CheckpointColumns> = fc.record({
-  sequence: natural,
+  // Checkpoints are counted from one; zero is told as damage.
+  sequence: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   trigger: fc.constantFrom(...TRIGGERS),
   name: fc.option(words),
   stage: words,
