@@ -1,10 +1,13 @@
 import { defineConfig } from "vitest/config";
 
+const SETUP = ["packages/holdfast/test/property-seed.ts"];
+
 export default defineConfig({
   test: {
     projects: [
       {
         test: {
+          setupFiles: SETUP,
           name: "pure",
           include: ["packages/holdfast/src/core/**/*.test.ts"],
           isolate: false,
@@ -14,6 +17,7 @@ export default defineConfig({
       },
       {
         test: {
+          setupFiles: SETUP,
           name: "adapters",
           include: ["packages/holdfast/src/**/*.test.ts"],
           exclude: ["packages/holdfast/src/core/**"],
@@ -23,6 +27,7 @@ export default defineConfig({
       },
       {
         test: {
+          setupFiles: SETUP,
           name: "promises",
           include: ["packages/holdfast/test/**/*.test.ts"],
           pool: "forks",
