@@ -2,6 +2,7 @@ import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { createGit, gitFailure, type Git } from "./git-command.ts";
+import { checkGitVersion } from "./git-version.ts";
 import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
@@ -35,7 +36,10 @@ export interface Checkout {
 }
 
 export async function findRepository(path: string): Promise<Repository> {
-  const found = await discover(path);
+  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(path)]);
+  if (version.status === "rejected") throw version.reason;
+  if (discovered.status === "rejected") throw discovered.reason;
+  const found = discovered.value;
   const home = await ensureHome(found.commonDir);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat });
   const objectDirectory = join(found.commonDir, "objects");
