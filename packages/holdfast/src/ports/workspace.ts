@@ -149,6 +149,8 @@ export interface RestorePlan {
   readonly untouched: readonly Untouched[];
   /** Ignored or skipped files that a write would land on; not empty: applyRestore refuses. */
   readonly blocked: readonly GitPath[];
+  /** Files that are ignored now, and that the target's ignore rules do not cover: they stay, and the next snapshot holds them. */
+  readonly exposed: readonly GitPath[];
   /** How `from` was captured; the world is compared with it in the same way. Absent: the defaults. */
   readonly capture?: { readonly maxUntrackedBytes: number; readonly includeIgnored: boolean };
 }

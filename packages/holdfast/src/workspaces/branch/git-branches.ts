@@ -66,14 +66,18 @@ async function openFolder(folder: string): Promise<AskingPlace> {
 }
 
 function branchOf(at: BranchPlace, remote: string | null): Branch {
+  const { onPush, ...asking } = askingOf(at, remote);
   return {
     name: at.name,
     root: at.place.root,
     head: () => requireTip(at),
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
-    ...askingOf(at, remote),
-    push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
+    ...asking,
+    push({ expected }) {
+      onPush(at.name);
+      return pushBranch(at, { expected, configured: remote });
+    },
     rebase: (params) => rebase(at, params),
     placeConflict: (params) => placeConflict(at, params),
     commitResolved: (params) => commitResolved(at, params),
@@ -82,11 +86,26 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
   };
 }
 
-function askingOf(at: AskingPlace, remote: string | null): Asking {
+function askingOf(
+  at: AskingPlace,
+  remote: string | null,
+): Asking & {
+  /** What is pushed is there, or was never known to be. */
+  readonly onPush: (branch: string) => void;
+} {
+  let present: Set<string> | null = null;
   return {
+    onPush: (branch) => void present?.add(branch),
     remote: () => findRemote(at, remote),
-    fetch: () => fetchRemote(at, remote),
-    remoteBranch: (branch) => readRemoteBranch(at, remote, branch),
+    async fetch() {
+      const fetched = await fetchRemote(at, remote);
+      if (fetched.kind === "failed") return fetched;
+      present = new Set(fetched.branches);
+      return { kind: "fetched" };
+    },
+    async remoteBranch(branch) {
+      return present?.has(branch) === false ? null : readRemoteBranch(at, remote, branch);
+    },
     lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
     defaultBranch: () => findDefaultBranch(at, remote),
     isAncestor: (params) => isAncestor(at, params),

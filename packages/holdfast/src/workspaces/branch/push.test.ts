@@ -29,6 +29,18 @@ describe("push", () => {
     expect(remoteTip()).toBe(scene.tip());
   });
 
+  test("a branch that is gone from the remote is not there after a fetch, keeps its tracking ref, and can be pushed again", async () => {
+    const { user, bare, branch } = scene;
+    await branch.push({ expected: null });
+    bare.git("branch", "-D", branch.name);
+    expect(await branch.remoteBranch(branch.name)).toBe(scene.tip());
+    expect(await branch.fetch()).toEqual({ kind: "fetched" });
+    expect(await branch.remoteBranch(branch.name)).toBeNull();
+    expect(user.git("rev-parse", `refs/remotes/origin/${branch.name}`).trim()).toBe(scene.tip());
+    expect(await branch.push({ expected: null })).toMatchObject({ kind: "pushed" });
+    expect(await branch.remoteBranch(branch.name)).toBe(scene.tip());
+  });
+
   test("no livelock after a rebase: the next push is forced over the last pushed commit, and over nothing else", async () => {
     await scene.branch.push({ expected: null });
     const pushed = scene.tip();
