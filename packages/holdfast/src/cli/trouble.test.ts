@@ -79,8 +79,13 @@ test("repositories inside this one are named wherever they are left out", async 
   const { git, json, run, write } = journey;
   await write("sub/x.txt", "x\n");
   await git("-C", "sub", "init", "-q");
+  const line = "  ! sub/ not saved: a git repository of its own\n";
+  expect((await run("checkpoint", "--run", "r", "--dry-run")).stdout).toContain(`as they are now.\n${line}`);
   const saved = await run("checkpoint", "--run", "r");
-  expect(saved.stdout).toContain("  ! sub/ not saved: a git repository of its own\n");
+  expect(saved.stdout).toContain(line);
+  expect((await run("checkpoint", "--dry-run")).stdout).toContain(`as in the last checkpoint\n${line}`);
+  expect((await json("checkpoint", "--run", "other", "--dry-run")).nested).toEqual([{ path: "sub", head: null }]);
+  expect((await json("checkpoint", "--run", "other", "--dry-run", "--no-files")).nested).toEqual([]);
   expect((await run("show", "r@1")).stdout).toContain("! sub/ not saved: a git repository of its own");
   await write("sub/x.txt", "changed\n");
   const same = await run("diff");
