@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
+import { countGit } from "../testing/counted-git.ts";
 import { startJourney } from "./journey-repository.ts";
 import type { Journey } from "./journey-repository.ts";
 
@@ -96,6 +97,15 @@ test("repositories inside this one are named wherever they are left out", async 
     { path: "sub/", why: "a git repository of its own" },
   ]);
   expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ does not come back: a git repository");
+});
+
+test.each([[["diff"]], [["checkpoint", "--dry-run"]]])("%j captures the worktree once", async (args) => {
+  const { json, run, write } = journey;
+  await json("checkpoint", "--run", "r");
+  await write("src/a.txt", "two\n");
+  const { calls } = countGit();
+  expect((await run(...args)).stdout).toContain("src/a.txt");
+  expect(calls().filter((call) => call.includes("ls-files --others"))).toHaveLength(1);
 });
 
 test("a restore that would change nothing writes nothing", async () => {

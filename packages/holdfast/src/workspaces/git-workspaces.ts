@@ -20,7 +20,7 @@ import { findWorktree, listWorktrees } from "./worktree-list.ts";
 /** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
 export function openGitWorkspaces(path: string): Promise<Workspaces> {
   return tellFailures(path, async () => {
-    const repository = await findRepository(path);
+    const { repository } = await findRepository(path);
     await sweepOperations(repository.home);
     await clearLeftovers(repository);
     return guardMethods(workspacesOf(repository), repository.commonDir);

@@ -5,7 +5,7 @@ import { guardMethods, tellFailures } from "../failure-border.ts";
 import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
 import { sweepOperations } from "../private-index.ts";
 import { readHead } from "../read-head.ts";
-import { findCheckout, findRepository } from "../repository.ts";
+import { findRepository } from "../repository.ts";
 import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch } from "./ask-remote.ts";
 import { requireTip, requireTree, type AskingPlace, type BranchPlace } from "./branch-place.ts";
 import { changedSince, diffSince } from "./changed-files.ts";
@@ -26,14 +26,15 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
       }),
     asking: (folder) =>
       tellFailures(folder, async () => {
-        const at = await openFolder(folder);
+        const at = await openFolder(await findRepository(folder));
         return guardMethods(askingOf(at, options.remote ?? null), at.place.root);
       }),
   };
 }
 
 async function findPlace(worktree: string): Promise<BranchPlace> {
-  const checkout = await findCheckout(worktree);
+  const found = await findRepository(worktree);
+  const { checkout } = found;
   if (checkout === undefined) {
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
@@ -50,11 +51,10 @@ async function findPlace(worktree: string): Promise<BranchPlace> {
       hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
     });
   }
-  return { ...(await openFolder(worktree)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
+  return { ...(await openFolder(found)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
 }
 
-async function openFolder(folder: string): Promise<AskingPlace> {
-  const [repository, checkout] = await Promise.all([findRepository(folder), findCheckout(folder)]);
+async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof findRepository>>): Promise<AskingPlace> {
   const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
   const home = await ensureHome(gitDir);
   await sweepOperations(home);

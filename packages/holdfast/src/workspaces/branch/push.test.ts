@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PushResult, Refusal } from "../../ports/branch.ts";
+import { countGit } from "../../testing/counted-git.ts";
 import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
 
 const AT = "2026-03-01T12:00:00Z";
@@ -13,6 +14,12 @@ beforeEach(async () => {
   await work("two\n");
 });
 afterEach(() => scene.dispose());
+
+test("a branch is opened with one look at its repository", async () => {
+  const { calls } = countGit();
+  await scene.reopen();
+  expect(calls().filter((call) => call.includes("rev-parse") && call.includes("bare"))).toHaveLength(1);
+});
 
 describe("push", () => {
   test("the first one is new, the same again is up to date, the next goes on top", async () => {
