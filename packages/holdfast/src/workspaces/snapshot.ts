@@ -3,7 +3,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { CurrentFiles, Look, SnapshotParams } from "../ports/workspace.ts";
 import type { Captured, CaptureOptions, CapturePlace } from "./capture.ts";
 import { captureWhole } from "./capture-whole.ts";
-import { syncFileSystem } from "./durable.ts";
+import { syncRepository } from "./durable.ts";
 import { findOperation } from "./operation.ts";
 import { pinCommit } from "./pin.ts";
 import { quotePath } from "./raw-path.ts";
@@ -23,7 +23,7 @@ export async function takeSnapshot(
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
   const look = await lookAt(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
   const ref = await pinCommit(place.repository, { run, sequence, commit: look.commit });
-  await syncFileSystem(place.repository.commonDir);
+  await syncRepository(place.repository);
   return { ...look, ref };
 }
 
