@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { constants, zstdCompressSync } from "node:zlib";
 import { deepFreeze } from "../packages/holdfast/src/core/deep-freeze.ts";
+import { emptyPlanes } from "../packages/holdfast/src/core/checkpoint.ts";
 import type { Planes } from "../packages/holdfast/src/core/checkpoint.ts";
 import type { JsonObject } from "../packages/holdfast/src/core/json.ts";
 import type { Lease } from "../packages/holdfast/src/core/lease.ts";
@@ -34,31 +35,8 @@ function rawDatabase(name: string): (body: Uint8Array | string) => void {
 }
 
 function planesOf(values: JsonObject, iteration: number): Planes {
-  const none = { tokens: 0, microUsd: 0, milliseconds: 0 };
-  return {
-    position: {
-      workflow: "bench",
-      definition: null,
-      stage: "code",
-      iteration,
-      attempts: {},
-      streaks: {},
-      score: null,
-      best: null,
-      graph: null,
-      budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
-      feedback: null,
-      reason: null,
-      visit: { number: 0, steps: {}, failures: {} },
-    },
-    context: { values, tokens: {} },
-    files: null,
-    conversation: null,
-    effects: { entry: 0, pending: [] },
-    inputs: { issue: null, task: null, base: null, plan: null },
-    config: { agent: null, model: null, temperature: null, seed: null, mode: "default", tools: [], inputs: {} },
-    extensions: {},
-  };
+  const empty = emptyPlanes({ workflow: "bench", stage: "code" });
+  return { ...empty, position: { ...empty.position, iteration }, context: { ...empty.context, values } };
 }
 
 async function leased(store: Store, run: string): Promise<Lease> {

@@ -66,7 +66,7 @@ try {
     await timed("git status", () => git("status", "--porcelain"));
     const from = await timed("snapshot, one file changed", snapshot);
     await timed("snapshot, nothing changed", snapshot);
-    await timed("currentTree, nothing changed", () => workspace.currentTree());
+    await timed("current files, nothing changed", () => workspace.currentFiles());
     await timed("plan + apply restore", async () =>
       workspace.applyRestore(await workspace.planRestore({ from, to: clean })),
     );

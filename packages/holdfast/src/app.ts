@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { join, resolve as resolvePath } from "node:path";
-import type { CheckpointSummary } from "./core/checkpoint.ts";
+import type { CheckpointSummary, FilesPlane } from "./core/checkpoint.ts";
 import { HoldfastError } from "./core/error.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
@@ -32,7 +32,7 @@ import { RunHandle } from "./engine/run-handle.ts";
 import { WORKTREE, labelOf } from "./engine/worktree-label.ts";
 import type { WorkParts } from "./engine/work-parts.ts";
 import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
-import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
+import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "./ports/workspace.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { openSqliteStore } from "./stores/sqlite/open.ts";
 import { systemClock } from "./system/clock.ts";
@@ -97,6 +97,8 @@ export interface CreateRunParams {
 export interface HoldfastDiff {
   /** null when one side holds no files. */
   readonly files: Diff | null;
+  /** What each side was captured without; null for one that holds no files. */
+  readonly leftOut: readonly (Pick<FilesPlane, "skipped" | "nested"> | null)[];
   /** Changed paths of position and context, as JSON pointers; empty when compared with the worktree. */
   readonly values: readonly JsonChange[];
 }
@@ -253,6 +255,12 @@ export class Holdfast implements AsyncDisposable {
     return run === undefined ? undefined : new RunHandle(this.#parts, run);
   }
 
+  /** What the first checkpoint of a run would capture here; null where there is no worktree. */
+  async filesHere(): Promise<CurrentFiles | null> {
+    const here = await this.#worktreeHere();
+    return (await here?.currentFiles(lookParams(this.#parts))) ?? null;
+  }
+
   /** Between two checkpoints, or (`to` absent) between one and its run's worktree as it is now. */
   async diff(
     params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
@@ -260,20 +268,21 @@ export class Holdfast implements AsyncDisposable {
     const from = await this.resolve(params.from);
     const before = await this.store.getCheckpoint(from);
     const after = params.to === undefined ? undefined : await this.store.getCheckpoint(await this.resolve(params.to));
-    const tree = after === undefined ? await this.#currentTree(from.run) : after.tree;
+    const to = after === undefined ? await this.#currentFiles(from.run) : after.planes.files;
     const { paths, format, color } = params;
     const files =
-      this.workspaces === null || before.tree === null || tree === null
+      this.workspaces === null || before.planes.files === null || to === null
         ? null
         : await this.workspaces.diff({
-            from: before.tree,
-            to: tree,
+            from: before.planes.files.tree,
+            to: to.tree,
             format,
             ...(paths === undefined ? {} : { paths }),
             ...(color === undefined ? {} : { color }),
           });
     return {
       files,
+      leftOut: [before.planes.files, to].map((side) => side && { skipped: side.skipped, nested: side.nested }),
       values:
         after === undefined ? [] : diffJson({ from: valuesOf(before.planes), to: valuesOf(after.planes) }).changes,
     };
@@ -311,26 +320,26 @@ export class Holdfast implements AsyncDisposable {
     await this.close();
   }
 
-  async #currentTree(run: string): Promise<string | null> {
+  async #currentFiles(run: string): Promise<CurrentFiles | null> {
     const workspace = await (await this.run(run)).workspace();
-    return workspace === undefined ? null : await workspace.currentTree(lookParams(this.#parts));
+    return workspace === undefined ? null : await workspace.currentFiles(lookParams(this.#parts));
   }
 
   /** The run that the worktree we are in was made for, or the label of the worktree. */
   async #runHere(): Promise<string | undefined> {
-    const here = await this.#worktreeHere();
+    const here = (await this.#worktreeHere())?.root;
     const trees = here === undefined ? [] : ((await this.workspaces?.list()) ?? []);
     return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? labelOf(here, trees));
   }
 
   async #labelHere(): Promise<string | undefined> {
-    const here = await this.#worktreeHere();
+    const here = (await this.#worktreeHere())?.root;
     return here === undefined ? undefined : labelOf(here, (await this.workspaces?.list()) ?? []);
   }
 
-  async #worktreeHere(): Promise<string | undefined> {
+  async #worktreeHere(): Promise<Workspace | undefined> {
     try {
-      return (await this.workspaces?.open(this.#cwd))?.root;
+      return await this.workspaces?.open(this.#cwd);
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return undefined;
       throw error;

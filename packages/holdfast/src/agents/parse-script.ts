@@ -1,5 +1,6 @@
-import { LineCounter, isMap, isNode, isScalar, parseDocument, type Document } from "yaml";
+import { isNode, type Document } from "yaml";
 import { nearest } from "../core/nearest.ts";
+import { keyNode, readYaml, type YamlFault, type YamlText } from "../system/yaml-text.ts";
 import { knownScriptKeys, scriptSchema, type Script } from "./script-schema.ts";
 
 export type ParsedScript =
@@ -9,30 +10,13 @@ export type ParsedScript =
 
 /** Pure: the text of a script (YAML, or JSON, which is YAML too) in, the script or all that is wrong with it out. */
 export function parseScript(text: string): ParsedScript {
-  const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, strict: true, uniqueKeys: true });
-  const at = (start: number, message: string): Problem => ({ ...counter.linePos(start), message });
-  if (document.errors.length > 0)
-    return failed(
-      text,
-      document.errors.map(({ pos, message }) => at(pos[0], message)),
-    );
-  const plain = toPlain(document);
-  if (!plain.ok) return failed(text, [at(0, plain.message)]);
-  const result = scriptSchema.safeParse(plain.value);
+  const read = readYaml(text);
+  if (!read.ok) return failed(text, read, read.faults);
+  const result = scriptSchema.safeParse(read.value);
   if (result.success) return { ok: true, script: result.data };
-  return failed(
-    text,
-    result.error.issues.flatMap((issue) =>
-      explain(issue).map((told) => at(startOf(document, told.path), told.message)),
-    ),
-  );
-}
-
-interface Problem {
-  readonly line: number;
-  readonly col: number;
-  readonly message: string;
+  const told = result.error.issues.flatMap(explain);
+  const faults = told.map(({ path, message }) => ({ range: [startOf(read.document, path)], message }));
+  return failed(text, read, faults);
 }
 
 interface Issue {
@@ -40,17 +24,6 @@ interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   readonly keys?: readonly string[];
-}
-
-/** Expanding aliases is where a small file can become a large one; the library counts and throws. */
-function toPlain(
-  document: Document,
-): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string } {
-  try {
-    return { ok: true, value: document.toJS({ maxAliasCount: 100 }) };
-  } catch (error) {
-    return { ok: false, message: error instanceof Error ? error.message : String(error) };
-  }
 }
 
 function explain(issue: Issue): readonly { readonly path: readonly PropertyKey[]; readonly message: string }[] {
@@ -81,23 +54,17 @@ function nameOf(path: readonly PropertyKey[]): string {
 function startOf(document: Document, path: readonly PropertyKey[]): number {
   for (let depth = path.length; depth > 0; depth -= 1) {
     const place = path.slice(0, depth);
-    const parent = depth === 1 ? document.contents : document.getIn(place.slice(0, -1), true);
-    const key = isMap(parent)
-      ? parent.items.find((pair) => isScalar(pair.key) && String(pair.key.value) === String(place.at(-1)))?.key
-      : document.getIn(place, true);
+    const key = keyNode(document, place) ?? document.getIn(place, true);
     if (isNode(key) && key.range) return key.range[0];
   }
   return document.contents?.range?.[0] ?? 0;
 }
 
-function failed(text: string, problems: readonly Problem[]): ParsedScript {
-  const lines = text.split(/\r?\n/);
-  const sorted = problems.toSorted((a, b) => a.line - b.line || a.col - b.col);
-  return {
-    ok: false,
-    problems: sorted.map(
-      ({ line, col, message }) =>
-        `${line}:${col}: ${message.split("\n")[0] ?? ""}\n  ${(lines[line - 1] ?? "").trim()}`,
-    ),
-  };
+function failed(text: string, { lines }: YamlText, faults: readonly YamlFault[]): ParsedScript {
+  const texts = text.split(/\r?\n/);
+  const problems = faults
+    .map(({ range: [start = 0], message }) => ({ ...lines.linePos(start), message }))
+    .toSorted((a, b) => a.line - b.line || a.col - b.col)
+    .map(({ line, col, message }) => `${line}:${col}: ${message}\n  ${(texts[line - 1] ?? "").trim()}`);
+  return { ok: false, problems };
 }

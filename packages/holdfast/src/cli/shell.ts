@@ -73,7 +73,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
         return await shell.open({ create: false });
       } catch (error) {
         if (error instanceof HoldfastError && error.code === "STORE_ABSENT" && error.data["named"] !== true)
-          return undefined;
+          return (holdfast = undefined);
         throw error;
       }
     },

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
+import { countGit } from "../testing/counted-git.ts";
 import { startJourney } from "./journey-repository.ts";
 import type { Journey } from "./journey-repository.ts";
 
@@ -79,8 +80,13 @@ test("repositories inside this one are named wherever they are left out", async 
   const { git, json, run, write } = journey;
   await write("sub/x.txt", "x\n");
   await git("-C", "sub", "init", "-q");
+  const line = "  ! sub/ not saved: a git repository of its own\n";
+  expect((await run("checkpoint", "--run", "r", "--dry-run")).stdout).toContain(`as they are now.\n${line}`);
   const saved = await run("checkpoint", "--run", "r");
-  expect(saved.stdout).toContain("  ! sub/ not saved: a git repository of its own\n");
+  expect(saved.stdout).toContain(line);
+  expect((await run("checkpoint", "--dry-run")).stdout).toContain(`as in the last checkpoint\n${line}`);
+  expect((await json("checkpoint", "--run", "other", "--dry-run")).nested).toEqual([{ path: "sub", head: null }]);
+  expect((await json("checkpoint", "--run", "other", "--dry-run", "--no-files")).nested).toEqual([]);
   expect((await run("show", "r@1")).stdout).toContain("! sub/ not saved: a git repository of its own");
   await write("sub/x.txt", "changed\n");
   const same = await run("diff");
@@ -91,6 +97,15 @@ test("repositories inside this one are named wherever they are left out", async 
     { path: "sub/", why: "a git repository of its own" },
   ]);
   expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ does not come back: a git repository");
+});
+
+test.each([[["diff"]], [["checkpoint", "--dry-run"]]])("%j captures the worktree once", async (args) => {
+  const { json, run, write } = journey;
+  await json("checkpoint", "--run", "r");
+  await write("src/a.txt", "two\n");
+  const { calls } = countGit();
+  expect((await run(...args)).stdout).toContain("src/a.txt");
+  expect(calls().filter((call) => call.includes("ls-files --others"))).toHaveLength(1);
 });
 
 test("a restore that would change nothing writes nothing", async () => {

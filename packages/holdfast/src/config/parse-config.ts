@@ -1,6 +1,7 @@
-import { LineCounter, isMap, isNode, isScalar, parseDocument } from "yaml";
-import type { Document, Node } from "yaml";
+import { isMap, isNode, isScalar } from "yaml";
 import { nearest } from "../core/nearest.ts";
+import { keyNode, readYaml } from "../system/yaml-text.ts";
+import type { YamlText } from "../system/yaml-text.ts";
 import { configSchema, knownKeys } from "./config-schema.ts";
 import type { FileConfig } from "./config-schema.ts";
 
@@ -29,38 +30,24 @@ export interface ConfigProblem {
 
 /** Pure: the text of a holdfast.config.yaml in, settings or all that is wrong with it out. */
 export function parseConfig(text: string): ParsedConfig {
-  const lineCounter = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter,
-    prettyErrors: false,
-    schema: "core",
-    strict: true,
-    uniqueKeys: true,
-  });
-  const source = { text, document, lineCounter };
-  const broken = [...document.errors, ...document.warnings];
-  if (broken.length > 0) {
+  const read = readYaml(text);
+  const source = { text, document: read.document, lines: read.lines };
+  if (!read.ok)
     return failed(
-      broken.map(({ pos, message }) => problemAt({ source, range: pos, message: sentence(message) })),
+      read.faults.map((fault) => problemAt({ source, ...fault })),
       source,
     );
-  }
-  const plain = toPlain(document);
-  if (!plain.ok) return failed([problemAt({ source, range: [0, 1], message: plain.message })], source);
-  const result = configSchema.safeParse(plain.value ?? {});
-  if (!result.success) {
+  const result = configSchema.safeParse(read.value ?? {});
+  if (!result.success)
     return failed(
       result.error.issues.flatMap((issue) => explain(issue, source)),
       source,
     );
-  }
-  return { ok: true, values: result.data, lines: linesOf(document, lineCounter) };
+  return { ok: true, values: result.data, lines: linesOf(source) };
 }
 
-interface Source {
+interface Source extends YamlText {
   readonly text: string;
-  readonly document: Document;
-  readonly lineCounter: LineCounter;
 }
 
 interface Issue {
@@ -78,22 +65,11 @@ function failed(problems: readonly ConfigProblem[], source: Source): ParsedConfi
   };
 }
 
-function storeOf({ document, lineCounter }: Source): { readonly value: string; readonly line: number } | null {
+function storeOf({ document, lines }: Source): { readonly value: string; readonly line: number } | null {
   if (!isMap(document.contents)) return null;
   const node = document.contents.get("store", true);
   if (!isScalar(node) || typeof node.value !== "string" || node.value === "" || !node.range) return null;
-  return { value: node.value, line: lineCounter.linePos(node.range[0]).line };
-}
-
-/** Expanding aliases is where a small file can become a large one; the library counts and throws. */
-function toPlain(
-  document: Document,
-): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string } {
-  try {
-    return { ok: true, value: document.toJS({ maxAliasCount: 20 }) };
-  } catch (error) {
-    return { ok: false, message: sentence(error instanceof Error ? error.message : String(error)) };
-  }
+  return { value: node.value, line: lines.linePos(node.range[0]).line };
 }
 
 function explain(issue: Issue, source: Source): readonly ConfigProblem[] {
@@ -114,13 +90,6 @@ function explain(issue: Issue, source: Source): readonly ConfigProblem[] {
   return [problemAt({ source, range: node?.range ?? undefined, message: `${name}: ${expected}` })];
 }
 
-function keyNode(document: Document, path: readonly string[]): Node | undefined {
-  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
-  if (!isMap(parent)) return undefined;
-  const key = parent.items.find((pair) => isScalar(pair.key) && String(pair.key.value) === path.at(-1))?.key;
-  return isNode(key) ? key : undefined;
-}
-
 function problemAt(params: {
   readonly source: Source;
   readonly range: readonly number[] | undefined;
@@ -128,7 +97,7 @@ function problemAt(params: {
   readonly hint?: string;
 }): ConfigProblem {
   const [start = 0, end = start + 1] = params.range ?? [];
-  const { line, col } = params.source.lineCounter.linePos(start);
+  const { line, col } = params.source.lines.linePos(start);
   const shown = params.source.text.split(/\r?\n/)[line - 1] ?? "";
   const length = Math.max(1, Math.min(end - start, shown.length - col + 1));
   const gutter = String(line);
@@ -136,22 +105,17 @@ function problemAt(params: {
   return { line, column: col, message: params.message, hint: params.hint ?? null, excerpt };
 }
 
-function linesOf(document: Document, lineCounter: LineCounter): ReadonlyMap<string, number> {
+function linesOf({ document, lines: counter }: YamlText): ReadonlyMap<string, number> {
   const lines = new Map<string, number>();
   const walk = (node: unknown, path: readonly string[]): void => {
     if (!isMap(node)) return;
     for (const { key, value } of node.items) {
       if (!isScalar(key) || !key.range) continue;
       const place = [...path, String(key.value)];
-      lines.set(place.join("."), lineCounter.linePos(key.range[0]).line);
+      lines.set(place.join("."), counter.linePos(key.range[0]).line);
       walk(value, place);
     }
   };
   walk(document.contents, []);
   return lines;
-}
-
-/** Library messages may carry a position or a picture of their own; ours is shown beside it. */
-function sentence(message: string): string {
-  return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
 }

@@ -1,25 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Graph, GraphEdge, GraphNode } from "./graph.ts";
+import type { Graph, GraphEdge } from "./graph.ts";
+import { sampleGraph as graph, sampleNode as node } from "./graph-sample.ts";
 import { batchesOf, criticalPath, predecessorsOf, validateGraph } from "./graph-order.ts";
-
-function node(id: string, dependencies: readonly string[] = []): GraphNode {
-  return {
-    id,
-    agent: "dev",
-    action: "implement",
-    dependencies,
-    priority: "normal",
-    timeoutMs: null,
-    retries: 0,
-    idempotent: true,
-    outputs: [],
-  };
-}
-
-function graph(nodes: readonly GraphNode[], edges: readonly GraphEdge[] = []): Graph {
-  return { id: "g", nodes, edges, states: {}, meta: {} };
-}
 
 test("batches are layers, in the order of the definition", () => {
   const diamond = graph([node("d", ["b", "c"]), node("c", ["a"]), node("b", ["a"]), node("a")]);

@@ -1,31 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseGraph } from "./checkpoint-parse.ts";
-import type { Graph, GraphEdge, GraphNode, NodeStatus, Priority } from "./graph.ts";
+import type { Graph, GraphEdge, NodeStatus, Priority } from "./graph.ts";
+import { sampleGraph as graph, sampleNode as node } from "./graph-sample.ts";
 import { batchesOf, predecessorsOf } from "./graph-order.ts";
 import { addNode, progressOf, readyNodes, recoverRunning, replayFailed, stateOf, stepGraph } from "./graph-state.ts";
 import type { GraphEvent } from "./graph-state.ts";
 
 const at = "2026-01-01T00:00:00Z";
-
-function node(id: string, dependencies: readonly string[] = [], more: Partial<GraphNode> = {}): GraphNode {
-  return {
-    id,
-    agent: "dev",
-    action: "implement",
-    dependencies,
-    priority: "normal",
-    timeoutMs: null,
-    retries: 0,
-    idempotent: true,
-    outputs: [],
-    ...more,
-  };
-}
-
-function graph(nodes: readonly GraphNode[], edges: readonly GraphEdge[] = []): Graph {
-  return { id: "g", nodes, edges, states: {}, meta: {} };
-}
 
 const start = (id: string): GraphEvent => ({ kind: "start", node: id, at });
 const complete = (id: string): GraphEvent => ({ kind: "complete", node: id, at, result: { of: id } });

@@ -1,3 +1,5 @@
+import { GIT_FLOOR, isOldGit } from "../core/git-floor.ts";
+
 /** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
 export interface Observations {
   readonly node: string;
@@ -34,7 +36,6 @@ export interface DoctorReport {
   readonly checks: readonly Check[];
 }
 
-const GIT_FLOOR = [2, 38] as const;
 const LOW_DISK = 1024 ** 3;
 const NO_DISK = 64 * 1024 ** 2;
 
@@ -66,12 +67,9 @@ export function diagnose(seen: Observations): DoctorReport {
 
 function checkGit({ git, inRepository }: Observations): Check {
   if (git === null) {
-    return { name: "git", level: "fail", detail: "not found on PATH", fix: "Install git 2.38 or newer." };
+    return { name: "git", level: "fail", detail: "not found on PATH", fix: `Install git ${GIT_FLOOR} or newer.` };
   }
-  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(git)?.slice(1) ?? []).map(Number);
-  const old = major < GIT_FLOOR[0] || (major === GIT_FLOOR[0] && minor < GIT_FLOOR[1]);
-  if (old)
-    return { name: "git", level: "fail", detail: git, fix: "Install git 2.38 or newer: older ones cannot sync refs." };
+  if (isOldGit(git)) return { name: "git", level: "fail", detail: git, fix: `Install git ${GIT_FLOOR} or newer.` };
   return inRepository
     ? { name: "git", level: "ok", detail: git, fix: null }
     : {

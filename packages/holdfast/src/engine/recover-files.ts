@@ -63,7 +63,7 @@ async function baseOf(writer: RunWriter, lost: readonly (readonly [string, Runni
 async function keepEdits(writer: RunWriter): Promise<void> {
   const { workspace, parts } = writer;
   const { at: _at, ...look } = lookParams(parts);
-  if (workspace === undefined || (await workspace.currentTree(look)) === writer.files?.tree) return;
+  if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
   const text = "Files were changed while nobody worked on the run; they are kept";
   await writer.save({
     trigger: "automatic",

@@ -3,7 +3,7 @@ import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "../core/
 import type { NewEntry } from "../core/journal.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Trigger } from "../core/trigger.ts";
-import type { Workspace } from "../ports/workspace.ts";
+import type { CurrentFiles, Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { lookParams } from "./parts.ts";
 import { captureParams, nextPlanes } from "./planes.ts";
@@ -13,7 +13,7 @@ export interface SavePlan {
   readonly run: string;
   readonly sequence: number;
   readonly trigger: Trigger;
-  readonly files: { readonly tree: string; readonly changedSinceLast: boolean } | null;
+  readonly files: (CurrentFiles & { readonly changedSinceLast: boolean }) | null;
 }
 
 /**
@@ -49,12 +49,12 @@ export class Saver {
   async plan(params: SaveParams, workspace: Workspace | undefined): Promise<SavePlan> {
     const latest = await this.#parts.store.latest(this.#run);
     const captures = workspace !== undefined && params.files !== false;
-    const tree = captures ? await workspace.currentTree(lookParams(this.#parts)) : undefined;
+    const files = captures ? await workspace.currentFiles(lookParams(this.#parts)) : undefined;
     return {
       run: this.#run,
       sequence: await this.#nextSequence(),
       trigger: params.trigger ?? "manual",
-      files: tree === undefined ? null : { tree, changedSinceLast: tree !== latest?.tree },
+      files: files === undefined ? null : { ...files, changedSinceLast: files.tree !== latest?.tree },
     };
   }
 

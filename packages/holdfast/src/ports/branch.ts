@@ -22,7 +22,7 @@ export interface Branch {
 
   /** Where to push: upstream before origin, or as configured. null: the repository has no remote. */
   remote(): Promise<{ readonly name: string; readonly url: string } | null>;
-  /** Updates remote-tracking refs; the failure is a value. */
+  /** Updates remote-tracking refs and deletes none; the failure is a value. */
   fetch(): Promise<{ readonly kind: "fetched" } | { readonly kind: "failed"; readonly refusal: Refusal }>;
   /** Commit of a branch on the remote as last fetched; null when it is not there. */
   remoteBranch(branch: string): Promise<string | null>;

@@ -83,8 +83,8 @@ export interface Workspace {
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
   /** A snapshot that nothing holds on to: no ref, not synced. To plan with, not to keep; git's own gc takes it after a while. */
   look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<Look>;
-  /** What `snapshot` would name as its tree, without pinning: for asking "did anything change?". */
-  currentTree(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<string>;
+  /** What `snapshot` would hold and leave out, without pinning: for asking "did anything change?". */
+  currentFiles(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<CurrentFiles>;
   /**
    * Pure look: what a restore would do. `from` is a snapshot of the worktree as it is now. TREE_MISSING (data: the commit) when
    * something that the restore would read is not there, or not whole; the rest of the target is not looked at.
@@ -114,6 +114,8 @@ export interface StandOn {
   /** What was committed on the branch since `head`. */
   readonly commits: "keep" | "drop";
 }
+
+export type CurrentFiles = Pick<FilesPlane, "tree" | "skipped" | "nested">;
 
 export type Look = Omit<FilesPlane, "ref">;
 
@@ -149,6 +151,8 @@ export interface RestorePlan {
   readonly untouched: readonly Untouched[];
   /** Ignored or skipped files that a write would land on; not empty: applyRestore refuses. */
   readonly blocked: readonly GitPath[];
+  /** Files that are ignored now, and that the target's ignore rules do not cover: they stay, and the next snapshot holds them. */
+  readonly exposed: readonly GitPath[];
   /** How `from` was captured; the world is compared with it in the same way. Absent: the defaults. */
   readonly capture?: { readonly maxUntrackedBytes: number; readonly includeIgnored: boolean };
 }

@@ -55,17 +55,38 @@ export function writeDurable(file: DurableFile): void {
 /** Left behind only by a crash between open and rename. */
 export const TEMPORARY_PREFIX = ".tmp-";
 
-/** Makes the directory and its missing parents, each synced into its own parent. */
+/**
+ * Makes the directory and its missing parents, each synced into its own parent. One that is there may be the work of
+ * somebody who was killed before the sync, or has yet to come to it, so its name is synced too, once a process.
+ */
 export function makeDurableDirectory(path: string, mode = 0o700): void {
-  if (isDirectory(path)) return;
+  const found = identityOf(path);
+  if (found !== undefined && synced.has(found)) return;
   const parent = dirname(path);
-  if (parent !== path) makeDurableDirectory(parent, mode);
-  try {
-    mkdirSync(path, { mode });
-  } catch (error) {
-    if (!isDirectory(path)) throw error;
+  if (found === undefined) {
+    if (parent !== path) makeDurableDirectory(parent, mode);
+    try {
+      mkdirSync(path, { mode });
+    } catch (error) {
+      if (identityOf(path) === undefined) throw error;
+    }
   }
-  syncDirectory(parent);
+  try {
+    syncDirectory(parent);
+  } catch (error) {
+    // A parent that we may not read is not one in which anybody like us made it.
+    if (found === undefined || !(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
+  }
+  const made = identityOf(path);
+  if (made !== undefined) synced.add(made);
+}
+
+/** Directories whose names are durable: told by inode, for one can be removed and made again. */
+const synced = new Set<string>();
+
+function identityOf(path: string): string | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat?.isDirectory() === true ? `${path}\0${stat.dev}:${stat.ino}` : undefined;
 }
 
 export function syncDirectory(path: string): void {
@@ -81,10 +102,6 @@ export function syncDirectory(path: string): void {
 function writeAll(fd: number, data: Uint8Array): void {
   let written = 0;
   while (written < data.length) written += writeSync(fd, data, written, data.length - written);
-}
-
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 function removeQuietly(path: string): void {

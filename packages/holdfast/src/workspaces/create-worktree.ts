@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { RUN_ID } from "../core/run.ts";
 import type { CreateWorkspace } from "../ports/workspace.ts";
-import { syncFileSystem } from "./durable.ts";
+import { syncFileSystem, syncRepository } from "./durable.ts";
 import { blankFilters } from "./blank-filters.ts";
 import { createGit } from "./git-command.ts";
 import { branchHead, clearEntryLocks, clearPlace, leavingNothing } from "./git-leftovers.ts";
@@ -134,7 +134,7 @@ async function register(repository: Repository, params: CreateWorkspace, place: 
   await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
   // Before the first file: after a power cut, files without the record that they are ours would stand in our own way.
-  await syncFileSystem(repository.commonDir);
+  await syncRepository(repository);
   return { ...made, run: params.run, unfinished: true };
 }
 

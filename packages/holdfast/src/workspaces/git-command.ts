@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
 import { HoldfastError } from "../core/error.ts";
+import { GIT_FLOOR } from "../core/git-floor.ts";
 import { DEFUSED, scrubbedEnvironment } from "../system/git-defence.ts";
 import { placeGone } from "./failure-border.ts";
 import {
@@ -98,7 +99,7 @@ export function gitFailure(args: readonly string[], exit: ProcessExit): Holdfast
     return new HoldfastError({
       code: "GIT_MISSING",
       message: `git could not be started: ${exit.stderr}`,
-      hint: "Install git 2.36 or newer and make sure that it is on PATH.",
+      hint: `Install git ${GIT_FLOOR} or newer and make sure that it is on PATH.`,
       cause: exit.cause,
     });
   }

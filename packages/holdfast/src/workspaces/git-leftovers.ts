@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
 import { MARK_VARIABLE } from "../system/process-table.ts";
 import { endTree } from "../system/process-tree.ts";
-import { syncFileSystem } from "./durable.ts";
+import { syncRepository } from "./durable.ts";
 import { fileKey } from "./private-index.ts";
 import type { Repository } from "./repository.ts";
 import { abandonNote, readNotes, removeNote, takeNote, type GitWork, type WorkNote } from "./work-note.ts";
@@ -29,7 +29,7 @@ export async function leavingNothing<T>(
   const cleared: WorkNote[] = [];
   // A note must not be gone from the disk while the lock that it tells of comes back with a power cut.
   const forget = async (notes: readonly WorkNote[]): Promise<void> => {
-    await syncFileSystem(repository.commonDir);
+    await syncRepository(repository);
     for (const note of notes) await removeNote(note);
   };
   try {

@@ -7,7 +7,7 @@ import { prepareRestore } from "./prepare-restore.ts";
 import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
 import { sweepOperations } from "./private-index.ts";
 import type { Checkout, Repository } from "./repository.ts";
-import { lookAt, takeSnapshot } from "./snapshot.ts";
+import { filesOf, lookAt, takeSnapshot } from "./snapshot.ts";
 import { standOn } from "./stand-on.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
@@ -19,7 +19,7 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
     root: checkout.root,
     snapshot: (params) => healing(place, () => takeSnapshot(place, params, optionsOf(params))),
     look: (params) => healing(place, () => lookAt(place, { ...params, message: "look\n\n" }, optionsOf(params))),
-    currentTree: async (params) => (await healing(place, () => captureTree(place, optionsOf(params)))).tree,
+    currentFiles: (params) => healing(place, async () => filesOf(await captureTree(place, optionsOf(params)))),
     planRestore: (params) => healing(place, () => prepareRestore(place, params)),
     applyRestore: (plan) => performRestore(place, plan),
     standOn: (params) => standOn(place, params),

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { HoldfastError } from "../core/error.ts";
 import type { Workspaces } from "../ports/workspace.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
-import { syncFileSystem } from "./durable.ts";
+import { syncRepository } from "./durable.ts";
 import { checkWorktree, createWorktree } from "./create-worktree.ts";
 import { diffSnapshots } from "./diff-snapshots.ts";
 import { createBranch, readBranchTip } from "./branch-tip.ts";
@@ -20,7 +20,7 @@ import { findWorktree, listWorktrees } from "./worktree-list.ts";
 /** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
 export function openGitWorkspaces(path: string): Promise<Workspaces> {
   return tellFailures(path, async () => {
-    const repository = await findRepository(path);
+    const { repository } = await findRepository(path);
     await sweepOperations(repository.home);
     await clearLeftovers(repository);
     return guardMethods(workspacesOf(repository), repository.commonDir);
@@ -63,7 +63,7 @@ function workspacesOf(repository: Repository): Workspaces {
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
       const ref = await pinCommit(repository, params);
-      await syncFileSystem(repository.commonDir);
+      await syncRepository(repository);
       return ref;
     },
     refs: () => listPins(repository),
@@ -71,13 +71,13 @@ function workspacesOf(repository: Repository): Workspaces {
     unpublished: (commits) => findUnpublished(repository, commits),
     async keep(params) {
       const ref = await keepCommit(repository, params);
-      await syncFileSystem(repository.commonDir);
+      await syncRepository(repository);
       return ref;
     },
     branchTip: (branch) => readBranchTip(repository, branch),
     async createBranch(params) {
       await createBranch(repository, params);
-      await syncFileSystem(repository.commonDir);
+      await syncRepository(repository);
     },
     diff: (params) => diffSnapshots(repository, params),
     async close() {},

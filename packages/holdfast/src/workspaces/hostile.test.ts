@@ -45,7 +45,7 @@ test("nothing that a repository names is ever run, by any operation", async () =
   const second = await snapshot();
   await restore(first);
   await restore(second, ["b.two", "dir"]);
-  await workspace.currentTree({ includeIgnored: true });
+  await workspace.currentFiles({ includeIgnored: true });
   for (const format of ["patch", "stat", "names"] as const) {
     const diff = await guard(() => workspaces.diff({ from: first.commit, to: second.commit, format, color: true }));
     expect(diff.files.length).toBe(6);
@@ -55,7 +55,7 @@ test("nothing that a repository names is ever run, by any operation", async () =
   await guard(() => workspaces.pin({ run: "other", sequence: 1, commit: first.commit }));
   await workspaces.create({ run: "made", base: "main" });
   await workspaces.list();
-  await (await workspaces.find("made"))?.currentTree();
+  await (await workspaces.find("made"))?.currentFiles();
   await expect(workspaces.remove({ run: "made", force: true })).resolves.toBeUndefined();
   await guard(() => workspaces.unpin([first.ref]));
   expect(markers()).toEqual([]);
@@ -119,7 +119,7 @@ test("GIT_* variables of the caller do not reach git", async () => {
     const workspaces = await openGitWorkspaces(repo.root);
     const workspace = await workspaces.open(repo.root);
     expect(workspace.root).toBe(repo.root);
-    expect(await workspace.currentTree()).toMatch(/^[0-9a-f]{40}$/);
+    expect((await workspace.currentFiles()).tree).toMatch(/^[0-9a-f]{40}$/);
   } finally {
     for (const name of Object.keys(names)) delete process.env[name];
     Object.assign(process.env, before);

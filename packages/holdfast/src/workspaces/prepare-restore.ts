@@ -42,7 +42,8 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
     for (const path of request.paths ?? []) {
       if (!(await isKnown(place, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
     }
-    const ignored = await findUnseen({ place, changes, from, to, now, atTarget, scratch: scratch.folder });
+    const rules = { place, changes, from, to, now, atTarget, scratch: scratch.folder };
+    const { unseen: ignored, exposed } = await compareRules(rules);
     const decision = decideRestore({ from, to, changes, ignored }, createRestoreLooks(place));
 
     // What will be there afterwards: the target, except for what is left alone and what was not asked for.
@@ -57,6 +58,7 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
       changes: decision.changes,
       untouched: decision.untouched,
       blocked: decision.blocked,
+      exposed: exposed.map(quotePath),
       capture: now,
     };
   } finally {
@@ -108,10 +110,11 @@ function refuseUnsafe(changes: readonly TreeChange[]): void {
 }
 
 /**
- * Of the paths that the target lacks: those that it would not have seen if they had been there, because its ignore rules cover
- * them and git did not track them. Two things bring such paths into `from`: other rules, or a capture that took ignored files.
+ * What the target's ignore rules change. `unseen`, of the paths that the target lacks: those that it would not have seen if they had been
+ * there, because its rules cover them and git did not track them. Two things bring such paths into `from`: other rules, or a capture
+ * that took ignored files. `exposed`: files that are ignored now and will not be.
  */
-async function findUnseen(params: {
+async function compareRules(params: {
   readonly place: CapturePlace;
   readonly changes: readonly TreeChange[];
   readonly from: Look;
@@ -119,22 +122,31 @@ async function findUnseen(params: {
   readonly now: CaptureOptions;
   readonly atTarget: CaptureOptions;
   readonly scratch: string;
-}): Promise<ReadonlySet<RawPath>> {
-  const { place, scratch } = params;
+}): Promise<{ readonly unseen: ReadonlySet<RawPath>; readonly exposed: readonly RawPath[] }> {
+  const { place, scratch, now, atTarget } = params;
+  const { repository } = place;
   // Below what is a file in the target nothing can have been.
   const files = new Set(params.changes.filter(({ to }) => to !== null).map(({ path }) => path));
   const gone = params.changes.filter(({ path, to }) => to === null && !inScope(path, files));
-  const removed = gone.map(({ path }) => path);
   const rules = params.changes.filter(({ path }) => path === ".gitignore" || path.endsWith("/.gitignore"));
-  const possible = rules.length > 0 || params.now.includeIgnored;
-  if (removed.length === 0 || params.atTarget.includeIgnored || !possible) return new Set();
+  const possible = !atTarget.includeIgnored && (rules.length > 0 || now.includeIgnored);
+  const removed = possible ? gone.map(({ path }) => path) : [];
+  const hidden = rules.length > 0 && !now.includeIgnored ? await listIgnored(place) : [];
+  if (removed.length + hidden.length === 0) return { unseen: new Set(), exposed: [] };
   const edits = rules.map(({ path, to }) => ({ path, entry: to }));
-  const { repository } = place;
   const tree = await buildTree({ repository, base: params.from.tree, edits, scratch });
-  const ignored = await findIgnoredBy({ place, tree, paths: removed, scratch });
-  if (ignored.size === 0) return ignored;
+  const ignored = await findIgnoredBy({ place, tree, paths: [...removed, ...hidden], scratch });
+  const exposed = hidden.filter((path) => !ignored.has(path) && !files.has(path));
+  const covered = removed.filter((path) => ignored.has(path));
+  if (covered.length === 0) return { unseen: new Set(), exposed };
   const tracked = await listTrackedThen({ repository, blob: params.to.index, scratch });
-  return new Set([...ignored].filter((path) => !tracked.has(path)));
+  return { unseen: new Set(covered.filter((path) => !tracked.has(path))), exposed };
+}
+
+async function listIgnored(place: CapturePlace): Promise<readonly RawPath[]> {
+  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+  const args = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
+  return splitRecords(await git.output({ args }));
 }
 
 /** Of the changes that will not be made: those whose file a later capture will see. Ignored ones are seen only when tracked. */

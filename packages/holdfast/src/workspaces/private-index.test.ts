@@ -21,7 +21,7 @@ describe("the private index", () => {
     for (let round = 1; round <= 30; round++) {
       const text = String(round).padStart(10, "0");
       writeFileSync(repo.path("a"), text);
-      expect(await guard(() => workspace.currentTree())).toBe(treeOfOne("a", text));
+      expect((await guard(() => workspace.currentFiles())).tree).toBe(treeOfOne("a", text));
     }
   });
 
@@ -46,10 +46,10 @@ describe("the private index", () => {
     repo.remove("other");
     const again = await snapshot({ sequence: 1 });
     expect(again).toEqual(first);
-    expect(await workspace.currentTree()).toBe(first.tree);
+    expect((await workspace.currentFiles()).tree).toBe(first.tree);
     repo.remove(".git/holdfast-workspace");
     const cold = await (await openGitWorkspaces(repo.root)).open(repo.root);
-    expect(await cold.currentTree()).toBe(first.tree);
+    expect((await cold.currentFiles()).tree).toBe(first.tree);
     expect((await workspaces.refs()).map(({ ref }) => ref)).toEqual([
       "refs/holdfast/test-run/1",
       "refs/holdfast/test-run/2",
@@ -78,14 +78,14 @@ describe("the private index", () => {
         .replace(/"boot":"[^"]*"/, '"boot":"another"')
         .replace(first.tree, "0".repeat(40)),
     );
-    expect(await workspace.currentTree()).toBe(first.tree);
+    expect((await workspace.currentFiles()).tree).toBe(first.tree);
   });
 
   test("objects that a gc took are written again", async () => {
     const repo = startCommitted();
     repo.write("new", "only copy");
     const { snapshot, workspaces, workspace } = await startSession(repo);
-    await workspace.currentTree();
+    await workspace.currentFiles();
     const pinned = await snapshot();
     await workspaces.unpin([pinned.ref]);
     repo.git("gc", "-q", "--prune=now");

@@ -2,6 +2,8 @@ import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { createGit, gitFailure, type Git } from "./git-command.ts";
+import { checkGitVersion } from "./git-version.ts";
+import { fileKey } from "./private-index.ts";
 import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
@@ -34,12 +36,18 @@ export interface Checkout {
   readonly gitDir: string;
 }
 
-export async function findRepository(path: string): Promise<Repository> {
-  const found = await discover(path);
+/** The repository at this path, and the worktree that holds it; undefined in a bare one or outside of any. */
+export async function findRepository(
+  path: string,
+): Promise<{ readonly repository: Repository; readonly checkout: Checkout | undefined }> {
+  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(path)]);
+  if (version.status === "rejected") throw version.reason;
+  if (discovered.status === "rejected") throw discovered.reason;
+  const found = discovered.value;
   const home = await ensureHome(found.commonDir);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat });
   const objectDirectory = join(found.commonDir, "objects");
-  return {
+  const repository: Repository = {
     commonDir: found.commonDir,
     gitDir: found.gitDir,
     mainRoot: found.bare ? null : basename(found.commonDir) === ".git" ? dirname(found.commonDir) : found.root,
@@ -53,6 +61,7 @@ export async function findRepository(path: string): Promise<Repository> {
     git: createGit({ cwd: found.commonDir, gitDir: found.commonDir }),
     objects: createGit({ cwd: found.commonDir, gitDir: privateGitDir, objectDirectory }),
   };
+  return { repository, checkout: found.root === null ? undefined : { root: found.root, gitDir: found.gitDir } };
 }
 
 /** The worktree that holds this path; undefined in a bare repository or outside of any. */
@@ -124,11 +133,17 @@ async function discover(path: string): Promise<Discovered> {
   };
 }
 
-/** A linked worktree is not bare, but the repository that it belongs to may be. */
+const bareness = new Map<string, boolean>();
+
+/** A linked worktree is not bare, but the repository that it belongs to may be. Asked again when its config was written. */
 async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
   if (commonDir === gitDir) return false;
+  const configs = ["config", "config.worktree"].map((name) => fileKey(join(commonDir, name)));
+  const key = [commonDir, ...(await Promise.all(configs))].join("\0");
   const git = createGit({ cwd: commonDir, gitDir: commonDir });
-  return (await git.line({ args: ["rev-parse", "--is-bare-repository"] })) === "true";
+  const bare = bareness.get(key) ?? (await git.line({ args: ["rev-parse", "--is-bare-repository"] })) === "true";
+  bareness.set(key, bare);
+  return bare;
 }
 
 /** `core.worktree` in a hostile config can point anywhere: a root is believed only if its own `.git` leads back here. */

@@ -35,7 +35,7 @@ test("any edits → snapshot → any edits → restore is the first state; its u
         const whole = await restore(plane);
         expect(whole.tree).toBe(plane.tree);
         expect(readWorktree(repository.root)).toEqual(then);
-        expect(await workspace.currentTree()).toBe(plane.tree);
+        expect((await workspace.currentFiles()).tree).toBe(plane.tree);
 
         const back = await restore(whole.undo);
         expect(readWorktree(repository.root)).toEqual(now);

@@ -51,10 +51,14 @@ describe("what a restore leaves alone", () => {
   });
 
   test("ignored files that become visible because the rule was newer than the snapshot", async () => {
-    const { repo, snapshot, restore } = await startWorkspace({ a: "1" });
+    const { repo, snapshot, workspace, restore } = await startWorkspace({ a: "1", "sub/.gitignore": "*.log\n" });
     const plane = await snapshot();
     repo.write(".gitignore", "dist/\n");
     repo.write("dist/out.js", "built");
+    repo.write("sub/x.log", "ignored then too");
+    const plan = await workspace.planRestore({ from: await snapshot(), to: plane });
+    expect(plan.exposed).toEqual(["dist/out.js"]);
+    expect((await workspace.planRestore({ from: await snapshot(), to: plane, paths: ["a"] })).exposed).toEqual([]);
     const { undo } = await restore(plane);
     expect(repo.read("dist/out.js")).toBe("built");
     expect(existsSync(repo.path(".gitignore"))).toBe(false);

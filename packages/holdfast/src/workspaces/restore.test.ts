@@ -166,7 +166,7 @@ test("a worktree that is gone is said to be gone", async () => {
   const { repo, workspace, snapshot } = await startWorkspace({ a: "1" });
   await snapshot();
   renameSync(repo.root, `${repo.root}-moved`);
-  await expect(workspace.currentTree()).rejects.toMatchObject({
+  await expect(workspace.currentFiles()).rejects.toMatchObject({
     code: "WORKSPACE_MISSING",
   });
 });

@@ -1,9 +1,9 @@
 import type { FilesPlane } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { Look, SnapshotParams } from "../ports/workspace.ts";
-import type { CaptureOptions, CapturePlace } from "./capture.ts";
+import type { CurrentFiles, Look, SnapshotParams } from "../ports/workspace.ts";
+import type { Captured, CaptureOptions, CapturePlace } from "./capture.ts";
 import { captureWhole } from "./capture-whole.ts";
-import { syncFileSystem } from "./durable.ts";
+import { syncRepository } from "./durable.ts";
 import { findOperation } from "./operation.ts";
 import { pinCommit } from "./pin.ts";
 import { quotePath } from "./raw-path.ts";
@@ -23,7 +23,7 @@ export async function takeSnapshot(
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
   const look = await lookAt(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
   const ref = await pinCommit(place.repository, { run, sequence, commit: look.commit });
-  await syncFileSystem(place.repository.commonDir);
+  await syncRepository(place.repository);
   return { ...look, ref };
 }
 
@@ -41,7 +41,7 @@ export async function lookAt(
     captureWhole({ place, options, text, head: reading.then((found) => found.head) }),
   ]);
   return {
-    tree: captured.tree,
+    ...filesOf(captured),
     commit,
     worktree: place.root,
     head,
@@ -49,11 +49,13 @@ export async function lookAt(
     base: params.base ?? null,
     artifacts: changes.slice(0, MAX_ARTIFACTS).map(toArtifact),
     artifactCount: changes.length,
-    skipped: captured.skipped,
-    nested: captured.nested.map(({ path, head: nestedHead }) => ({ path: quotePath(path), head: nestedHead })),
     index: index?.blob ?? null,
     operation,
   };
+}
+
+export function filesOf({ tree, skipped, nested }: Captured): CurrentFiles {
+  return { tree, skipped, nested: nested.map(({ path, head }) => ({ path: quotePath(path), head })) };
 }
 
 /** The options that a snapshot was taken with, from its own commit message: a comparison must use the same. */

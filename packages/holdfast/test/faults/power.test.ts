@@ -4,7 +4,7 @@ import { record } from "./harness/record.ts";
 import type { Subject } from "./harness/subject.ts";
 import { prepared } from "./harness/subject.ts";
 import { faultSuite } from "./harness/suite.ts";
-import { sweepPower } from "./harness/sweep.ts";
+import { sweepPower, sweepTornWrites } from "./harness/sweep.ts";
 import { filesSubject } from "./judges/files-subject.ts";
 import { housekeepingSubject } from "./judges/housekeeping-subject.ts";
 import { removalSubject } from "./judges/removal-subject.ts";
@@ -23,12 +23,20 @@ const SUBJECTS = [
   { name: "removing", subject: removalSubject(), cases: 3, statesPerCase: 1 },
 ] as const;
 
-/** One recording serves both models. */
-const recorded = new Map<Subject, Promise<{ readonly recording: Recording; readonly earlier: readonly string[] }>>();
+interface Recorded {
+  readonly recording: Recording;
+  readonly earlier: readonly string[];
+}
+const recorded = new Map<Subject, Promise<Recorded>>();
 
-async function recordOnce(
-  subject: Subject,
-): Promise<{ readonly recording: Recording; readonly earlier: readonly string[] }> {
+/** One recording serves all models. */
+function recordOnce(subject: Subject): Promise<Recorded> {
+  const known = recorded.get(subject) ?? recordAnew(subject);
+  recorded.set(subject, known);
+  return known;
+}
+
+async function recordAnew(subject: Subject): Promise<Recorded> {
   const { root, earlier } = await prepared(subject);
   return { recording: await record({ command: await subject.command(root), root }), earlier };
 }
@@ -37,11 +45,17 @@ describe.each(["posix", "ext4"] as const)(
   "an acknowledged checkpoint survives a power cut in the %s model",
   (model) => {
     test.each(SUBJECTS)("$name", async ({ name, subject, cases, statesPerCase }) => {
-      const known = recorded.get(subject) ?? recordOnce(subject);
-      recorded.set(subject, known);
-      const { recording, earlier } = await known;
+      const { recording, earlier } = await recordOnce(subject);
       const chance = suite.chance(`${model} ${name}`);
       suite.check(await sweepPower({ recording, judge: subject.judge(earlier), model, chance, cases, statesPerCase }));
     });
   },
 );
+
+describe("a power cut within a write to the witness is no damage", () => {
+  test.each(SUBJECTS.slice(0, 2))("$name", async ({ name, subject }) => {
+    const { recording, earlier } = await recordOnce(subject);
+    const chance = suite.chance(`torn ${name}`);
+    suite.check(await sweepTornWrites({ recording, judge: subject.judge(earlier), chance, cases: 4, file: "heads" }));
+  });
+});

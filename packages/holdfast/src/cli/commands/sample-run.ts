@@ -1,3 +1,4 @@
+import { emptyPlanes } from "../../core/checkpoint.ts";
 import type { Checkpoint, CheckpointSummary, Planes } from "../../core/checkpoint.ts";
 import type { RunSummary } from "../../core/run.ts";
 import type { Page } from "../output/page.ts";
@@ -31,30 +32,11 @@ export function sampleSummary(changes: Partial<CheckpointSummary> = {}): Checkpo
 }
 
 export function samplePlanes(changes: Partial<Planes> = {}): Planes {
-  const none = { tokens: 0, microUsd: 0, milliseconds: 0 };
+  const empty = emptyPlanes({ workflow: "impl", stage: "implement" });
   return {
-    position: {
-      workflow: "impl",
-      definition: null,
-      stage: "implement",
-      iteration: 2,
-      attempts: {},
-      streaks: {},
-      score: null,
-      best: null,
-      graph: null,
-      budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
-      feedback: null,
-      reason: null,
-      visit: { number: 0, steps: {}, failures: {} },
-    },
-    context: { values: { plan: "a", step: 3 }, tokens: {} },
-    files: null,
-    conversation: null,
-    effects: { entry: 0, pending: [] },
-    inputs: { issue: null, task: null, base: null, plan: null },
-    config: { agent: null, model: null, temperature: null, seed: null, mode: "default", tools: [], inputs: {} },
-    extensions: {},
+    ...empty,
+    position: { ...empty.position, iteration: 2 },
+    context: { ...empty.context, values: { plan: "a", step: 3 } },
     ...changes,
   };
 }

@@ -18,6 +18,7 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
+import { BANKS, slotOffset } from "./witness-slot.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Store } from "../../ports/store.ts";
 import { collect, refuses } from "../../testing/store-contract/harness.ts";
@@ -217,7 +218,7 @@ test("a marker or witness that is gone, or a witness that is damaged, blocks nob
     [(at) => rmSync(at.witness), /witness .* is gone/],
     [(at) => writeFileSync(at.witness, "garbage"), /witness cannot be read/],
     [(at) => (rmSync(at.witness), execFileSync("mkfifo", [at.witness])), /witness cannot be read/],
-    [(at) => flip(at.witness, 64 + 20), /record of run number 1 is damaged/],
+    [(at) => BANKS.forEach((bank) => flip(at.witness, slotOffset(1, bank) + 20)), /record of run number 1 is damaged/],
   ];
   for (const [damage, expected] of cases) {
     const directory = scratch();

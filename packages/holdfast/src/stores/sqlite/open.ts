@@ -109,7 +109,8 @@ function openFiles(layout: Layout, params: OpenSqliteParams): Opened {
  * leaves a database without marker and without runs, which the next opening completes.
  */
 function openForWriting(layout: Layout, marker: Marker | null, create: boolean): Opened {
-  makeDurableDirectory(layout.directory);
+  // The marker is written last: where it is, the directory lasts.
+  if (marker === null) makeDurableDirectory(layout.directory);
   // SQLite gives its other files the mode of this one.
   closeSync(
     openSync(

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
+import { BANKS, SLOT, slotOffset } from "./witness-slot.ts";
 import { readWitness } from "./witness.ts";
 import type { Store } from "../../ports/store.ts";
 import { leasedRun, save } from "../../testing/store-contract/sample.ts";
@@ -40,6 +41,32 @@ test("the log of a killed writer cannot be cut unseen", async () => {
   await expect(openSqliteStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
 });
 
+test("with its newest record torn the witness still shows a database that was cut", async () => {
+  const { directory, store } = await opened();
+  const lease = await leasedRun(store);
+  for (let n = 0; n < 3; n++) await save(store, lease);
+  await Promise.resolve();
+  const left = folder();
+  cpSync(directory, left, { recursive: true });
+  const { wal, witness, sharedMemory } = layoutOf(left);
+  for (const bank of BANKS) {
+    const bytes = readFileSync(layoutOf(directory).witness);
+    bytes.fill(0xff, slotOffset(1, bank) + 20, slotOffset(1, bank) + SLOT);
+    writeFileSync(witness, bytes);
+    const whole = (await opened(left)).store;
+    expect(await problems(whole)).toEqual([]);
+    await whole.close();
+    rmSync(left, { recursive: true });
+    cpSync(directory, left, { recursive: true });
+    writeFileSync(witness, bytes);
+    writeFileSync(wal, readFileSync(wal).subarray(0, -3 * 4096));
+    rmSync(sharedMemory);
+    await expect(openSqliteStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
+    rmSync(left, { recursive: true });
+    cpSync(directory, left, { recursive: true });
+  }
+});
+
 test("runs that commit together are each remembered, whether their numbers stand side by side or not", async () => {
   const { directory, store } = await opened();
   const leases = [];
@@ -74,7 +101,7 @@ describe("a witness that is not what it was", () => {
     await store.close();
     const { witness } = layoutOf(directory);
     const bytes = readFileSync(witness);
-    bytes.fill(0, 0, 64);
+    for (const bank of BANKS) bytes.fill(0, slotOffset(0, bank), slotOffset(0, bank) + SLOT);
     writeFileSync(witness, bytes);
     const again = (await opened(directory)).store;
     expect(await problems(again)).toEqual([["STORE_CORRUPT", expect.any(String)]]);

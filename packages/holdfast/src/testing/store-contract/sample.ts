@@ -1,3 +1,4 @@
+import { emptyPlanes } from "../../core/checkpoint.ts";
 import type { Planes } from "../../core/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Lease } from "../../core/lease.ts";
@@ -13,30 +14,13 @@ export interface SamplePlanes {
 
 /** Planes that hold little but what a case is about. */
 export function samplePlanes(params: SamplePlanes = {}): Planes {
-  const none = { tokens: 0, microUsd: 0, milliseconds: 0 };
+  const empty = emptyPlanes({ workflow: "sample", stage: params.stage ?? "work" });
   return {
-    position: {
-      workflow: "sample",
-      definition: null,
-      stage: params.stage ?? "work",
-      iteration: params.iteration ?? 1,
-      attempts: {},
-      streaks: {},
-      score: params.score ?? null,
-      best: null,
-      graph: null,
-      budget: { spent: none, reserved: none, limit: { tokens: null, microUsd: null, milliseconds: null } },
-      feedback: null,
-      reason: null,
-      visit: { number: 0, steps: {}, failures: {} },
-    },
-    context: { values: params.values ?? {}, tokens: {} },
+    ...empty,
+    position: { ...empty.position, iteration: params.iteration ?? 1, score: params.score ?? null },
+    context: { ...empty.context, values: params.values ?? {} },
     files: params.tree === undefined ? null : sampleFiles(params.tree),
-    conversation: null,
-    effects: { entry: 0, pending: [] },
-    inputs: { issue: null, task: "sample", base: null, plan: null },
-    config: { agent: null, model: null, temperature: null, seed: null, mode: "default", tools: [], inputs: {} },
-    extensions: {},
+    inputs: { ...empty.inputs, task: "sample" },
   };
 }
 

@@ -6,16 +6,28 @@ import { runUserGit, type UserGitResult } from "./user-git.ts";
 
 export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
 
-export async function fetchRemote(at: AskingPlace, configured: string | null): ReturnType<Branch["fetch"]> {
+/**
+ * Never prunes: a tracking ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So the
+ * remote is asked beside it which branches it has.
+ */
+export async function fetchRemote(at: AskingPlace, configured: string | null): Promise<Fetched> {
   const remote = await findRemote(at, configured);
   if (remote === null) return { kind: "failed", refusal: NO_REMOTE };
   // The refspec is given: a bare clone has none of its own, and would update nothing.
   const heads = `+refs/heads/*:refs/remotes/${remote.name}/*`;
   const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", remote.name, heads];
-  const result = await runUserGit(at, args);
-  if (result.kind === "exited" && result.code === 0) return { kind: "fetched" };
-  return { kind: "failed", refusal: refusalOf(result) };
+  const [fetched, listed] = await Promise.all([
+    runUserGit(at, args),
+    runUserGit(at, ["ls-remote", "--", remote.name, "refs/heads/*"]),
+  ]);
+  const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
+  if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
+  return { kind: "fetched", branches: branchesIn(listed.stdout.toString("utf8")) };
 }
+
+type Fetched =
+  | { readonly kind: "fetched"; readonly branches: readonly string[] }
+  | { readonly kind: "failed"; readonly refusal: Refusal };
 
 export async function readRemoteBranch(
   at: AskingPlace,
@@ -47,8 +59,7 @@ export async function findDefaultBranch(at: AskingPlace, configured: string | nu
   if (result.kind === "exited" && result.code === 0) {
     const text = result.stdout.toString("utf8");
     const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(text)?.[1] ?? null;
-    const branches = [...parseHeads(text).keys()].flatMap((ref) => /^refs\/heads\/(.+)$/.exec(ref)?.[1] ?? []);
-    return chooseDefault({ head, branches });
+    return chooseDefault({ head, branches: branchesIn(text) });
   }
   const prefix = `refs/remotes/${remote.name}/`;
   const named = await at.git.result({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
@@ -75,6 +86,10 @@ function refusalOf(result: UserGitResult): Refusal {
 async function listRefs(at: AskingPlace, prefix: string): Promise<readonly string[]> {
   const listed = await at.git.line({ args: ["for-each-ref", "--format=%(refname)", prefix] });
   return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
+}
+
+function branchesIn(text: string): readonly string[] {
+  return [...parseHeads(text).keys()].flatMap((ref) => /^refs\/heads\/(.+)$/.exec(ref)?.[1] ?? []);
 }
 
 function parseHeads(text: string): ReadonlyMap<string, string> {

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { CommitParams } from "../../ports/branch.ts";
-import { syncFileSystem } from "../durable.ts";
+import { syncRepository } from "../durable.ts";
 import { readTip, requireQuiet, requireTree, type BranchPlace } from "./branch-place.ts";
 import { commitIdentity, parseTime } from "./commit-identity.ts";
 import { readCommit, timeOf } from "./commit-object.ts";
@@ -47,7 +47,7 @@ export async function settle(
 ): Promise<void> {
   await moveBranch(at, params);
   await replaceIndex(at.place, params.to);
-  await syncFileSystem(at.place.repository.commonDir);
+  await syncRepository(at.place.repository);
 }
 
 /**

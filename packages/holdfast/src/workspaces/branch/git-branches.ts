@@ -5,7 +5,7 @@ import { guardMethods, tellFailures } from "../failure-border.ts";
 import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
 import { sweepOperations } from "../private-index.ts";
 import { readHead } from "../read-head.ts";
-import { findCheckout, findRepository } from "../repository.ts";
+import { findRepository } from "../repository.ts";
 import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch } from "./ask-remote.ts";
 import { requireTip, requireTree, type AskingPlace, type BranchPlace } from "./branch-place.ts";
 import { changedSince, diffSince } from "./changed-files.ts";
@@ -26,14 +26,15 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
       }),
     asking: (folder) =>
       tellFailures(folder, async () => {
-        const at = await openFolder(folder);
+        const at = await openFolder(await findRepository(folder));
         return guardMethods(askingOf(at, options.remote ?? null), at.place.root);
       }),
   };
 }
 
 async function findPlace(worktree: string): Promise<BranchPlace> {
-  const checkout = await findCheckout(worktree);
+  const found = await findRepository(worktree);
+  const { checkout } = found;
   if (checkout === undefined) {
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
@@ -50,11 +51,10 @@ async function findPlace(worktree: string): Promise<BranchPlace> {
       hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
     });
   }
-  return { ...(await openFolder(worktree)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
+  return { ...(await openFolder(found)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
 }
 
-async function openFolder(folder: string): Promise<AskingPlace> {
-  const [repository, checkout] = await Promise.all([findRepository(folder), findCheckout(folder)]);
+async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof findRepository>>): Promise<AskingPlace> {
   const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
   const home = await ensureHome(gitDir);
   await sweepOperations(home);
@@ -66,14 +66,18 @@ async function openFolder(folder: string): Promise<AskingPlace> {
 }
 
 function branchOf(at: BranchPlace, remote: string | null): Branch {
+  const { onPush, ...asking } = askingOf(at, remote);
   return {
     name: at.name,
     root: at.place.root,
     head: () => requireTip(at),
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
-    ...askingOf(at, remote),
-    push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
+    ...asking,
+    push({ expected }) {
+      onPush(at.name);
+      return pushBranch(at, { expected, configured: remote });
+    },
     rebase: (params) => rebase(at, params),
     placeConflict: (params) => placeConflict(at, params),
     commitResolved: (params) => commitResolved(at, params),
@@ -82,11 +86,26 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
   };
 }
 
-function askingOf(at: AskingPlace, remote: string | null): Asking {
+function askingOf(
+  at: AskingPlace,
+  remote: string | null,
+): Asking & {
+  /** What is pushed is there, or was never known to be. */
+  readonly onPush: (branch: string) => void;
+} {
+  let present: Set<string> | null = null;
   return {
+    onPush: (branch) => void present?.add(branch),
     remote: () => findRemote(at, remote),
-    fetch: () => fetchRemote(at, remote),
-    remoteBranch: (branch) => readRemoteBranch(at, remote, branch),
+    async fetch() {
+      const fetched = await fetchRemote(at, remote);
+      if (fetched.kind === "failed") return fetched;
+      present = new Set(fetched.branches);
+      return { kind: "fetched" };
+    },
+    async remoteBranch(branch) {
+      return present?.has(branch) === false ? null : readRemoteBranch(at, remote, branch);
+    },
     lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
     defaultBranch: () => findDefaultBranch(at, remote),
     isAncestor: (params) => isAncestor(at, params),

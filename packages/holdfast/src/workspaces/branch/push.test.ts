@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PushResult, Refusal } from "../../ports/branch.ts";
+import { countGit } from "../../testing/counted-git.ts";
 import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
 
 const AT = "2026-03-01T12:00:00Z";
@@ -13,6 +14,12 @@ beforeEach(async () => {
   await work("two\n");
 });
 afterEach(() => scene.dispose());
+
+test("a branch is opened with one look at its repository", async () => {
+  const { calls } = countGit();
+  await scene.reopen();
+  expect(calls().filter((call) => call.includes("rev-parse") && call.includes("bare"))).toHaveLength(1);
+});
 
 describe("push", () => {
   test("the first one is new, the same again is up to date, the next goes on top", async () => {
@@ -27,6 +34,18 @@ describe("push", () => {
       forced: false,
     });
     expect(remoteTip()).toBe(scene.tip());
+  });
+
+  test("a branch that is gone from the remote is not there after a fetch, keeps its tracking ref, and can be pushed again", async () => {
+    const { user, bare, branch } = scene;
+    await branch.push({ expected: null });
+    bare.git("branch", "-D", branch.name);
+    expect(await branch.remoteBranch(branch.name)).toBe(scene.tip());
+    expect(await branch.fetch()).toEqual({ kind: "fetched" });
+    expect(await branch.remoteBranch(branch.name)).toBeNull();
+    expect(user.git("rev-parse", `refs/remotes/origin/${branch.name}`).trim()).toBe(scene.tip());
+    expect(await branch.push({ expected: null })).toMatchObject({ kind: "pushed" });
+    expect(await branch.remoteBranch(branch.name)).toBe(scene.tip());
   });
 
   test("no livelock after a rebase: the next push is forced over the last pushed commit, and over nothing else", async () => {

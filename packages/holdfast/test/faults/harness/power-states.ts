@@ -9,7 +9,7 @@ const SECTOR = 512;
 
 /**
  * Folders that may be found when the power goes now: nothing unsynced survived, and by chance others out of: everything,
- * names without bytes, bytes without names, any mixture. A full run takes all of the plain ones and eight mixtures.
+ * names without bytes, bytes without names, any mixture, in which the disk was in the middle of a sector. A full run takes all of the plain ones and eight mixtures.
  */
 export function* powerStates(params: {
   readonly disk: Disk;
@@ -19,8 +19,13 @@ export function* powerStates(params: {
   const { disk, chance } = params;
   const all = (file: FileNode): Buffer => contentAfter(file, file.pending.length);
   const none = (file: FileNode): Buffer => file.durable;
-  const mixture = (): WorldFolder =>
-    disk.build(survivingNames(disk, chance), (file) => survivingBytes(disk, file, chance));
+  const mixture = (): WorldFolder => {
+    const torn = chooseTear(disk, chance);
+    return disk.build(survivingNames(disk, chance), (file) => {
+      const bytes = survivingBytes(disk, file, chance);
+      return torn?.file === file ? tornIn(bytes, torn) : bytes;
+    });
+  };
   const plain = [
     (): WorldFolder => disk.build(disk.names, none),
     () => disk.build([], all),
@@ -78,6 +83,40 @@ function survivingBytes(disk: Disk, file: FileNode, chance: Chance): Buffer {
     }
   });
   return bytes.subarray(0, size);
+}
+
+/** The one sector that the disk was writing when its power went: some first bytes are new, the rest is old. */
+interface Tear {
+  readonly file: FileNode;
+  /** The change that the bytes before `at` have and those behind it have not. */
+  readonly change: number;
+  readonly at: number;
+}
+
+/** ext4 (ordered): the grown part was written out whole before its size was. */
+function chooseTear(disk: Disk, chance: Chance): Tear | undefined {
+  const tears = [...disk.files].flatMap((file) =>
+    file.pending.flatMap((write, change) => {
+      if (write.kind !== "write" || write.bytes.length === 0) return [];
+      const end = write.offset + write.bytes.length;
+      const last = disk.model === "ext4" ? Math.min(end, file.durable.length) : end;
+      return write.offset < last ? [{ file, change, from: write.offset, to: last }] : [];
+    }),
+  );
+  const chosen = tears[chance.below(tears.length)];
+  if (chosen === undefined) return undefined;
+  return { file: chosen.file, change: chosen.change, at: chosen.from + chance.below(chosen.to - chosen.from) };
+}
+
+function tornIn(bytes: Buffer, { file, change, at }: Tear): Buffer {
+  const start = Math.floor(at / SECTOR) * SECTOR;
+  const end = Math.min(nextSector(at), bytes.length);
+  if (start >= end) return bytes;
+  const torn = Buffer.from(bytes);
+  torn.fill(0, start, end);
+  torn.set(contentAfter(file, change).subarray(start, end), start);
+  torn.set(contentAfter(file, change + 1).subarray(start, Math.min(at, end)), start);
+  return torn;
 }
 
 function nextSector(at: number): number {

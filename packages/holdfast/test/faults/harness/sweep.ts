@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { Disk } from "./disk.ts";
 import type { Model } from "./disk.ts";
 import { startNextBoot } from "./next-boot.ts";
@@ -43,6 +44,25 @@ export async function sweepPower(
   return sweep({ ...params, points, statesAt, rebooted: true });
 }
 
+/** A power cut within the writes to files of one name: their first bytes are on the disk, as is all that was before. */
+export async function sweepTornWrites(params: SweepParams & { readonly file: string }): Promise<Swept> {
+  const { operations } = params.recording;
+  const writes = operations.flatMap((operation, i) =>
+    operation.kind === "write" && basename(operation.path) === params.file ? [i] : [],
+  );
+  function* statesAt(disk: Disk, point: number): Generator<WorldFolder> {
+    const write = operations[point];
+    if (write?.kind !== "write") throw new Error(`operation ${point} is no write`);
+    const cuts = Array.from({ length: write.bytes.length }, (_, i) => i);
+    for (const cut of sample(params.chance, cuts, 4)) {
+      disk.apply({ ...write, bytes: write.bytes.subarray(0, cut) });
+      yield disk.afterKill();
+    }
+  }
+  const points = sample(params.chance, writes, params.cases);
+  return sweep({ ...params, model: "posix", points, statesAt, rebooted: true });
+}
+
 export interface SweepParams {
   readonly recording: Recording;
   readonly judge: Judge;
@@ -76,7 +96,7 @@ async function sweep(
   params: SweepParams & {
     readonly model: Model;
     readonly points: readonly number[];
-    readonly statesAt: (disk: Disk) => Iterable<WorldFolder>;
+    readonly statesAt: (disk: Disk, point: number) => Iterable<WorldFolder>;
     readonly rebooted: boolean;
   },
 ): Promise<Swept> {
@@ -89,7 +109,7 @@ async function sweep(
     for (const operation of recording.operations.slice(done, point)) disk.apply(operation);
     done = point;
     const said = saidBefore(recording, point);
-    for (const world of params.statesAt(disk)) {
+    for (const world of params.statesAt(disk, point)) {
       const key = `${said.length} ${digestWorld(world)}`;
       if (judged.has(key)) continue;
       judged.add(key);

@@ -36,19 +36,20 @@ export interface WorldLink {
 
 const PERMISSIONS = 0o7777;
 
-export function readWorld(path: string): WorldFolder {
-  const node = readNode(path);
+/** `without`: names directly in it that are passed over. */
+export function readWorld(path: string, without: readonly string[] = []): WorldFolder {
+  const node = readNode(path, without);
   if (node.kind !== "folder") throw new Error(`${path} is no folder`);
   return node;
 }
 
-function readNode(path: string): WorldNode {
+function readNode(path: string, without: readonly string[] = []): WorldNode {
   const stat = lstatSync(path);
   const common = { ino: stat.ino, mode: stat.mode & PERMISSIONS };
   if (stat.isSymbolicLink()) return { kind: "symlink", ino: stat.ino, target: readlinkSync(path) };
   if (stat.isFile()) return { kind: "file", ...common, bytes: readFileSync(path) };
   if (!stat.isDirectory()) throw new Error(`${path} is neither file, folder nor link`);
-  const names = readdirSync(path).filter((name) => !isVolatile(name));
+  const names = readdirSync(path).filter((name) => !isVolatile(name) && !without.includes(name));
   return { kind: "folder", ...common, entries: new Map(names.map((name) => [name, readNode(join(path, name))])) };
 }
 

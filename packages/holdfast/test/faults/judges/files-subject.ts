@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
 import type { Checkpoint } from "../../../src/core/checkpoint.ts";
 import type { Subject } from "../harness/subject.ts";
@@ -7,9 +6,8 @@ import { parseSaid } from "../writers/said.ts";
 import { runHere, saveHere } from "../writers/save-here.ts";
 import { writeWorktree } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";
-import { judgeStore } from "./judge-store.ts";
-import { openStore } from "./open-store.ts";
 import { makeRepository } from "./repository.ts";
+import { judgeRepository, repositoryIn } from "./repository-judge.ts";
 
 /** A repository whose worktree is saved together with the state. With commits: its user's git is at work too. */
 export function filesSubject(commits: "commit" | "" = ""): Subject {
@@ -22,21 +20,10 @@ export function filesSubject(commits: "commit" | "" = ""): Subject {
     judge:
       () =>
       async ({ root, said }) => {
-        const repository = repositoryIn(root);
-        const directory = join(repository, ".git", "holdfast");
-        const { problems, found } = await judgeStore({
-          open: () => openStore(directory),
-          directory,
-          said: parseSaid(said),
-        });
-        const all = [...problems, ...judgeFiles(repository, found)];
-        return all.length > 0 ? all : resume(repository, found);
+        const { problems, found } = await judgeRepository(root, { said: parseSaid(said) });
+        return problems.length > 0 ? problems : resume(repositoryIn(root), found);
       },
   };
-}
-
-export function repositoryIn(root: string): string {
-  return join(root, "repository");
 }
 
 /**

@@ -1,13 +1,12 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, utimesSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
 import type { Workspaces } from "../../../src/ports/workspace.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
-import { readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
-import { repositoryIn } from "./files-subject.ts";
+import { differences, readWorktree, worktreeOf } from "../writers/worktree.ts";
 import { git, makeRepository } from "./repository.ts";
+import { livePast, repositoryIn } from "./repository-judge.ts";
 
 const MINUTE = 60;
 
@@ -19,8 +18,7 @@ export function removalSubject(): Subject {
   return {
     async prepare(root) {
       makeRepository(repositoryIn(root));
-      const [file = "", ...args] = await writerCommand("removal-writer", repositoryIn(root), "past");
-      execFileSync(file, args);
+      await livePast("removal-writer", root);
       return [];
     },
     command: (root) => writerCommand("removal-writer", repositoryIn(root), "remove"),
@@ -72,8 +70,5 @@ function age(file: string, seconds: number): void {
 }
 
 function sameFiles(root: string, sequence: number): boolean {
-  const [there, wanted] = [readWorktree(root), worktreeOf(sequence)];
-  return [...new Set([...there.keys(), ...wanted.keys()])].every((path) =>
-    sameEntry(there.get(path), wanted.get(path)),
-  );
+  return differences(readWorktree(root), worktreeOf(sequence)).length === 0;
 }

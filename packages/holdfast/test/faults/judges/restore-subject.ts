@@ -1,20 +1,16 @@
-import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
-import type { Checkpoint } from "../../../src/core/checkpoint.ts";
+import type { Checkpoint, Planes } from "../../../src/core/checkpoint.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 import type { Said } from "../writers/said.ts";
 import { parseSaid } from "../writers/said.ts";
 import { runHere } from "../writers/save-here.ts";
-import { IGNORED, readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
-import type { WorktreeEntry } from "../writers/worktree.ts";
-import { repositoryIn } from "./files-subject.ts";
+import { differences, IGNORED, readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";
-import { judgeStore } from "./judge-store.ts";
-import { openStore } from "./open-store.ts";
 import { makeRepository } from "./repository.ts";
+import { judgeRepository, livePast, repositoryIn } from "./repository-judge.ts";
 
 /** What the worktree held that nobody had saved, and what the restore brings back. */
 const [EDITED, TARGET] = [3, 1];
@@ -27,29 +23,17 @@ export function restoreSubject(): Subject {
       const repository = repositoryIn(root);
       makeRepository(repository);
       writeFileSync(join(repository, IGNORED), PRIVATE);
-      const [file = "", ...args] = await writerCommand("restore-writer", repository, "past");
-      return execFileSync(file, args, { encoding: "utf8" })
-        .split("\n")
-        .filter((line) => line !== "");
+      return livePast("restore-writer", root);
     },
     command: (root) => writerCommand("restore-writer", repositoryIn(root), "restore"),
     judge:
       (earlier) =>
       async ({ root, said }) => {
         const repository = repositoryIn(root);
-        const directory = join(repository, ".git", "holdfast");
         const lines = parseSaid([...earlier, ...said]);
-        const { problems, found } = await judgeStore({
-          open: () => openStore(directory),
-          directory,
-          said: lines,
-          expected: ({ planes }) => planes,
-        });
-        const all = [
-          ...problems,
-          ...judgeFiles(repository, found, contentOf),
-          ...judgeWorktree(repository, found, lines),
-        ];
+        const expected = ({ planes }: Checkpoint): Planes => planes;
+        const { problems, found } = await judgeRepository(root, { said: lines, expected, contentOf });
+        const all = [...problems, ...judgeWorktree(repository, found, lines)];
         return all.length > 0 ? all : finish(repository);
       },
   };
@@ -103,11 +87,4 @@ async function finish(repository: string): Promise<readonly string[]> {
     await holdfast.close();
   }
   return problems;
-}
-
-function differences(
-  one: ReadonlyMap<string, WorktreeEntry>,
-  other: ReadonlyMap<string, WorktreeEntry>,
-): readonly string[] {
-  return [...new Set([...one.keys(), ...other.keys()])].filter((path) => !sameEntry(one.get(path), other.get(path)));
 }

@@ -1,16 +1,8 @@
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { readWorld } from "../harness/world.ts";
+import type { WorldFolder } from "../harness/world.ts";
 
 /** Not a part of any save, and never to be touched. */
 export const IGNORED = "ignored.local";
@@ -41,7 +33,7 @@ export function worktreeOf(sequence: number): ReadonlyMap<string, WorktreeEntry>
 /** Makes the worktree equal that, whatever is in it; as a user's tools would, without any sync. */
 export function writeWorktree(root: string, sequence: number): void {
   const wanted = worktreeOf(sequence);
-  for (const path of listFiles(root)) if (!wanted.has(path)) rmSync(join(root, path));
+  for (const path of readWorktree(root).keys()) if (!wanted.has(path)) rmSync(join(root, path));
   for (const [path, entry] of wanted) {
     const place = join(root, path);
     mkdirSync(dirname(place), { recursive: true });
@@ -55,7 +47,29 @@ export function writeWorktree(root: string, sequence: number): void {
 }
 
 export function readWorktree(root: string): ReadonlyMap<string, WorktreeEntry> {
-  return new Map(listFiles(root).map((path) => [path, readEntry(join(root, path))]));
+  return new Map(entriesIn(readWorld(root, [".git", IGNORED]), ""));
+}
+
+function entriesIn(folder: WorldFolder, below: string): readonly (readonly [string, WorktreeEntry])[] {
+  return [...folder.entries].flatMap(([name, node]): readonly (readonly [string, WorktreeEntry])[] => {
+    const path = `${below}${name}`;
+    switch (node.kind) {
+      case "folder":
+        return entriesIn(node, `${path}/`);
+      case "symlink":
+        return [[path, { kind: "symlink", target: node.target }]];
+      case "file":
+        return [[path, { kind: "file", bytes: node.bytes, executable: (node.mode & 0o100) !== 0 }]];
+    }
+  });
+}
+
+/** Paths at which they are not equal. */
+export function differences(
+  one: ReadonlyMap<string, WorktreeEntry>,
+  other: ReadonlyMap<string, WorktreeEntry>,
+): readonly string[] {
+  return [...new Set([...one.keys(), ...other.keys()])].filter((path) => !sameEntry(one.get(path), other.get(path)));
 }
 
 /** Equal in kind, bytes and mode. */
@@ -64,20 +78,6 @@ export function sameEntry(one: WorktreeEntry | undefined, other: WorktreeEntry |
     return one.executable === other.executable && one.bytes.equals(other.bytes);
   if (one?.kind === "symlink" && other?.kind === "symlink") return one.target === other.target;
   return one === undefined && other === undefined;
-}
-
-function readEntry(place: string): WorktreeEntry {
-  const stat = lstatSync(place);
-  if (stat.isSymbolicLink()) return { kind: "symlink", target: readlinkSync(place) };
-  return { kind: "file", bytes: readFileSync(place), executable: (stat.mode & 0o100) !== 0 };
-}
-
-function listFiles(root: string, below = ""): readonly string[] {
-  return readdirSync(join(root, below), { withFileTypes: true }).flatMap((entry) => {
-    const path = below === "" ? entry.name : `${below}/${entry.name}`;
-    if (path === ".git" || path === IGNORED) return [];
-    return entry.isDirectory() ? listFiles(root, path) : [path];
-  });
 }
 
 function pattern(seed: number, bytes: number): Buffer {

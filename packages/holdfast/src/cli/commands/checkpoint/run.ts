@@ -2,7 +2,7 @@ import type { GcReport, Holdfast, RunHandle, SaveParams, SavePlan } from "../../
 import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { Diff } from "../../../ports/workspace.ts";
+import type { CurrentFiles, Diff } from "../../../ports/workspace.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
 import { leftOutOf } from "../../output/left-out.ts";
@@ -65,17 +65,35 @@ async function dryRun(shell: Shell, input: Input<(typeof checkpointSpec)["flags"
   await shell.config();
   const holdfast = await shell.openIfThere();
   const handle = holdfast === undefined ? undefined : await findRun(holdfast, input.text("run"));
-  const plan = handle === undefined ? null : await handle.planSave(params);
+  const plan = (await handle?.planSave(params)) ?? null;
+  const files = plan === null ? await firstFiles(shell, holdfast, params) : plan.files;
   const changes = holdfast === undefined || plan === null ? [] : await changesOf(holdfast, plan);
   const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null };
-  shell.print({ json: () => ({ ...shown, dryRun: true }), text: (page) => planText(shown, page) });
+  const { skipped = [], nested = [] } = files ?? {};
+  shell.print({
+    json: () => ({ ...shown, skipped, nested, dryRun: true }),
+    text: (page) => planText({ ...shown, leftOut: leftOutOf({ skipped, nested }) }, page),
+  });
   return "done";
+}
+
+/** Where there is no run yet, and perhaps no store either: then one that is kept nowhere. */
+async function firstFiles(
+  shell: Shell,
+  holdfast: Holdfast | undefined,
+  params: SaveParams,
+): Promise<CurrentFiles | null> {
+  if (params.files === false) return null;
+  return await (holdfast ?? (await shell.open({ create: false, pretend: true }))).filesHere();
 }
 
 /** Against the newest checkpoint; nothing when there is none, or it holds no files. */
 async function changesOf(holdfast: Holdfast, plan: SavePlan): Promise<Diff["files"]> {
-  if (plan.sequence === 1 || plan.files?.changedSinceLast !== true) return [];
-  return (await holdfast.diff({ from: `${plan.run}@latest`, format: "names" })).files?.files ?? [];
+  if (plan.files?.changedSinceLast !== true) return [];
+  const [newest] = await holdfast.store.listCheckpoints({ run: plan.run, limit: 1 });
+  const from = newest?.tree ?? null;
+  if (from === null || holdfast.workspaces === null) return [];
+  return (await holdfast.workspaces.diff({ from, to: plan.files.tree, format: "names" })).files;
 }
 
 async function saveParams(input: Input<(typeof checkpointSpec)["flags"]>): Promise<SaveParams> {

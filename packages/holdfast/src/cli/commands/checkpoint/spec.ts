@@ -34,5 +34,5 @@ export const checkpointSpec = {
       about: "save a script's own state with the files",
     },
   ],
-  json: '{"checkpoint": {...}, "started": true when the run is new, "skipped": [files left out], "nested": [repositories left out], "unfinishedRestore": "RUN@n" or null, "gc": {...} or null}; with --dry-run {"plan": {...} or null, "changes": [...], "started", "run", "dryRun": true}.',
+  json: '{"checkpoint": {...}, "started": true when the run is new, "skipped": [files left out], "nested": [repositories left out], "unfinishedRestore": "RUN@n" or null, "gc": {...} or null}; with --dry-run {"plan": {...} or null, "changes": [...], "started", "run", "skipped", "nested", "dryRun": true}.',
 } as const satisfies CommandSpec;

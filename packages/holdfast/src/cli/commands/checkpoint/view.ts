@@ -27,9 +27,13 @@ export function savedText(saved: Saved, page: Page): string {
   const started = saved.started ? `Started run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
   const bare = saved.noWorktree ? "There is no worktree here (a bare repository), so only state is saved.\n" : "";
   const line = `Saved ${paint(page, "bold", escapeText(checkpoint.id))}${name} (${planesText(saved.planes)}; ${byteText(checkpoint.size.added)} added to the store)\n`;
-  const shown = leftOut.slice(0, SHOWN).map((left) => leftOutLine(left, "not saved", page));
   const unfinished = unfinishedRestoreText({ id: checkpoint.run, unfinishedRestore }, page);
-  return `${started}${bare}${line}${shown.join("")}${moreText(leftOut.length - shown.length)}${unfinished}`;
+  return `${started}${bare}${line}${notSaved(leftOut, page)}${unfinished}`;
+}
+
+function notSaved(leftOut: readonly LeftOut[], page: Page): string {
+  const lines = leftOut.slice(0, SHOWN).map((left) => leftOutLine(left, "not saved", page));
+  return lines.join("") + moreText(leftOut.length - lines.length);
 }
 
 function planesText(planes: Planes): string {
@@ -48,20 +52,21 @@ export interface ShownPlan {
   readonly changes: Diff["files"];
   readonly started: boolean;
   readonly run: string | null;
+  readonly leftOut: readonly LeftOut[];
 }
 
 export function planText(shown: ShownPlan, page: Page): string {
   const { plan, changes } = shown;
   if (plan === null) {
     const named = shown.run === null ? "a new run" : `the new run ${paint(page, "bold", escapeText(shown.run))}`;
-    return `Would start ${named}; its first checkpoint has the files as they are now.\n`;
+    return `Would start ${named}; its first checkpoint has the files as they are now.\n${notSaved(shown.leftOut, page)}`;
   }
   const id = paint(page, "bold", escapeText(`${plan.run}@${plan.sequence}`));
   const lines = changes.slice(0, SHOWN).map(({ path, status }) => {
     const { mark, style } = MARKS[status];
     return `  ${paint(page, style, mark)} ${truncate(escapeText(path), page.width - 4)}\n`;
   });
-  return `Would save ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}`;
+  return `Would save ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
 }
 
 const SHOWN = 20;

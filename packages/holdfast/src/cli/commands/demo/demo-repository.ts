@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { GIT_FLOOR } from "../../../core/git-floor.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import { DEMO_FILES, demoScript } from "./demo-script.ts";
 
@@ -46,7 +47,7 @@ export function gitIn(
       throw new HoldfastError({
         code: "GIT_FAILED",
         message: `git ${args[0] ?? ""} failed in the demo's repository`,
-        hint: "The demo needs git 2.38 or newer; `holdfast doctor` says more.",
+        hint: `The demo needs git ${GIT_FLOOR} or newer; \`holdfast doctor\` says more.`,
         cause,
       });
     }

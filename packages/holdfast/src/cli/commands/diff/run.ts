@@ -35,7 +35,7 @@ export async function run(shell: Shell, input: Input<(typeof diffSpec)["flags"]>
     color: false,
   });
   if (isEmpty(diff) && paths.length > 0) await refuseUnknown({ shell, holdfast, handle, from, worktree, paths });
-  const left = notCompared({ sides: await sidesOf(shell, holdfast, { handle, from, to }), diff, paths });
+  const left = notCompared(diff, paths);
   const other = to?.id ?? (worktree === null ? "the worktree" : `the worktree ${worktree}`);
   if (to === null && !isEmpty(diff) && diff.files !== null) shell.say(`Between ${from.id} and ${other}:`);
   shell.print({
@@ -92,21 +92,6 @@ async function refuseUnknown(params: {
     if (!(cause instanceof HoldfastError) || cause.code !== "USAGE") return;
     throw await unknownPath({ ...params, target: from, root: worktree, cause });
   }
-}
-
-async function sidesOf(
-  shell: Shell,
-  holdfast: Holdfast,
-  params: { readonly handle: RunHandle; readonly from: CheckpointSummary; readonly to: CheckpointSummary | null },
-) {
-  const { handle, from, to } = params;
-  const before = (await handle.get(from.sequence)).planes.files;
-  if (to !== null) return [before, (await (await holdfast.run(to.run)).get(to.sequence)).planes.files];
-  const { workspace } = (await shell.config()).settings;
-  const { maxUntrackedBytes, includeIgnored } = workspace;
-  const at = new Date().toISOString();
-  const now = await (await handle.workspace())?.look({ at, maxUntrackedBytes, includeIgnored });
-  return [before, now ?? null];
 }
 
 function isEmpty(diff: HoldfastDiff): boolean {

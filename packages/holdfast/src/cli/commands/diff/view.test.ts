@@ -12,6 +12,7 @@ const patch = `diff --git a/a.txt b/a.txt
 `;
 const diff: HoldfastDiff = {
   files: { text: patch, files: [{ path: "a.txt", status: "modified", from: null } as const] },
+  leftOut: [null, null],
   values: [
     { path: "/context/values/step", from: 3, to: 4 },
     { path: "/context/values/plan", to: "a\nb" },

@@ -17,6 +17,7 @@ const files: RestorePlan = {
   ],
   untouched: [{ path: "data/model.bin", reason: "too_large", bytes: 31_000_000 }],
   blocked: ["build/out.js"],
+  exposed: [],
 };
 const plan = (changes: Partial<RestorePlan> | null): RunRestorePlan => ({
   run: "fix-login",
@@ -50,6 +51,14 @@ test("long plans are cut, short ones say so, state alone says so", () => {
     "files are already as they were then",
   );
   expect(planText({ plan: plan(null), lost: [] }, PAGE)).toContain("state only");
+});
+
+test("what will not be ignored any more is told before and after", () => {
+  const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [] };
+  const line = "    ! no longer ignored, so in the next checkpoint: .env and 2 more\n";
+  expect(planText(shown, PAGE)).toContain(line);
+  const report = { undo: null, checkpoint: sampleSummary(), written: 0, removed: 1 };
+  expect(reportText({ ...shown, report }, PAGE)).toContain(line);
 });
 
 test("the report says how to undo", () => {

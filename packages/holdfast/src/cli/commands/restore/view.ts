@@ -38,7 +38,16 @@ export function planText({ plan, lost }: Shown, page: Page): string {
     lines.push(
       `    ${paint(page, "red", "!")} ${truncate(escapeText(`${path} stands in the way: no checkpoint holds it`), page.width - 6)}`,
     );
-  return `${head}${lines.join("\n")}\n${lostText(lost, page)}`;
+  return `${head}${lines.join("\n")}\n${exposedText(files, page)}${lostText(lost, page)}`;
+}
+
+/** They may be secrets, or as large as a whole node_modules. */
+function exposedText({ exposed }: RestorePlan, page: Page): string {
+  const [first] = exposed;
+  if (first === undefined) return "";
+  const more = exposed.length === 1 ? "" : ` and ${exposed.length - 1} more`;
+  const line = `no longer ignored, so in the next checkpoint: ${first}${more}`;
+  return `    ${paint(page, "yellow", "!")} ${truncate(escapeText(line), page.width - 6)}\n`;
 }
 
 /** Nothing is written for it: a checkpoint that says nothing new would only hide those that do. */
@@ -62,7 +71,8 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
   ];
   if (report.undo !== null)
     lines.push(`To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(report.undo.id)}`)}`);
-  return `${lines.join("\n")}\n${lostText(params.lost, page)}`;
+  const exposed = plan.files === null ? "" : exposedText(plan.files, page);
+  return `${lines.join("\n")}\n${exposed}${lostText(params.lost, page)}`;
 }
 
 function lostText(lost: readonly LeftOut[], page: Page): string {
