@@ -80,6 +80,8 @@ export interface OpenParams {
   readonly worktrees?: string;
   /** Where issues and pull requests are; default told from the remote. */
   readonly forge?: ForgeChoice;
+  /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
+  readonly agentIdleMs?: number | null;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -112,8 +114,11 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "leaseWaitMs",
   "worktrees",
   "forge",
+  "agentIdleMs",
   "parts",
 ];
+
+const AGENT_IDLE_MS = 30 * 60_000;
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
@@ -140,8 +145,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const forge = params.forge ?? { kind: "auto", path: null };
-    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, decorate: params.parts }));
+    const { forge = { kind: "auto", path: null }, agentIdleMs = AGENT_IDLE_MS, parts: decorate } = params;
+    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, decorate }));
   } catch (error) {
     await workspaces?.close();
     throw error;

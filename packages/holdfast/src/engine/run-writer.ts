@@ -49,6 +49,8 @@ export class RunWriter {
   /** What the run works on; a stage may find out more. */
   inputs: Planes["inputs"];
   conversation: ConversationPlane | null;
+  /** The run was taken up at a checkpoint that somebody went back to: what agents remember may be ahead of it. */
+  readonly rewound: boolean;
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
@@ -66,7 +68,7 @@ export class RunWriter {
     readonly lease: Lease;
     readonly workspace: Workspace | undefined;
     readonly listen: ProgressListener | undefined;
-    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes">;
+    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes" | "trigger">;
     /** Of the newest checkpoint, one that cannot be used included. */
     readonly top: number;
     readonly position: Position;
@@ -86,6 +88,7 @@ export class RunWriter {
     this.values = newest.planes.context.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
+    this.rewound = newest.trigger === "restore" || newest.trigger === "fork";
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
     this.#unpack(params.position.visit);
