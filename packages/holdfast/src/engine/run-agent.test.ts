@@ -290,3 +290,40 @@ test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call tha
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
 });
+
+test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
+  const toy = await startInWorktree(() => {
+    toy.pass(5 * MINUTES);
+    return {};
+  });
+  const work: StageFunction<State> = async ({ step, agent, park, sleep }) => {
+    await step("slow", () => (toy.pass(10 * MINUTES), 1));
+    await agent(CALL);
+    if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    await sleep("pause", 5 * MINUTES);
+    await sleep("one more", 5 * MINUTES);
+    return { event: "worked", reason: "did it" };
+  };
+  let parks = 0;
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({
+    parts: toy.parts,
+    workflow,
+    ...given,
+    workspace: toy.workspace,
+    limit: { milliseconds: 20 * MINUTES },
+  });
+  const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.milliseconds;
+  // Dies after the slow step, before any checkpoint holds its ten minutes.
+  expect(await toy.crash(workflow, 1, "after")).toBe("died");
+  expect(await spent()).toBe(0);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await spent()).toBe(15 * MINUTES);
+  toy.pass(600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "parked",
+    on: "budget",
+    reason: "The budget is used up: 20 of 20 minutes",
+  });
+});

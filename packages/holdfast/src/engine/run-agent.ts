@@ -100,7 +100,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before);
   else await takeBackChanges(writer, call.name, { files: before, sequence });
-  const spent = spentOf(writer, outcome.usage, milliseconds);
+  const spent = spentOf(writer, outcome.usage);
   await keepTalk(outcome.session);
   stay.open();
   if (writer.halt.cause !== undefined) {

@@ -1,4 +1,4 @@
-import { nearLimit } from "../core/budget.ts";
+import { nearLimit, spendTime } from "../core/budget.ts";
 import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
@@ -60,6 +60,8 @@ export class RunWriter {
   readonly #listen: ProgressListener | undefined;
   #entry: number;
   #top: number;
+  /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
+  #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(params: {
@@ -92,6 +94,7 @@ export class RunWriter {
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
     this.#unpack(params.position.visit);
+    this.#countedTo = this.#elapsed();
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -113,6 +116,14 @@ export class RunWriter {
 
   set budget(budget: Budget) {
     this.#position = { ...this.#position, budget };
+  }
+
+  /** Before the budget is judged or saved. What passes between a commit and a kill is told by the journal's own times. */
+  countTime(): void {
+    const passed = Math.floor(this.#elapsed() - this.#countedTo);
+    if (passed <= 0) return;
+    this.#countedTo += passed;
+    this.budget = spendTime(this.budget, passed);
   }
 
   get position(): Position {
@@ -164,6 +175,7 @@ export class RunWriter {
     const { trigger, name } = request;
     const sequence = this.#top + 1;
     const files = await this.#snapshot(sequence, name ?? trigger);
+    this.countTime();
     const entries = request.prepare?.({ sequence, files }) ?? [];
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
     const committed = await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries, checkpoint }));
@@ -216,6 +228,11 @@ export class RunWriter {
   /** Answers may come in another order than commits. */
   #note({ entry }: Committed): void {
     if (entry > this.#entry) this.#entry = entry;
+  }
+
+  #elapsed(): number {
+    const { clock } = this.parts;
+    return clock.elapsed?.() ?? clock.now();
   }
 
   #unpack(visit: Visit): void {
