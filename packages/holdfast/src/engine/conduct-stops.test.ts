@@ -1,9 +1,12 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { bump } from "../core/counters.ts";
-import { ID, begin, define, startToy, worked } from "../testing/toy-run.ts";
+import { ID, TOY_CONFIG, TOY_INPUTS, begin, define, startToy, worked } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { WORK_STORES } from "../testing/work-stores.ts";
 import { answerDecision, raiseLimits } from "./answer.ts";
+import { beginRun } from "./begin-run.ts";
+import { findRunFor } from "./find-run.ts";
+import { RunHandle } from "./run-handle.ts";
 import type { WorkflowParams } from "./define-workflow.ts";
 
 describe.each(WORK_STORES)("over the $name store", (kind) => {
@@ -138,6 +141,33 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
     expect(stopped).toBe(true);
     expect((await kinds()).slice(-2)).toEqual(["step.finished", "lease.released"]);
+  });
+
+  test("a lost lease: what was done since is kept aside as a run that can be forked, and the issue's run is found alone", async () => {
+    const { parts, store, go } = await start();
+    const workflow = define({
+      work: async ({ step }) => {
+        await step("a", () => 1);
+        const lease = await store.getLease(ID);
+        if (lease !== undefined) await store.releaseLease(lease);
+        await step("b", () => 2);
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    const work = { kind: "issue", number: 42 } as const;
+    await beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace: undefined });
+    const error = await go(workflow).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "LEASE_LOST", data: { aside: expect.stringMatching(/^run-1-aside-\d+@1$/) } });
+    const [, aside] = (await store.listRuns()).map(({ id }) => id).toSorted();
+    const kept = await store.latest(aside ?? "");
+    expect(kept?.planes.position.visit.steps).toEqual({ a: 1, b: 2 });
+    expect(kept?.parent?.id).toBe(`${ID}@1`);
+    expect(await findRunFor({ parts, issue: 42 })).toMatchObject({
+      kind: "one",
+      run: { id: ID, state: { kind: "open" } },
+    });
+    const handle = new RunHandle(parts, (await store.getRun(aside ?? "")) ?? expect.fail());
+    expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
   });
 
   test("one call at a time carries a run in a process", async () => {

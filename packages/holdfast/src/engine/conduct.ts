@@ -8,6 +8,7 @@ import type { Workflow } from "./definition.ts";
 import { Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
 import { saveInterrupted } from "./interrupt.ts";
+import { keepAside } from "./keep-aside.ts";
 import type { RunOutcome } from "./outcome.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { runStage } from "./run-stage.ts";
@@ -33,7 +34,7 @@ export interface ConductParams<S extends JsonObject> {
  * Carries a run on until it is done, fatal, parked or interrupted. Takes the lease (LEASE_HELD while another process has
  * it) and lets go of it. A run that is done is a success that changes nothing; a fatal one is RUN_FATAL with its own
  * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
- * took the run over; work has stopped and nothing more was written.
+ * took the run over; work has stopped, nothing more was written, and what was not saved is kept aside as a run of its own.
  */
 export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
@@ -55,10 +56,16 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     const { workflow, listen, allowChanged = false } = params;
     const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
     lease.onLost((error) => writer.halt.stop(error));
-    return await work(writer, params);
+    return await work(writer, params).catch(async (error: unknown) => {
+      throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
+    });
   } finally {
     held();
   }
+}
+
+function isLost(error: unknown): error is HoldfastError {
+  return error instanceof HoldfastError && error.code === "LEASE_LOST";
 }
 
 async function work<S extends JsonObject>(writer: RunWriter, params: ConductParams<S>): Promise<RunOutcome> {

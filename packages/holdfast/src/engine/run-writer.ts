@@ -154,6 +154,11 @@ export class RunWriter {
     return saved;
   }
 
+  /** What is in memory, as a checkpoint would hold it. */
+  planesWith(files: FilesPlane | null): Planes {
+    return this.#planes(files);
+  }
+
   get listening(): boolean {
     return this.#listen !== undefined;
   }
