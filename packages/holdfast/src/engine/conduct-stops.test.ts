@@ -1,5 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { bump } from "../core/counters.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Store } from "../ports/store.ts";
 import { ID, TOY_CONFIG, TOY_INPUTS, begin, define, startToy, worked } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { WORK_STORES } from "../testing/work-stores.ts";
@@ -170,6 +172,25 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
   });
 
+  test("a full disk parks the run where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
+    for (const fits of [true, false]) {
+      const { parts, store, go } = await start();
+      const full = fullStore(store, { entries: fits });
+      let runs = 0;
+      const workflow = define({
+        work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
+      });
+      await begin(parts, workflow);
+      const outcome = await go(workflow, { parts: { ...parts, store: full } }).catch((thrown: unknown) => thrown);
+      if (fits)
+        expect(outcome).toEqual({ kind: "parked", on: "disk", reason: "The disk is full: no room", until: null });
+      else expect(outcome).toMatchObject({ code: "DISK_FULL", hint: expect.stringContaining(`holdfast resume ${ID}`) });
+      expect((await store.getRun(ID))?.state.kind).toBe(fits ? "parked" : "open");
+      expect(await go(workflow)).toMatchObject({ kind: "done" });
+      expect(runs).toBe(fits ? 1 : 2);
+    }
+  });
+
   test("one call at a time carries a run in a process", async () => {
     const { parts, go } = await start();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -206,3 +227,12 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 });
+
+/** Files and checkpoints do not fit any more; small entries may. */
+function fullStore(store: Store, fits: { readonly entries: boolean }): Store {
+  const commit: Store["commit"] = (request) =>
+    request.checkpoint === undefined && fits.entries
+      ? store.commit(request)
+      : Promise.reject(new HoldfastError({ code: "DISK_FULL", message: "no room", hint: "Free some." }));
+  return new Proxy(store, { get: (target, key) => (key === "commit" ? commit : Reflect.get(target, key)) });
+}

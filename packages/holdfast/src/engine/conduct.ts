@@ -7,9 +7,11 @@ import { advance, finishRun } from "./advance.ts";
 import type { Workflow } from "./definition.ts";
 import { Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
+import type { HeldLease } from "./hold-lease.ts";
 import { saveInterrupted } from "./interrupt.ts";
 import { keepAside } from "./keep-aside.ts";
 import type { RunOutcome } from "./outcome.ts";
+import { parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { runStage } from "./run-stage.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -53,14 +55,18 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
       const { on, reason, until } = state;
       return { kind: "parked", on, reason, until };
     }
+    return await carry(summary, lease).catch((error: unknown) => parkOnDisk(parts, lease.lease, error));
+  } finally {
+    held();
+  }
+
+  async function carry(summary: RunSummary, lease: HeldLease): Promise<RunOutcome> {
     const { workflow, listen, allowChanged = false } = params;
     const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
     lease.onLost((error) => writer.halt.stop(error));
     return await work(writer, params).catch(async (error: unknown) => {
       throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
     });
-  } finally {
-    held();
   }
 }
 
