@@ -50,6 +50,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       changed: true,
       milliseconds: 0,
       collected: { "final.txt": "all of it", ".tmp/none.txt": null },
+      uncollected: {},
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);

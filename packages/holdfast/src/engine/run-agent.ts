@@ -207,11 +207,16 @@ async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<Agent
   const { name, collect = [] } = trying.call;
   const outputs = writer.parts.outputs(trying.workspace.root);
   const collected: Record<string, string | null> = {};
-  for (const path of collect) collected[path] = await outputs.read(path);
+  const uncollected: Record<string, string> = {};
+  for (const path of collect) {
+    collected[path] = await outputs.read(path);
+    const why = collected[path] === null ? await outputs.refusal(path) : null;
+    if (why !== null) uncollected[path] = why;
+  }
   stay.open();
   const before = writer.files?.tree ?? null;
   const finish = (changed: boolean | null, sequence: number | null): readonly [AgentReport, NewEntry] => {
-    const report = reportOf(tried, changed, collected);
+    const report = reportOf(tried, changed, { collected, uncollected });
     settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
     return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
   };
@@ -239,7 +244,7 @@ async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<Agent
 function reportOf(
   tried: Tried,
   changed: boolean | null,
-  collected: Readonly<Record<string, string | null>>,
+  files: Pick<AgentReport, "collected" | "uncollected">,
 ): AgentReport {
   const { outcome, milliseconds } = tried;
   const failed = outcome.kind === "failed";
@@ -252,7 +257,7 @@ function reportOf(
     session: outcome.session,
     usage: { inputTokens, outputTokens, microUsd },
     changed,
-    collected,
+    ...files,
     milliseconds,
   };
   const captured: Json = capture(report);

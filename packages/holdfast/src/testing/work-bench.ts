@@ -110,6 +110,7 @@ function plainOutputs(root: string): Outputs {
       const file = join(root, path);
       return Promise.resolve(existsSync(file) ? readFileSync(file, "utf8") : null);
     },
+    refusal: () => Promise.resolve(null),
     write: (path, text) => {
       mkdirSync(dirname(join(root, path)), { recursive: true });
       writeFileSync(join(root, path), text);

@@ -47,3 +47,28 @@ describe("an agent that falls silent", () => {
     expect(await bench.git("remote", "ls-tree", "--name-only", `holdfast/${RUN}`)).toBe("greeting.txt\nreadme.md");
   });
 });
+
+describe("what an agent does to the place it works in", () => {
+  test.each([
+    ["a file", { do: "write", path: ".tmp", text: "x" }],
+    ["gone", null],
+  ])("puts %s where .tmp was: the run goes on, and nothing of it is committed", async (_name, put) => {
+    const first = {
+      when: { role: "impl", iteration: 1 },
+      edits: [{ do: "delete", path: ".tmp" }, ...(put === null ? [] : [put])],
+      reply: "cleaned up",
+    };
+    await using bench = await makeBench({ answers: [first, finish(), pass] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "ls-tree", "--name-only", `holdfast/${RUN}`)).toBe("greeting.txt\nreadme.md");
+  });
+
+  test("a finalize file that is too large is called that", async () => {
+    const large = { ...finish({ iteration: 1, body: "x".repeat(1024 * 1024) }) };
+    await using bench = await makeBench({ answers: [large, finish(), pass] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const entries = await Array.fromAsync(bench.store.readJournal({ run: RUN }));
+    const ended = entries.find(({ kind, body }) => kind === "stage.ended" && body["event"] === "impl_not_done");
+    expect(ended?.body["reason"]).toMatch(/^\.tmp\/finalize\.txt cannot be read: .* bytes, more than 1048576/);
+  });
+});

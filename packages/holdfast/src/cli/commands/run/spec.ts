@@ -33,7 +33,7 @@ export const runSpec = {
     yolo: { type: "boolean", about: "the agent may act without asking" },
     "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
-    "max-time": { type: "text", value: "TIME", about: "park the run when agents have worked as long (2h)" },
+    "max-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long (2h)" },
     resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
     backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },
