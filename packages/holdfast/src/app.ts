@@ -15,6 +15,7 @@ import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
 import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
 import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
+import { openOwnStore } from "./app/open-own-store.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
@@ -34,7 +35,6 @@ import type { WorkParts } from "./engine/work-parts.ts";
 import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
 import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
-import { openSqliteStore } from "./stores/sqlite/open.ts";
 import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
@@ -127,10 +127,11 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   const workspaces = await repositoryOrNull(openGitWorkspaces(cwd));
   try {
     const directory = storeDirectory(params, workspaces);
+    const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");
     const store =
       params.pretend === true
         ? openMemoryStore({ clock: systemClock })
-        : await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
+        : await openOwnStore(directory, params.create ?? true, owns ? workspaces : null);
     const root = params.worktrees;
     const parts: Parts = {
       store,
@@ -140,7 +141,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       retention: params.retention ?? defaultRetention,
       maxUntrackedBytes: params.maxUntrackedBytes,
       includeIgnored: params.includeIgnored ?? false,
-      ownsRefs: workspaces !== null && directory === join(workspaces.commonDir, "holdfast"),
+      ownsRefs: owns,
       liveness: (owner) => livenessOf(owner, processIdentity()),
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),

@@ -5,7 +5,7 @@ export const runSpec = {
   summary: "carry an issue to a pull request",
   details: [
     "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
-    "An issue that has a run under way is never begun a second time: say --resume to go on with it. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once.",
+    "An issue that has a run under way is never begun a second time: say --resume to go on with it; nor one that has been carried to a pull request, unless you say --again. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once.",
     "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 given up (with the reason), 4 needs a decision, 5 somebody else is at it, 7 parked.",
   ],
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
@@ -35,6 +35,7 @@ export const runSpec = {
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
     "max-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long (2h)" },
     resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
+    again: { type: "boolean", about: "begin anew although an earlier run of the issue was carried to its end" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
     backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },
     "max-iter": { type: "text", value: "N", about: "", instead: "--max-iterations" },
