@@ -170,3 +170,17 @@ describe("an agent that is to change nothing", () => {
     expect(existsSync(join(workspace.root, "new.txt"))).toBe(true);
   });
 });
+
+test("an agent that removes its own worktree: said with what brings it back", async () => {
+  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    rmSync(root, { recursive: true });
+    return { text: "done" };
+  });
+  const workflow = define({ work: calling() });
+  await begin(parts, workflow, workspace);
+  await expect(go(workflow)).rejects.toMatchObject({
+    code: "WORKSPACE_MISSING",
+    message: expect.stringContaining("while edit worked in it"),
+    hint: expect.stringContaining(`holdfast resume ${ID}`),
+  });
+});

@@ -150,7 +150,7 @@ test("a checkpoint with all its planes", () => {
     Conversation
       agent       claude
       session     9f1c
-      transcript  812 kB
+      transcript  812 kB, ffffffffffff
 
     Effects
       in flight   fix-login/pr/create
