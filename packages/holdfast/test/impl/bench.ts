@@ -71,6 +71,7 @@ export async function makeBench(params: {
   readonly answers: readonly Answer[];
   readonly options?: JsonObject;
   readonly files?: Readonly<Record<string, string>>;
+  readonly agentIdleMs?: number;
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-impl-"));
   const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "work", RUN) };
@@ -99,6 +100,7 @@ export async function makeBench(params: {
     leaseWaitMs: 0,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
+    agentIdleMs: params.agentIdleMs ?? null,
     forge,
     branches: createGitBranches(),
     commands: systemCommands,

@@ -4,7 +4,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
 import type { approveSpec } from "./spec.ts";
@@ -26,7 +26,7 @@ export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags
   await holdfast.work.approve({ run: id, answer, by });
   shell.print({
     json: () => ({ run: id, question, answer, by }),
-    text: () => `${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${escapeText(question.question)}\n`,
+    text: () => `${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${escapeWords(question.question)}\n`,
   });
   shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
   return "done";
@@ -68,9 +68,9 @@ function askingOf({ run, condition }: RunStatus): Asking | undefined {
 }
 
 function questionText({ id, question, reason }: Asking, page: Page): string {
-  const why = reason === question.question ? "" : `  ${escapeText(reason)}\n`;
+  const why = reason === question.question ? "" : `  ${escapeWords(reason)}\n`;
   const answers = question.options.length === 0 ? "any text" : question.options.join(", ");
-  return `${paint(page, "bold", escapeText(id))} asks: ${escapeText(question.question)}\n${why}  answers: ${escapeText(answers)}\n`;
+  return `${paint(page, "bold", escapeText(id))} asks: ${escapeWords(question.question)}\n${why}  answers: ${escapeText(answers)}\n`;
 }
 
 function nobodyAsks(message: string, hint: string): HoldfastError {
