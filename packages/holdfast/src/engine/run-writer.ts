@@ -112,6 +112,10 @@ export class RunWriter {
     this.#position = { ...this.#position, budget };
   }
 
+  get extensions(): JsonObject {
+    return this.#base.extensions;
+  }
+
   get position(): Position {
     const visit: Visit = {
       number: this.#position.visit.number,
