@@ -7,8 +7,13 @@ import { implDocument } from "./impl-document.ts";
 import { withImported } from "./imported.ts";
 
 const entry = (stage: string, event: string, result: string, score: number | null = null): JsonObject => ({
-  ...{ stage, iteration: 1, timestamp: "2025-01-15T10:00:00.000Z" },
-  ...{ result, event, reason: "r", score },
+  stage,
+  iteration: 1,
+  timestamp: "2025-01-15T10:00:00.000Z",
+  result,
+  event,
+  reason: "r",
+  score,
 });
 const values: JsonObject = {
   ...initialImplState,
@@ -46,8 +51,15 @@ describe("the document that an impl run keeps for older tools", () => {
       version: 1,
       timestamp: "2025-01-15T10:30:00.000+00:00",
       state: {
-        ...{ issue_no: 42, current_stage: "review", iteration: 3, worktree: "/w", plan_file: null },
-        ...{ last_feedback: "more tests", last_score: 75, pr_number: "9", pr_url: "http://x/9" },
+        issue_no: 42,
+        current_stage: "review",
+        iteration: 3,
+        worktree: "/w",
+        plan_file: null,
+        last_feedback: "more tests",
+        last_score: 75,
+        pr_number: "9",
+        pr_url: "http://x/9",
       },
     });
     expect(document.state.history).toMatchObject([
@@ -80,7 +92,12 @@ describe("the document that an impl run keeps for older tools", () => {
   test("before anything happened it is still one that can be read", () => {
     const first = { ...position, stage: "setup", iteration: 0, feedback: null, score: null };
     expect(written({ position: first, values: initialImplState }).state).toMatchObject({
-      ...{ issue_no: 42, iteration: 1, last_feedback: "", last_score: 0, history: [], pr_number: null },
+      issue_no: 42,
+      iteration: 1,
+      last_feedback: "",
+      last_score: 0,
+      history: [],
+      pr_number: null,
     });
   });
 
@@ -94,7 +111,9 @@ describe("the document that an impl run keeps for older tools", () => {
     if (foreign === undefined) throw new Error("it has no checkpoint");
     const { extensions } = withImported(foreign, "impl-json");
     expect(written({ extensions }).state).toMatchObject({
-      ...{ their_own: { keep: ["this"] }, plan_file: "plan.md", worktree: "/w" },
+      their_own: { keep: ["this"] },
+      plan_file: "plan.md",
+      worktree: "/w",
     });
   });
 });

@@ -11,7 +11,7 @@ import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
 import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format.ts";
 import { sha256 } from "../../system/hash.ts";
 import { decodeSources } from "./decode-sources.ts";
-import { IMPORT_ENTRY, IMPORT_LABEL, withImported } from "./imported.ts";
+import { IMPORT_LABEL, isWhole, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
 export interface ImportParams {
@@ -100,11 +100,6 @@ async function findImport(
     return undefined;
   }
   return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
-}
-
-export async function isWhole(parts: Parts, run: string): Promise<boolean> {
-  for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
-  return false;
 }
 
 /** Formats put it into an extension of their own; only a worktree of this very repository counts. */

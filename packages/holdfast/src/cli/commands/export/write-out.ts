@@ -23,7 +23,7 @@ export async function writeOut(
   params: { readonly output: string | undefined; readonly dryRun: boolean },
 ): Promise<Exit> {
   const { from, to, encoded, remarks } = outgoing;
-  const { writeExport } = await import("../../../app.ts");
+  const { writeExport } = await import("../../../app/foreign/export-checkpoint.ts");
   const [only] = encoded;
   const place = params.output;
   if (only === undefined || (encoded.length > 1 && place === undefined && !params.dryRun))
