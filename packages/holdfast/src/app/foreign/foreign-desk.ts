@@ -19,8 +19,8 @@ export class ForeignDesk {
     this.#cwd = cwd;
   }
 
-  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. */
-  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<ImportPlan> {
+  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
+  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<readonly ImportPlan[]> {
     const { planImport } = await import("./plan-import.ts");
     return await planImport(this.#parts, { cwd: this.#cwd, ...params });
   }

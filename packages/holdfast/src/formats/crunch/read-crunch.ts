@@ -4,6 +4,7 @@ import type { ForeignFile, Remark } from "../format.ts";
 import { parseJson } from "../read-json.ts";
 import { readText } from "../read-text.ts";
 import { readYaml } from "../read-yaml.ts";
+import { isJsonName } from "./crunch-names.ts";
 import { invalidDocument } from "../refusals.ts";
 import type { Source } from "../refusals.ts";
 
@@ -38,5 +39,5 @@ export function readCrunch(file: ForeignFile): ReadCrunch {
 
 /** A mapping in braces may also be YAML's; what JSON writes has a quote or a closing brace behind the first one. */
 function isJson(path: string, text: string): boolean {
-  return /\.json$/i.test(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
+  return isJsonName(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
 }
