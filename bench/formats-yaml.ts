@@ -1,6 +1,6 @@
 /**
  * Codecs against the plain parser alone, in one interleaved run, in processor time: a crunch checkpoint of 10 MB as YAML and as JSON, and 10 MB of
- * context-store versions. Run: node bench/formats-yaml.ts [rounds]
+ * context-store versions. Run: node bench/formats-yaml.ts [rounds] [megabytes]
  * The peer of YAML is the `yaml` library as it comes, but without its own look for repeated keys: that one compares every key
  * with every other, and would make us look several times faster than we are. It is shown once, for what it is.
  */
@@ -13,7 +13,7 @@ import type { ForeignCheckpoint, ForeignFile } from "../packages/holdfast/src/fo
 import { printRatio, quantile } from "./report.ts";
 
 const rounds = Number(process.argv[2] ?? 3);
-const SIZE = 10 * 1024 * 1024;
+const SIZE = Number(process.argv[3] ?? 10) * 1024 * 1024;
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 

@@ -32,6 +32,7 @@ export async function open(directory: string) {
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },
     syntax: { check: unused },
     outputs: unused,
+    implDocument: unused,
     agentLog: unused,
     wait: unused,
   };

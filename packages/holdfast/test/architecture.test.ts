@@ -55,6 +55,21 @@ describe("imports point one way, also those made at run time", () => {
   });
 });
 
+/** It takes longer to load than all of Holdfast that opening a store needs. */
+test.each(["app.ts", "cli/main.ts", "library/index.ts", "index.ts"])("%s loads no YAML parser unasked", (entry) => {
+  const code = new Map(files.map((file) => [file.path, file.code]));
+  const seen = new Set([entry]);
+  const parsers: string[] = [];
+  for (const path of seen) {
+    for (const target of loadedBy(code.get(path) ?? "")) {
+      if (target === "yaml") parsers.push(path);
+      if (target.startsWith(".")) seen.add(join(dirname(path), target));
+    }
+  }
+  expect(seen.size).toBeGreaterThan(20);
+  expect(parsers).toEqual([]);
+});
+
 describe("core is pure", () => {
   test.each(files.filter((file) => file.path.startsWith("core/") && !file.path.endsWith(".test.ts")))(
     "$path",
@@ -110,6 +125,14 @@ function impurities(code: string): readonly string[] {
 
 function importsOf(code: string): readonly string[] {
   const found = withoutComments(code).matchAll(/\b(?:from|import)\s*\(?\s*["']([^"']+)["']/g);
+  return [...found].flatMap((match) => (match[1] === undefined ? [] : [match[1]]));
+}
+
+/** Imports that are made when the module is: neither those of types nor those at run time. */
+function loadedBy(code: string): readonly string[] {
+  const found = withoutComments(code).matchAll(
+    /^(?:import|export)\s+(?!type\b)(?:[^;"']*?\bfrom\s+)?["']([^"']+)["']/gm,
+  );
   return [...found].flatMap((match) => (match[1] === undefined ? [] : [match[1]]));
 }
 

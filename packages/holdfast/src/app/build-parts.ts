@@ -9,6 +9,7 @@ import { openAgentLog } from "../system/agent-log.ts";
 import { systemCommands } from "../system/commands.ts";
 import { createOutputs } from "../system/outputs.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
+import { implDocument } from "./foreign/impl-document.ts";
 
 /** Everything that workflows work with, on this machine. */
 export function buildParts(params: {
@@ -30,6 +31,7 @@ export function buildParts(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
+    implDocument,
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
       await sleep(milliseconds, undefined, { signal }).catch((error: unknown) => {

@@ -1,7 +1,6 @@
 import { HoldfastError } from "../core/error.ts";
 import { anyFolder } from "../engine/any-folder.ts";
 import { localPathOf } from "../forges/local/forge-place.ts";
-import { openLocalForge } from "../forges/local/local-forge.ts";
 import type { Branches } from "../ports/branch.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Forge } from "../ports/forge.ts";
@@ -24,7 +23,11 @@ export async function findForge(params: {
   const { choice, clock } = params;
   if (choice.kind === "none") return null;
   const repository = choice.path ?? (await remotePath(params));
-  if (repository !== null) return openLocalForge({ repository, clock });
+  if (repository !== null) {
+    // Not before one is needed: it reads YAML, and the parser would cost every start.
+    const { openLocalForge } = await import("../forges/local/local-forge.ts");
+    return openLocalForge({ repository, clock });
+  }
   if (choice.kind === "auto") return null;
   throw new HoldfastError({
     code: "USAGE",

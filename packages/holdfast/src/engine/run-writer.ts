@@ -126,6 +126,10 @@ export class RunWriter {
     this.budget = spendTime(this.budget, passed);
   }
 
+  get extensions(): JsonObject {
+    return this.#base.extensions;
+  }
+
   get position(): Position {
     const visit: Visit = {
       number: this.#position.visit.number,

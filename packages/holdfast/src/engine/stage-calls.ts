@@ -28,6 +28,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, state: S): 
     },
     state,
     inputs: writer.inputs,
+    extensions: writer.extensions,
     config: writer.config,
     signal: writer.halt.signal,
     workspace: writer.workspace,

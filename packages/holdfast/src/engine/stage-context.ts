@@ -20,6 +20,8 @@ export interface StageContext<S extends JsonObject> {
   readonly position: Position;
   readonly state: S;
   readonly inputs: InputsPlane;
+  /** Whatever an import brought and later checkpoints carry along. */
+  readonly extensions: JsonObject;
   readonly config: ExecutionConfig;
   /** Aborted by Ctrl+C, `holdfast stop` or a lost lease. Steps should end soon after. */
   readonly signal: AbortSignal;

@@ -1,3 +1,6 @@
+import type { Planes } from "../core/checkpoint.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { Run } from "../core/run.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Branches } from "../ports/branch.ts";
 import type { Commands } from "../ports/command.ts";
@@ -20,8 +23,23 @@ export interface WorkParts extends Parts {
   readonly outputs: (root: string) => Outputs;
   /** Where an agent call's raw output goes, for `holdfast logs`; lines of one call, appended. */
   readonly agentLog: (params: { readonly run: string; readonly visit: number; readonly step: string }) => AgentLog;
+  /**
+   * A run as the document that older tools of the impl workflow read, whole with the fields of the one that it was imported from. Handed in
+   * because formats are none of a workflow's business; the same writer that `holdfast export` has.
+   */
+  readonly implDocument: (params: ImplDocumentParams) => string;
   /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+export interface ImplDocumentParams {
+  readonly run: Pick<Run, "workflow" | "work">;
+  readonly planes: Pick<Planes, "position" | "inputs" | "extensions"> & { readonly values: JsonObject };
+  readonly worktree: string;
+  /** A run that simplifies is of version 2, also before it comes to that. */
+  readonly simplifies: boolean;
+  /** ISO 8601 UTC. */
+  readonly at: string;
 }
 
 export interface AgentLog {

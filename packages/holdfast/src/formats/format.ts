@@ -68,6 +68,8 @@ export interface Encoded {
   readonly bytes: Uint8Array;
   /** Suggested place relative to the foreign tool's root (`.tmp/impl-checkpoint.json`). */
   readonly path: string;
+  /** Where it goes when another checkpoint has that place, and this one is to be kept too; absent: places are never shared, or one is all there is. */
+  readonly elsewhere?: string;
   readonly losses: readonly Loss[];
 }
 

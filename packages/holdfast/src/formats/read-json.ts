@@ -25,10 +25,14 @@ export function readJsonValue(
   file: ForeignFile,
   format: FormatName,
 ): { readonly value: Json; readonly remarks: readonly Remark[] } {
-  const source: Source = { format, file: file.path };
   const { text, remarks } = readText(file, format);
+  return { value: parseJson(text, { format, file: file.path }), remarks };
+}
+
+/** The same for a text that was read already. */
+export function parseJson(text: string, source: Source): Json {
   const value = parse(text, source);
-  if (typeof value !== "object" || value === null) return { value, remarks };
+  if (typeof value !== "object" || value === null) return value;
   const survey = surveyJson(text, value);
   if (survey === "too deep")
     throw damagedDocument(source, { why: `it is nested deeper than ${MAX_FOREIGN_DEPTH} levels` });
@@ -36,7 +40,7 @@ export function readJsonValue(
     const finding = auditJson(text);
     if (finding !== null) throw invalidDocument(source, finding);
   }
-  return { value, remarks };
+  return value;
 }
 
 /** What a document seems to be, for `detect`: null where it is no JSON object. */

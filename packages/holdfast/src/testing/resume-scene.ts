@@ -214,6 +214,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },
     outputs: unused,
+    implDocument: unused,
     agentLog: unused,
     wait: unused,
   };

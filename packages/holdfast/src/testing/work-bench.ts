@@ -59,6 +59,7 @@ export function createWorkBench(params: {
     },
     syntax: { check: unused },
     outputs: plainOutputs,
+    implDocument: unused,
     agentLog: ({ step }) => ({
       path: step,
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),

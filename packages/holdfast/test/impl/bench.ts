@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { implDocument } from "../../src/app/foreign/impl-document.ts";
 import { createAgentRegistry } from "../../src/agents/registry.ts";
 import type { Planes } from "../../src/core/checkpoint.ts";
 import type { JsonObject } from "../../src/core/json.ts";
@@ -106,6 +107,7 @@ export async function makeBench(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
+    implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
     // Pauses are counted, not waited for.
     wait: (_, signal) => {

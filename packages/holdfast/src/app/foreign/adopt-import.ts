@@ -10,8 +10,7 @@ import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Workspace } from "../../ports/workspace.ts";
 import { planPlace } from "../plan-start.ts";
-import { importedOf } from "./imported.ts";
-import { isWhole } from "./plan-import.ts";
+import { importedOf, isWhole } from "./imported.ts";
 
 export interface Adoption {
   readonly workflow: Workflow<JsonObject>;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openHoldfast } from "../../app.ts";
-import type { Holdfast } from "../../app.ts";
+import type { Holdfast, ImportPlan } from "../../app.ts";
 
 const versions = fileURLToPath(new URL("../../formats/golden/context-store/task-1-all.json", import.meta.url));
 let directory: string;
@@ -19,8 +19,14 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
+async function planOf(path: string): Promise<ImportPlan> {
+  const [plan] = await holdfast.foreign.planImport({ paths: [path] });
+  if (plan === undefined) throw new Error("nothing would be made");
+  return plan;
+}
+
 test("versions come in order, each with its own document", async () => {
-  const plan = await holdfast.foreign.planImport({ paths: [versions] });
+  const plan = await planOf(versions);
   expect(plan).toMatchObject({ format: "context-store", before: "none", checkpoints: [{ id: "1" }, { id: "2" }] });
   expect(await holdfast.foreign.applyImport(plan)).toMatchObject({ changed: true, checkpoints: 2 });
   const list = await (await holdfast.run(plan.run)).list({});
@@ -34,7 +40,7 @@ test("versions come in order, each with its own document", async () => {
 });
 
 test("cut in the middle, it is no run to go on with, and the same import finishes it once", async () => {
-  const plan = await holdfast.foreign.planImport({ paths: [versions] });
+  const plan = await planOf(versions);
   const { run, workflow, work, labels } = plan;
   const [first] = plan.checkpoints;
   if (first === undefined) throw new Error("the golden file has two versions");
@@ -45,10 +51,10 @@ test("cut in the middle, it is no run to go on with, and the same import finishe
   await holdfast.store.releaseLease(lease);
 
   await expect(holdfast.resume({ run })).rejects.toMatchObject({ code: "NEEDS_DECISION" });
-  const again = await holdfast.foreign.planImport({ paths: [versions] });
+  const again = await planOf(versions);
   expect(again).toMatchObject({ run, before: "part" });
   expect(await holdfast.foreign.applyImport(again)).toMatchObject({ run, changed: true });
-  const whole = await holdfast.foreign.planImport({ paths: [versions] });
+  const whole = await planOf(versions);
   expect(whole.before).toBe("whole");
   expect(await holdfast.foreign.applyImport(whole)).toMatchObject({ changed: false });
   // Also for one who planned before and comes late.

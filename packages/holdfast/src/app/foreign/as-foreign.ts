@@ -8,7 +8,7 @@ import type { Imported } from "./imported.ts";
 /** A checkpoint of ours as codecs take it, with the document that it came from, however far the run has gone on since. */
 export function asForeign(
   run: Pick<Run, "workflow" | "work">,
-  checkpoint: Checkpoint,
+  checkpoint: Pick<Checkpoint, "trigger" | "sequence" | "createdAt" | "planes">,
   to: FormatName,
 ): { readonly foreign: ForeignCheckpoint; readonly losses: readonly Loss[] } {
   const imported = importedOf(checkpoint.planes);
@@ -30,7 +30,7 @@ export function asForeign(
 }
 
 /** Versions count on from the imported one; all other formats make an id from what the checkpoint says. */
-function newId(checkpoint: Checkpoint, imported: Imported | null, to: FormatName): string | null {
+function newId(checkpoint: Pick<Checkpoint, "sequence">, imported: Imported | null, to: FormatName): string | null {
   if (to !== "context-store") return null;
   const before = imported?.format === "context-store" ? Number(imported.id) : 0;
   return String((Number.isSafeInteger(before) ? before : 0) + checkpoint.sequence);

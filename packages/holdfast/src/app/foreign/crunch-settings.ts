@@ -1,7 +1,9 @@
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
+import type { Work } from "../../core/run.ts";
 import { parseCrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
+import { crunchPlace } from "./write-foreign.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
 
 /** `.claude/checkpoint-config.yaml` of the repository, for what is written for crunch; null where there is none. */
@@ -12,4 +14,26 @@ export function readCrunchSettings(root: string): CrunchConfig | null {
   if (read.kind === "refused")
     throw new HoldfastError({ code: "FORMAT_DAMAGED", message: `${path} cannot be read: ${read.why}` });
   return parseCrunchConfig({ path, bytes: read.bytes, compression: "none" });
+}
+
+/**
+ * The configuration that speaks of this very directory: that of a repository above it, whose `location` leads here for this piece of work.
+ * null for any other directory.
+ */
+export function crunchSettingsFor(directory: string, work: Work): CrunchConfig | null {
+  for (let root = dirname(resolve(directory)); ; root = dirname(root)) {
+    const config = readHere(root, directory);
+    if (config !== null && crunchPlace(root, config, { work }) === resolve(directory)) return config;
+    if (dirname(root) === root) return null;
+  }
+}
+
+/** One that cannot be read matters where it would be meant, and not to every directory below it. */
+function readHere(root: string, directory: string): CrunchConfig | null {
+  try {
+    return readCrunchSettings(root);
+  } catch (error) {
+    if (resolve(directory).startsWith(join(root, ".claude"))) throw error;
+    return null;
+  }
 }

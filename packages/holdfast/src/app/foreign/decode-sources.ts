@@ -1,6 +1,9 @@
 import { HoldfastError } from "../../core/error.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { readCrunchDirectory } from "../../formats/crunch/crunch-directory.ts";
 import type { ForeignCheckpoint, ForeignFile, FormatName, Remark } from "../../formats/format.ts";
+import { LOOP_EXTENSION } from "../../formats/loop-json/to-checkpoint.ts";
+import { sameJson } from "../../formats/name-losses.ts";
 import { detectFormat } from "../../formats/registry.ts";
 import { chooseFormat, formatNamed } from "./choose-format.ts";
 import type { ForeignSource } from "./read-source.ts";
@@ -16,21 +19,53 @@ export interface DecodedSources {
 
 /** All that was pointed at, as one history. USAGE when it is not one. */
 export function decodeSources(sources: readonly ForeignSource[], named: FormatName | undefined): DecodedSources {
+  const histories = decodeHistories(sources, named);
+  const [only] = histories;
+  if (only !== undefined && histories.length === 1) return only;
+  throw notOneHistory(`${histories.length} loops`);
+}
+
+/**
+ * The same, of a place where several loops lie: one history each. Remarks and what could not be read stand with the first.
+ * Files of anything but loops must be of one piece of work.
+ */
+export function decodeHistories(
+  sources: readonly ForeignSource[],
+  named: FormatName | undefined,
+): readonly DecodedSources[] {
   const parts = sources.map((source) => decodeSource(source, named));
   const [first] = parts;
   if (first === undefined) throw new HoldfastError({ code: "USAGE", message: "No file was named" });
   for (const part of parts) {
     if (part.format !== first.format) throw notOneHistory(`${first.format} and ${part.format}`);
   }
-  const checkpoints = parts.flatMap((part) => part.checkpoints);
-  const works = new Set(checkpoints.map(({ work, workflow }) => JSON.stringify([workflow, work])));
-  if (works.size > 1) throw notOneHistory(`${works.size} pieces of work`);
-  return {
-    format: first.format,
+  const { format } = first;
+  const works = new Map<string, ForeignCheckpoint[]>();
+  for (const checkpoint of parts.flatMap((part) => part.checkpoints)) {
+    const key = historyOf(checkpoint);
+    const known = works.get(key);
+    if (known === undefined) works.set(key, [checkpoint]);
+    // A checkpoint may lie in two files: a mirror that was stopped leaves one that it had set aside in both places.
+    else if (!known.some((other) => isSame(other, checkpoint))) known.push(checkpoint);
+  }
+  if (works.size > 1 && format !== "loop-json") throw notOneHistory(`${works.size} pieces of work`);
+  return [...works.values()].map((checkpoints, at) => ({
+    format,
     checkpoints: inOrder(checkpoints),
-    remarks: parts.flatMap((part) => part.remarks),
-    broken: parts.flatMap((part) => part.broken),
-  };
+    remarks: at === 0 ? parts.flatMap((part) => part.remarks) : [],
+    broken: at === 0 ? parts.flatMap((part) => part.broken) : [],
+  }));
+}
+
+/** Loops have no issue and no task: their own ids tell them apart. */
+function historyOf({ workflow, work, planes }: ForeignCheckpoint): string {
+  const loop = planes.extensions[LOOP_EXTENSION];
+  const ids = isJsonObject(loop) ? [loop["workflow_id"] ?? null, loop["loop_id"] ?? null] : [];
+  return JSON.stringify([workflow, work, ...ids]);
+}
+
+function isSame(one: ForeignCheckpoint, other: ForeignCheckpoint): boolean {
+  return one.id === other.id && one.id !== null && sameJson(one.original?.document, other.original?.document);
 }
 
 /** Where every one has a time, by time; equal times and all others stay as they were given. */
@@ -69,7 +104,7 @@ function decodeCrunch(source: Extract<ForeignSource, { readonly kind: "directory
   const { checkpoints, broken, index, remarks } = readCrunchDirectory({ files: source.files, link: source.link });
   const read = {
     checkpoints: checkpoints.map(({ checkpoint }) => checkpoint),
-    remarks: [...remarks, ...index.problems.map((text) => ({ path: index.name, text }))],
+    remarks: [...remarks, ...index.problems.map((text) => ({ path: index.files[0]?.name ?? "index.yaml", text }))],
     broken: [...source.broken, ...broken],
   };
   return { format: "crunch-yaml", ...checked(source, read) };

@@ -1,11 +1,16 @@
 import { statSync } from "node:fs";
 import { basename, join } from "node:path";
+import { HoldfastError } from "../../core/error.ts";
 import type { ExportName } from "../../core/format-names.ts";
 import type { Checkpoint } from "../../core/checkpoint.ts";
 import type { Run } from "../../core/run.ts";
+import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
+import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import type { Encoded, ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
+import { packFor } from "../../system/pack.ts";
 import { asForeign } from "./as-foreign.ts";
 import { formatNamed } from "./choose-format.ts";
+import { crunchSettingsFor } from "./crunch-settings.ts";
 import { writeCrunchDirectory, writeDocument } from "./write-foreign.ts";
 import type { Written } from "./write-foreign.ts";
 
@@ -34,11 +39,43 @@ export function writeExport(params: {
   const [only] = encoded;
   const directory = params.directory || encoded.length > 1 || isDirectory(output);
   const losses = eachOnce(encoded.flatMap((one) => one.losses));
-  if (directory && to === "crunch-yaml") return { paths: writeCrunchDirectory(output, params.foreign).paths, losses };
+  if (directory && to === "crunch-yaml") {
+    const written = writeCrunch(output, params);
+    return { ...written, losses: eachOnce([...losses, ...written.losses]) };
+  }
   if (!directory && only !== undefined) return writeDocument(only, output);
   const names = distinctNames(encoded.map(({ path }) => basename(path)));
   const paths = encoded.flatMap((one, at) => writeDocument(one, join(output, names[at] ?? "")).paths);
-  return { paths, losses };
+  return { paths, removed: [], losses };
+}
+
+/** A directory that crunch's own configuration speaks of is written by it; what cannot be kept there is refused, not dropped. */
+function writeCrunch(
+  directory: string,
+  { foreign, encoded }: { readonly foreign: readonly ForeignCheckpoint[]; readonly encoded: readonly Encoded[] },
+): Written {
+  const config = crunchSettingsFor(directory, foreign[0]?.work ?? { kind: "none" });
+  if (config?.enabled === false)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Nothing is saved in ${directory}: .claude/checkpoint-config.yaml says enabled: false`,
+      hint: "Switch it on there, or export into another directory.",
+    });
+  const limit = config?.retention.maxBytes ?? null;
+  const large = encoded.find(({ bytes }) => limit !== null && packedSize(config, bytes) > limit);
+  if (large !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${idOfPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
+      hint: "Raise it there, or export into another directory. Nothing was written.",
+    });
+  // What is exported was asked for: the rules make room for it among what the same export wrote, and touch nothing else.
+  const ours = new Set(encoded.map(({ path }) => idOfPath(path)));
+  return writeCrunchDirectory({ directory, add: foreign, config, ours });
+}
+
+function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {
+  return packFor(config?.compress === true ? "a.gz" : "a", bytes).length;
 }
 
 /** Some formats name two checkpoints alike; of what is written together none may take another's place. */

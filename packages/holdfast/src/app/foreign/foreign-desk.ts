@@ -5,15 +5,11 @@ import { HoldfastError } from "../../core/error.ts";
 import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
-import { applyImport } from "./apply-import.ts";
 import type { ImportReport } from "./apply-import.ts";
-import { encodeCheckpoint } from "./export-checkpoint.ts";
-import { exportTranscript } from "./export-transcript.ts";
-import { Mirror } from "./mirror.ts";
-import { planImport } from "./plan-import.ts";
+import type { Mirror } from "./mirror.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
 
-/** Checkpoints of other tools, in and out. */
+/** Checkpoints of other tools, in and out. Loaded part by part when asked for: a parser for YAML would cost every start of a program. */
 export class ForeignDesk {
   readonly #parts: Parts;
   readonly #cwd: string;
@@ -23,12 +19,14 @@ export class ForeignDesk {
     this.#cwd = cwd;
   }
 
-  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. */
-  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<ImportPlan> {
+  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
+  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<readonly ImportPlan[]> {
+    const { planImport } = await import("./plan-import.ts");
     return await planImport(this.#parts, { cwd: this.#cwd, ...params });
   }
 
   async applyImport(plan: ImportPlan): Promise<ImportReport> {
+    const { applyImport } = await import("./apply-import.ts");
     return await applyImport(this.#parts, plan);
   }
 
@@ -38,11 +36,13 @@ export class ForeignDesk {
     to: FormatName,
   ): Promise<{ readonly foreign: ForeignCheckpoint; readonly encoded: Encoded }> {
     const checkpoint = await this.#parts.store.getCheckpoint(ref);
+    const { encodeCheckpoint } = await import("./export-checkpoint.ts");
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
   }
 
   /** A whole run as an ATIF trajectory. */
   async transcript(run: string): Promise<Encoded> {
+    const { exportTranscript } = await import("./export-transcript.ts");
     return await exportTranscript(this.#parts, await this.#run(run));
   }
 
@@ -57,6 +57,7 @@ export class ForeignDesk {
       directory === undefined
         ? ((await findRunWorkspace(this.#parts, await this.#run(run)))?.root ?? this.#cwd)
         : resolve(this.#cwd, directory);
+    const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
   }
 

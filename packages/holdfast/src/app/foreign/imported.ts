@@ -4,6 +4,7 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import { FORMAT_NAMES } from "../../core/format-names.ts";
 import { TRIGGERS } from "../../core/trigger.ts";
 import type { Trigger } from "../../core/trigger.ts";
+import type { Parts } from "../../engine/parts.ts";
 import type { ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 
 /** Extension under which a checkpoint keeps the document it came from, whole. */
@@ -56,4 +57,10 @@ function documentOf(text: Json | undefined): JsonObject | null {
   if (typeof text !== "string") return null;
   const document: Json = JSON.parse(text);
   return isJsonObject(document) ? document : null;
+}
+
+/** A process may have died in the middle of it. */
+export async function isWhole(parts: Parts, run: string): Promise<boolean> {
+  for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
+  return false;
 }

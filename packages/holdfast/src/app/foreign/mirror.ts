@@ -1,10 +1,12 @@
-import { join } from "node:path";
 import type { Checkpoint } from "../../core/checkpoint.ts";
 import type { RunSummary } from "../../core/run.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, FormatName, Loss } from "../../formats/format.ts";
+import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
+import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import { readCrunchSettings } from "./crunch-settings.ts";
 import { eachOnce, encodeCheckpoint } from "./export-checkpoint.ts";
+import { setAside } from "./set-aside.ts";
 import { crunchPlace, placeUnder, writeCrunchDirectory, writeDocument } from "./write-foreign.ts";
 
 export interface MirrorReport {
@@ -12,6 +14,8 @@ export interface MirrorReport {
   readonly sequence: number;
   /** Absolute; empty: it was up to date. */
   readonly paths: readonly string[];
+  /** Gone by the other tool's own rules. */
+  readonly removed: readonly string[];
   readonly losses: readonly Loss[];
 }
 
@@ -25,6 +29,8 @@ export class Mirror {
   readonly #parts: Parts;
   readonly #run: string;
   #done = 0;
+  /** Crunch ids of the run's checkpoints: what the mirror itself may remove. */
+  readonly #ours = new Set<string>();
 
   constructor(params: { readonly parts: Parts; readonly run: string; readonly to: FormatName; readonly root: string }) {
     this.#parts = params.parts;
@@ -37,7 +43,7 @@ export class Mirror {
   async catchUp(): Promise<MirrorReport> {
     const run = await this.#parts.store.getRun(this.#run);
     const fresh = run === undefined ? [] : await this.#fresh();
-    if (run === undefined || fresh.length === 0) return { sequence: this.#done, paths: [], losses: [] };
+    if (run === undefined || fresh.length === 0) return { sequence: this.#done, paths: [], removed: [], losses: [] };
     const report = this.to === "crunch-yaml" ? this.#writeCrunch(run, fresh) : this.#writeDocuments(run, fresh);
     this.#done = fresh.at(-1)?.sequence ?? this.#done;
     return { sequence: this.#done, ...report };
@@ -62,33 +68,63 @@ export class Mirror {
     }
   }
 
-  /** Of several that go to one place only the newest is written. */
+  /** Of several that go to one place the newest has it; the others stand beside it where the layout has room for them. */
   #writeDocuments(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
     const places = new Map<string, Encoded>();
     for (const checkpoint of fresh) {
       const { encoded } = encodeCheckpoint(run, checkpoint, this.to);
+      const other = places.get(encoded.path);
+      if (other?.elsewhere !== undefined) places.set(other.elsewhere, other);
       places.set(encoded.path, encoded);
     }
-    const written = [...places.values()].map((one) => writeDocument(one, placeUnder(this.root, one.path)));
+    const written = [...places].flatMap(([place, one]) => {
+      const path = placeUnder(this.root, place);
+      const aside = place === one.path ? setAside({ to: this.to, root: this.root, path, encoded: one }) : [];
+      return [...aside, writeDocument(one, path)];
+    });
     return {
       paths: written.flatMap(({ paths }) => paths),
+      removed: [],
       losses: eachOnce(written.flatMap(({ losses }) => losses)),
     };
   }
 
   #writeCrunch(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
     const config = readCrunchSettings(this.root);
-    const wanted = fresh.filter(
-      ({ trigger }) => config === null || (config.enabled && config.triggers[trigger] !== false),
-    );
-    const all = wanted.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
-    const [first] = all;
-    if (first === undefined) return { paths: [], losses: [] };
-    const directory = join(crunchPlace(this.root, config, first.foreign));
-    const { paths } = writeCrunchDirectory(
-      directory,
-      all.map(({ foreign }) => foreign),
-    );
-    return { paths, losses: eachOnce(all.flatMap(({ encoded }) => encoded.losses)) };
+    const all = fresh.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
+    for (const { encoded } of all) this.#ours.add(idOfPath(encoded.path));
+    const { wanted, losses } = wantedBy(config, all);
+    const [first] = wanted;
+    if (first === undefined) return { paths: [], removed: [], losses };
+    const written = writeCrunchDirectory({
+      directory: crunchPlace(this.root, config, first.foreign),
+      add: wanted.map(({ foreign }) => foreign),
+      config,
+      ours: this.#ours,
+    });
+    const encoded = wanted.flatMap((one) => one.encoded.losses);
+    return { ...written, losses: eachOnce([...losses, ...encoded, ...written.losses]) };
   }
+}
+
+type Outgoing = ReturnType<typeof encodeCheckpoint>;
+
+/** What crunch's own configuration wants to be saved; what a person asked for and what an interrupt saved, whenever it is enabled. */
+function wantedBy(
+  config: CrunchConfig | null,
+  all: readonly Outgoing[],
+): { readonly wanted: readonly Outgoing[]; readonly losses: readonly Loss[] } {
+  if (config === null) return { wanted: all, losses: [] };
+  const remarks = config.remarks.map(({ path, text }) => ({ path: `checkpoint-config.yaml#${path}`, why: text }));
+  if (!config.enabled) {
+    const why = "checkpoint-config.yaml says enabled: false, so nothing is written";
+    return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
+  }
+  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger] !== false);
+  const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
+  const losses = [...off].map((trigger) => ({
+    path: `checkpoints.${trigger}`,
+    why: "checkpoint-config.yaml switches this trigger off",
+  }));
+  return { wanted, losses: [...remarks, ...losses] };
 }

@@ -10,8 +10,9 @@ import type { Parts } from "../../engine/parts.ts";
 import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
 import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format.ts";
 import { sha256 } from "../../system/hash.ts";
-import { decodeSources } from "./decode-sources.ts";
-import { IMPORT_ENTRY, IMPORT_LABEL, withImported } from "./imported.ts";
+import { decodeHistories } from "./decode-sources.ts";
+import type { DecodedSources } from "./decode-sources.ts";
+import { IMPORT_LABEL, isWhole, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
 export interface ImportParams {
@@ -46,12 +47,27 @@ export interface ImportedCheckpoint {
   readonly planes: Planes;
 }
 
-/** Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. */
-export async function planImport(parts: Parts, params: ImportParams): Promise<ImportPlan> {
-  const decoded = decodeSources(
+/**
+ * Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. One plan a run: a
+ * place where several loops lie makes as many.
+ */
+export async function planImport(parts: Parts, params: ImportParams): Promise<readonly ImportPlan[]> {
+  const histories = decodeHistories(
     params.paths.map((path) => readSource(path, params.cwd)),
     params.format,
   );
+  if (histories.length > 1 && params.run !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `There are ${histories.length} loops, each of which becomes a run, and --run names one`,
+      hint: "Leave it out, or import the directory of one loop.",
+    });
+  const plans: ImportPlan[] = [];
+  for (const history of histories) plans.push(await planHistory(parts, params, history));
+  return plans;
+}
+
+async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
   const checkpoints = decoded.checkpoints.map((foreign) => {
     const planes: unknown = capture(withImported(foreign, format));
@@ -100,11 +116,6 @@ async function findImport(
     return undefined;
   }
   return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
-}
-
-export async function isWhole(parts: Parts, run: string): Promise<boolean> {
-  for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
-  return false;
 }
 
 /** Formats put it into an extension of their own; only a worktree of this very repository counts. */

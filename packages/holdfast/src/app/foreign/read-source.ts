@@ -1,9 +1,10 @@
 import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
 import type { ForeignFile } from "../../formats/format.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
 import { unpack } from "../../system/unpack.ts";
+import { loopDirectories } from "./loop-directories.ts";
 
 /** What somebody pointed at. */
 export type ForeignSource =
@@ -11,7 +12,7 @@ export type ForeignSource =
   | {
       readonly kind: "directory";
       readonly path: string;
-      /** Its own regular files, by name; not those of directories below. */
+      /** Its own regular files, by name; not those of directories below, except where it is a place above those of loops. */
       readonly files: readonly ForeignFile[];
       /** Files that are there and cannot be read. */
       readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
@@ -41,7 +42,12 @@ export function readSource(path: string, cwd: string): ForeignSource {
 }
 
 function readDirectory(path: string, place: string): ForeignSource {
-  const names = readdirSync(place).toSorted();
+  const loops = loopDirectories(place);
+  const names = (loops.length === 0 ? [place] : loops).flatMap((directory) =>
+    readdirSync(directory)
+      .toSorted()
+      .map((name) => relative(place, join(directory, name))),
+  );
   if (names.length > MAX_FILES)
     throw new HoldfastError({
       code: "USAGE",
@@ -55,7 +61,7 @@ function readDirectory(path: string, place: string): ForeignSource {
   for (const name of names) {
     const stat = lstatSync(join(place, name), { throwIfNoEntry: false });
     if (stat?.isSymbolicLink() === true && name === "latest") link = readlinkSync(join(place, name));
-    if (stat?.isFile() !== true || name.startsWith(".")) continue;
+    if (stat?.isFile() !== true || basename(name).startsWith(".")) continue;
     try {
       const file = readForeignFile(join(path, name), join(place, name));
       total += file.bytes.length;

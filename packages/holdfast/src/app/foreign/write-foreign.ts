@@ -4,6 +4,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { crunchLocation } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import { readCrunchDirectory } from "../../formats/crunch/crunch-directory.ts";
+import type { CrunchLimits } from "../../formats/crunch/plan-crunch-limits.ts";
 import { planCrunchWrite } from "../../formats/crunch/plan-crunch-write.ts";
 import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../../formats/format.ts";
@@ -15,6 +16,8 @@ import { readSource } from "./read-source.ts";
 export interface Written {
   /** Absolute, in the order of writing; empty: everything was there already. */
   readonly paths: readonly string[];
+  /** Gone by the other tool's own rules. */
+  readonly removed: readonly string[];
   readonly losses: readonly Loss[];
 }
 
@@ -22,10 +25,10 @@ export interface Written {
 export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): Written {
   const { losses } = encoded;
   const data = packFor(path, encoded.bytes);
-  if (sameBytes(path, data)) return { paths: [], losses };
+  if (sameBytes(path, data)) return { paths: [], removed: [], losses };
   makeDurableDirectory(dirname(path), 0o755);
   writeDurable({ path, data, mode: "replace" });
-  return { paths: [path], losses };
+  return { paths: [path], removed: [], losses };
 }
 
 /** Below `root`, where the tool that reads it looks for it. */
@@ -36,42 +39,65 @@ export function placeUnder(root: string, relative: string): string {
 }
 
 /** Where crunch keeps the checkpoints of this piece of work, below the root. */
-export function crunchPlace(root: string, config: CrunchConfig | null, checkpoint: ForeignCheckpoint): string {
+export function crunchPlace(
+  root: string,
+  config: CrunchConfig | null,
+  checkpoint: Pick<ForeignCheckpoint, "work">,
+): string {
   const issue = checkpoint.work.kind === "issue" ? checkpoint.work.number : null;
   return placeUnder(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
 }
 
 /** Files, index and `latest` of a crunch directory, in an order that leaves it whole wherever this is cut. */
-export function writeCrunchDirectory(directory: string, add: readonly ForeignCheckpoint[]): Written {
+export function writeCrunchDirectory(params: {
+  readonly directory: string;
+  readonly add: readonly ForeignCheckpoint[];
+  /** Crunch's own, where this is the directory that it speaks of. */
+  readonly config: CrunchConfig | null;
+  /** Ids of all that the run has: nothing else is removed by the config's rules. */
+  readonly ours: ReadonlySet<string>;
+}): Written {
+  const { directory, add, config, ours } = params;
   makeDurableDirectory(directory, 0o755);
   const source = readSource(directory, directory);
   if (source.kind !== "directory")
     throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
-  const there = readCrunchDirectory({ files: source.files, link: source.link });
   const plan = planCrunchWrite({
-    directory: there,
+    directory: readCrunchDirectory({ files: source.files, link: source.link }),
     add,
     links: true,
-    // As the files that are there: crunch wrote JSON before 2026.
-    encoding: there.checkpoints.some(({ name }) => /json$/i.test(name)) ? "json" : "yaml",
+    ...(config === null ? {} : { limits: limitsOf(directory, config, ours) }),
+    suffix: config?.compress === true ? ".gz" : "",
   });
-  const paths = plan.actions.flatMap((action) => applyAction(directory, action));
-  return { paths, losses: plan.losses.flatMap(({ losses }) => losses) };
+  const paths = plan.actions.flatMap((action) => (action.kind === "remove" ? [] : applyWrite(directory, action)));
+  const removed = plan.actions.flatMap((action) => (action.kind === "remove" ? [remove(directory, action.name)] : []));
+  return { paths, removed, losses: [...plan.losses.flatMap(({ losses }) => losses), ...plan.limited] };
 }
 
-function applyAction(directory: string, action: CrunchAction): readonly string[] {
+function limitsOf(directory: string, { retention }: CrunchConfig, ours: ReadonlySet<string>): CrunchLimits {
+  return {
+    retention,
+    ours,
+    sizeOf: (name, bytes) =>
+      bytes === null
+        ? (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0)
+        : packFor(name, bytes).length,
+  };
+}
+
+/** Removals come last in every plan: by then nothing names the files. */
+function remove(directory: string, name: string): string {
+  const path = join(directory, basename(name));
+  removeDurable(path);
+  return path;
+}
+
+function applyWrite(directory: string, action: Exclude<CrunchAction, { readonly kind: "remove" }>): readonly string[] {
   const path = join(directory, basename(action.name));
-  switch (action.kind) {
-    case "write":
-      return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
-    case "link":
-      if (writeDurableLink({ path, target: action.target }) === "made") return [path];
-      // A system without links gets a file that holds the name.
-      return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
-    case "remove":
-      removeDurable(path);
-      return [path];
-  }
+  if (action.kind === "write") return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
+  if (writeDurableLink({ path, target: action.target }) === "made") return [path];
+  // A system without links gets a file that holds the name.
+  return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
 }
 
 function sameBytes(path: string, bytes: Uint8Array): boolean {

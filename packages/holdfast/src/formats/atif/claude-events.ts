@@ -16,6 +16,7 @@ export function readClaudeEvent(event: JsonObject, builder: LogBuilder): boolean
       builder.session ??= textIn(event, "session_id");
       builder.model ??= textIn(event, "model");
       builder.version ??= textIn(event, "claude_code_version");
+      builder.others.push(event);
       return true;
     case "assistant":
       return isJsonObject(message) && readAssistant(message, builder);
@@ -33,17 +34,21 @@ function readAssistant(message: JsonObject, builder: LogBuilder): boolean {
   if (!isJsonArray(content)) return false;
   const step = openStep(builder, { source: "agent", turn: textIn(message, "id") });
   step.model ??= textIn(message, "model");
+  const signed = content.some((block) => isJsonObject(block) && field(block, "signature") !== undefined);
+  if (signed || field(message, "usage") !== undefined) builder.details += 1;
   for (const block of content) {
-    if (!isJsonObject(block)) step.message = addText(step.message, textOf(block));
-    else if (block["type"] === "thinking") step.reasoning = addText(step.reasoning, textOf(field(block, "thinking")));
+    if (!isJsonObject(block)) step.message = addText(step.message, textOf(block, builder));
+    else if (block["type"] === "thinking")
+      step.reasoning = addText(step.reasoning, textOf(field(block, "thinking"), builder));
     else if (block["type"] === "tool_use") {
       const input = field(block, "input");
       step.calls.push({
         tool_call_id: textIn(block, "id") ?? `call-${builder.steps.length}-${step.calls.length + 1}`,
         function_name: textIn(block, "name") ?? "unknown",
-        arguments: isJsonObject(input) ? input : {},
+        // The format knows named arguments only.
+        arguments: isJsonObject(input) ? input : input === undefined ? {} : { input },
       });
-    } else step.message = addText(step.message, textOf([block]));
+    } else step.message = addText(step.message, textOf([block], builder));
   }
   return true;
 }
@@ -57,8 +62,11 @@ function readUser(content: Json | undefined, builder: LogBuilder): boolean {
   for (const block of content) {
     if (isJsonObject(block) && block["type"] === "tool_result") {
       const failed = block["is_error"] === true ? { extra: { is_error: true } } : {};
-      addResult(builder, textIn(block, "tool_use_id"), { content: textOf(field(block, "content")), ...failed });
-    } else openStep(builder, { source: "user", turn: null }).message = textOf([block]);
+      addResult(builder, textIn(block, "tool_use_id"), {
+        content: textOf(field(block, "content"), builder),
+        ...failed,
+      });
+    } else openStep(builder, { source: "user", turn: null }).message = textOf([block], builder);
   }
   return true;
 }
@@ -66,6 +74,7 @@ function readUser(content: Json | undefined, builder: LogBuilder): boolean {
 function readResult(event: JsonObject, builder: LogBuilder): boolean {
   const usage = field(event, "usage");
   const cost = field(event, "total_cost_usd");
+  builder.others.push(event);
   if (isJsonObject(usage)) {
     const cached = count(usage, "cache_read_input_tokens");
     const fresh = count(usage, "input_tokens") + count(usage, "cache_creation_input_tokens");

@@ -9,7 +9,7 @@ export function readCodexEvent(event: JsonObject, builder: LogBuilder): boolean 
   const item = field(event, "item");
   switch (event["type"]) {
     case "thread.started":
-      builder.session ??= textOf(field(event, "thread_id"));
+      builder.session ??= textOf(field(event, "thread_id"), builder);
       return true;
     case "item.completed":
       return isJsonObject(item) && readItem(item, builder);
@@ -17,7 +17,7 @@ export function readCodexEvent(event: JsonObject, builder: LogBuilder): boolean 
       return readUsage(field(event, "usage"), builder);
     case "error":
     case "turn.failed":
-      openStep(builder, { source: "system", turn: null }).message = textOf(field(event, "message") ?? event);
+      openStep(builder, { source: "system", turn: null }).message = textOf(field(event, "message") ?? event, builder);
       return true;
     default:
       return false;
@@ -30,17 +30,21 @@ function readItem(item: JsonObject, builder: LogBuilder): boolean {
     case "agent_message": {
       const last = builder.steps.at(-1);
       const open = last?.source === "agent" && last.message === "" && last.calls.length === 0 ? last : null;
-      (open ?? openStep(builder, { source: "agent", turn: null })).message = textOf(field(item, "text"));
+      (open ?? openStep(builder, { source: "agent", turn: null })).message = textOf(field(item, "text"), builder);
       return true;
     }
     case "reasoning": {
       const step = openStep(builder, { source: "agent", turn: null });
-      step.reasoning = addText(step.reasoning, textOf(field(item, "text")));
+      step.reasoning = addText(step.reasoning, textOf(field(item, "text"), builder));
       return true;
     }
     case "command_execution": {
       const { aggregated_output: output, command, ...facts } = rest;
-      return readCall(item, builder, { arguments: { command: command ?? null }, content: textOf(output), facts });
+      return readCall(item, builder, {
+        arguments: { command: command ?? null },
+        content: textOf(output, builder),
+        facts,
+      });
     }
     case "file_change":
     case "mcp_tool_call":

@@ -225,7 +225,7 @@ describe("ATIF 1.7", () => {
         },
       ],
       final_metrics: { total_prompt_tokens: 100, total_cached_tokens: 5, total_cost_usd: 0.0015, total_steps: 2 },
-      extra: { other_events: [{ type: "stream_event", event: {} }] },
+      extra: { other_events: [{ subtype: "init", tools: [] }, { type: "stream_event", event: {} }, { result: "ok" }] },
     });
   });
 
@@ -241,6 +241,51 @@ describe("ATIF 1.7", () => {
       },
       { tool_calls: [{ tool_call_id: "i3", function_name: "file_change" }] },
     ]);
+  });
+
+  test("images, and figures of single messages, are told as losses; calls with odd arguments keep them", () => {
+    const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBORw0K" } };
+    const events = [
+      { type: "user", message: { content: [image] } },
+      {
+        type: "assistant",
+        message: {
+          id: "m1",
+          content: [{ type: "tool_use", id: "t1", name: "Odd", input: ["a"] }],
+          usage: { input_tokens: 3 },
+        },
+      },
+      { type: "user", message: { content: [{ type: "tool_result", tool_use_id: "t1", content: [image] }] } },
+    ];
+    const source = sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(events) }]);
+    expect(exported(source).subagent_trajectories?.[0]?.steps).toMatchObject([
+      { source: "user", message: "[image]" },
+      {
+        tool_calls: [{ arguments: { input: ["a"] } }],
+        observation: { results: [{ source_call_id: "t1", content: "[image]" }] },
+      },
+    ]);
+    expect(exportAtif(source).losses.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(["logs.images", "logs.messages"]),
+    );
+    const plain = sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(codexLog) }]);
+    expect(exportAtif(plain).losses.map(({ path }) => path)).not.toContain("logs.images");
+  });
+
+  test("what a call said that never ended is there too", () => {
+    const logs = [
+      { visit: 1, step: "code", lines: linesOf(codexLog) },
+      { visit: 2, step: "review", lines: ["I look at", "the change"] },
+      { visit: 3, step: "empty", lines: [] },
+    ];
+    const [ended, cut, ...more] = exported(sourceOf(story.slice(0, 5), logs)).subagent_trajectories ?? [];
+    expect(ended?.trajectory_id).toBe("issue-42-k3f9/1/code");
+    expect(cut).toMatchObject({
+      trajectory_id: "issue-42-k3f9/2/review/unfinished",
+      steps: [{ message: "I look at\nthe change" }],
+      extra: { holdfast: { outcome: "unfinished" } },
+    });
+    expect(more).toEqual([]);
   });
 
   test("plain output is one message", () => {

@@ -2,11 +2,12 @@ import type { InputsPlane } from "../../core/checkpoint.ts";
 import type { JournalEntry } from "../../core/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Run } from "../../core/run.ts";
-import type { Encoded } from "../format.ts";
+import type { Encoded, Loss } from "../format.ts";
 import { writeJson } from "../write-json.ts";
 import { readJournal } from "./read-journal.ts";
 import type { AgentCall } from "./read-journal.ts";
 import { readLog } from "./read-log.ts";
+import type { ReadLog } from "./read-log.ts";
 import { numbered } from "./trajectory.ts";
 import type { FinalMetrics, Trajectory, TrajectoryAgent, UnnumberedStep } from "./trajectory.ts";
 
@@ -16,7 +17,7 @@ export interface AtifSource {
   readonly entries: readonly JournalEntry[];
   /** Raw output of agent calls, as far as it was kept. */
   readonly logs: readonly AgentLog[];
-  /** Of the run's first checkpoint; null when it has none. */
+  /** What the run was given to work on, as it was at first; null when no checkpoint says so. */
   readonly inputs: InputsPlane | null;
   /** Who conducted the run: Holdfast and its version, with the model of the run's configuration. */
   readonly conductor: { readonly version: string; readonly agent: string | null; readonly model: string | null };
@@ -35,7 +36,11 @@ export interface AgentLog {
 export function exportAtif(source: AtifSource): Encoded {
   const { run, conductor } = source;
   const journal = readJournal(source.entries, run.id);
-  const calls = journal.calls.map((call) => callTrajectory(source, call));
+  const read = [
+    ...journal.calls.map((call) => callTrajectory(source, call)),
+    ...unfinishedCalls(source, journal.calls).map((log) => logTrajectory(source, log)),
+  ];
+  const calls = read.map(({ trajectory }) => trajectory);
   const steps = numbered([taskStep(source), ...journal.steps]);
   const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
@@ -61,7 +66,11 @@ export function exportAtif(source: AtifSource): Encoded {
     // A trajectory is JSON; an interface without index signature is not JsonObject to the compiler.
     bytes: writeJson(trajectory as object as JsonObject),
     path: `${run.id}.trajectory.json`,
-    losses: [...(journal.calls.length === 0 ? [] : [prompts]), ...journal.losses],
+    losses: [
+      ...(journal.calls.length === 0 ? [] : [prompts]),
+      ...eachOnce(read.flatMap(({ losses }) => losses)),
+      ...journal.losses,
+    ],
   };
 }
 
@@ -84,16 +93,56 @@ function taskStep({ run, inputs }: AtifSource): UnnumberedStep {
   }
 }
 
-function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): Trajectory {
-  const lines = logs.filter((log) => log.visit === call.visit && log.step === call.step).flatMap((log) => log.lines);
+interface ReadCall {
+  readonly trajectory: Trajectory;
+  readonly losses: readonly Loss[];
+}
+
+/** Of calls that were cut off, or are under way: what they said so far is all that there is of them. */
+function unfinishedCalls({ logs }: AtifSource, calls: readonly AgentCall[]): readonly AgentLog[] {
+  return logs.filter(
+    ({ visit, step, lines }) =>
+      !calls.some((call) => call.visit === visit && call.step === step) && readLog(lines).steps.length > 0,
+  );
+}
+
+function logTrajectory({ run, conductor }: AtifSource, { visit, step, lines }: AgentLog): ReadCall {
   const log = readLog(lines);
-  const session = call.session ?? log.session;
+  const steps = numbered(log.steps);
+  const trajectory: Trajectory = {
+    schema_version: "ATIF-v1.7",
+    trajectory_id: `${run.id}/${visit}/${step}/unfinished`,
+    ...(log.session === null ? {} : { session_id: log.session }),
+    agent: agentOf(log, conductor),
+    steps,
+    final_metrics: { ...log.totals, total_steps: steps.length },
+    extra: { holdfast: { visit, step, outcome: "unfinished" }, ...othersOf(log) },
+  };
+  return { trajectory, losses: log.losses };
+}
+
+function agentOf(log: ReadLog, conductor: AtifSource["conductor"]): TrajectoryAgent {
   const model = log.model ?? conductor.model;
-  const agent: TrajectoryAgent = {
+  return {
     name: conductor.agent ?? "agent",
     version: log.version ?? "unknown",
     ...(model === null ? {} : { model_name: model }),
   };
+}
+
+function othersOf({ others }: ReadLog): JsonObject {
+  return others.length === 0 ? {} : { other_events: others };
+}
+
+/** Told once, of however many calls. */
+function eachOnce(losses: readonly Loss[]): readonly Loss[] {
+  return [...new Map(losses.map((loss) => [loss.path, loss])).values()];
+}
+
+function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): ReadCall {
+  const lines = logs.filter((log) => log.visit === call.visit && log.step === call.step).flatMap((log) => log.lines);
+  const log = readLog(lines);
+  const session = call.session ?? log.session;
   const last: UnnumberedStep = {
     timestamp: call.at,
     source: "agent",
@@ -101,18 +150,19 @@ function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): Traje
     ...(call.usage === null ? {} : { metrics: stepMetrics(call.usage) }),
   };
   const steps = numbered(log.steps.length === 0 ? [last] : log.steps);
-  return {
+  const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
     trajectory_id: call.id,
     ...(session === null ? {} : { session_id: session }),
-    agent,
+    agent: agentOf(log, conductor),
     steps,
     final_metrics: { ...log.totals, ...totalsOf([call]), total_steps: steps.length },
     extra: {
       holdfast: { visit: call.visit, step: call.step, entry: call.entry, ...call.facts },
-      ...(log.others.length === 0 ? {} : { other_events: log.others }),
+      ...othersOf(log),
     },
   };
+  return { trajectory, losses: log.losses };
 }
 
 function stepMetrics(usage: NonNullable<AgentCall["usage"]>): NonNullable<UnnumberedStep["metrics"]> {

@@ -21,6 +21,12 @@ export interface LogBuilder {
   version: string | null;
   readonly steps: OpenStep[];
   totals: FinalMetrics;
+  /** Events of a known stream that are no step, or say more than one tells: kept as they came. */
+  readonly others: Json[];
+  /** Of them only the place is told: the format wants a file for each. */
+  images: number;
+  /** Messages whose own figures and signatures are not carried. */
+  details: number;
 }
 
 /** The step of this turn, or a new one. */
@@ -52,14 +58,16 @@ export function addText(to: string, more: string): string {
 }
 
 /** Texts of a list of content blocks, or the text itself; what is not text is named in its place. */
-export function textOf(content: Json | undefined): string {
+export function textOf(content: Json | undefined, builder: Pick<LogBuilder, "images">): string {
   if (typeof content === "string") return content;
   if (!isJsonArray(content)) return content === undefined || content === null ? "" : JSON.stringify(content);
   return content
     .map((block) => {
       const text = isJsonObject(block) ? field(block, "text") : undefined;
       if (typeof text === "string") return text;
-      return isJsonObject(block) && block["type"] === "image" ? "[image]" : JSON.stringify(block);
+      if (!isJsonObject(block) || block["type"] !== "image") return JSON.stringify(block);
+      builder.images += 1;
+      return "[image]";
     })
     .join("\n");
 }

@@ -2,6 +2,7 @@ import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { readClaudeEvent } from "./claude-events.ts";
 import { readCodexEvent } from "./codex-events.ts";
+import type { Loss } from "../format.ts";
 import { openStep } from "./log-builder.ts";
 import type { LogBuilder, OpenStep } from "./log-builder.ts";
 import type { FinalMetrics, UnnumberedStep } from "./trajectory.ts";
@@ -12,8 +13,9 @@ export interface ReadLog {
   readonly version: string | null;
   readonly steps: readonly UnnumberedStep[];
   readonly totals: FinalMetrics;
-  /** Events of a known stream that are no step: kept as they came. */
+  /** Events of a known stream that are no step, or say more than one tells: kept as they came. */
   readonly others: readonly Json[];
+  readonly losses: readonly Loss[];
 }
 
 /**
@@ -21,8 +23,17 @@ export interface ReadLog {
  * program, which is then one message. Lines of a stream that we do not know are kept beside the steps.
  */
 export function readLog(lines: readonly string[]): ReadLog {
-  const builder: LogBuilder = { session: null, model: null, version: null, steps: [], totals: {} };
-  const others: Json[] = [];
+  const builder: LogBuilder = {
+    session: null,
+    model: null,
+    version: null,
+    steps: [],
+    totals: {},
+    others: [],
+    images: 0,
+    details: 0,
+  };
+  const { others } = builder;
   const plain: string[] = [];
   let known = false;
   for (const line of lines) {
@@ -42,7 +53,19 @@ export function readLog(lines: readonly string[]): ReadLog {
     steps: builder.steps.map(closeStep),
     totals: builder.totals,
     others,
+    losses: lossesOf(builder),
   };
+}
+
+function lossesOf({ images, details }: LogBuilder): readonly Loss[] {
+  return [
+    ...(images === 0
+      ? []
+      : [{ path: "logs.images", why: "The format wants images as files; only their places are told" }]),
+    ...(details === 0
+      ? []
+      : [{ path: "logs.messages", why: "Of single messages neither token counts nor signatures are carried" }]),
+  ];
 }
 
 function eventOf(line: string): JsonObject | null {

@@ -27,8 +27,9 @@ describe("crunch's configuration", () => {
       },
       retention: {
         ...defaultRetention,
+        defaultKeep: { keep: "all", per: "run" },
+        onSuccess: "by_rules",
         perTrigger: {
-          ...defaultRetention.perTrigger,
           stage: { keep: "all", per: "stage" },
           batch_complete: { keep: 3, per: "stage" },
           agent_complete: { keep: 1, per: "stage" },

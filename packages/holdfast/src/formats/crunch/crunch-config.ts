@@ -56,9 +56,12 @@ export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
     triggers: triggersOf(look, root, automatic, remarks),
     retention: {
       ...defaultRetention,
-      perTrigger: { ...defaultRetention.perTrigger, ...keepsOf(look, root, remarks) },
-      // Crunch knows counts only: nothing goes for its age.
+      perTrigger: keepsOf(look, root, remarks),
+      // Of what it has no rule for it drops nothing.
+      defaultKeep: { keep: "all", per: "run" },
+      // Crunch knows counts only: nothing goes for its age, nor because a run has ended.
       maxAgeDays: null,
+      onSuccess: "by_rules",
       onFailure: "by_rules",
       maxBytes: Math.round(megabytes * MEGABYTE),
       compressAfterDays: compress ? 0 : null,

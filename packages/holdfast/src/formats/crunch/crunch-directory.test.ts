@@ -3,9 +3,12 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { defaultRetention } from "../../core/retention.ts";
+import type { Trigger } from "../../core/trigger.ts";
 import type { ForeignCheckpoint, ForeignFile } from "../format.ts";
 import { readCrunchDirectory } from "./crunch-directory.ts";
 import type { CrunchDirectory, CrunchListing } from "./crunch-directory.ts";
+import type { CrunchLimits } from "./plan-crunch-limits.ts";
 import { planCrunchWrite } from "./plan-crunch-write.ts";
 import type { CrunchAction } from "./plan-crunch-write.ts";
 
@@ -60,11 +63,141 @@ function textOf(world: World, name: string): string {
   return new TextDecoder().decode(world.files.get(name));
 }
 
+function idOf(name: string): string {
+  return name.replace(".yaml", "");
+}
+
 function newest(directory: CrunchDirectory): ForeignCheckpoint {
   const found = directory.checkpoints.at(-1)?.checkpoint;
   if (found === undefined) throw new Error("there is no checkpoint");
   return found;
 }
+
+/** So many of each trigger, and all of the others; sizes are those of the bytes. */
+function limits(
+  keep: Readonly<Partial<Record<Trigger, number>>>,
+  more: { readonly maxBytes?: number; readonly ours?: readonly string[] } = {},
+): CrunchLimits {
+  const rules = Object.entries(keep).map(([trigger, count]) => [trigger, { keep: count, per: "run" }]);
+  return {
+    retention: {
+      ...defaultRetention,
+      perTrigger: Object.fromEntries(rules),
+      defaultKeep: { keep: "all", per: "run" },
+      maxAgeDays: null,
+      maxBytes: more.maxBytes ?? null,
+    },
+    ours: new Set(more.ours ?? [OLD, NEW].map(idOf)),
+    sizeOf: (name, bytes) => (bytes ?? golden.files.get(name) ?? new Uint8Array()).length,
+  };
+}
+
+describe("what crunch's configuration lets a directory hold", () => {
+  const next = (id: string, more: Partial<ForeignCheckpoint> = {}): ForeignCheckpoint => ({
+    ...newest(look(golden)),
+    id,
+    createdAt: "2025-01-14T12:00:00.000Z",
+    ...more,
+  });
+
+  test("what is beyond its count goes, with its entry in the index, and is not written again", () => {
+    const ours = ["CP-enrich-20250114-a3f2", "CP-enrich-20250114-b4c5", "CP-1"];
+    const one = { add: [next("CP-1")], limits: limits({ batch_complete: 1 }, { ours }), links: true };
+    const plan = planCrunchWrite({ directory: look(golden), ...one });
+    const after = apply(golden, plan.actions);
+    expect([...after.files.keys()].toSorted()).toEqual(["CP-1.yaml", OLD, "index.yaml"]);
+    expect(parse(textOf(after, "index.yaml"))).toMatchObject({ total_checkpoints: 2, latest: "CP-1" });
+    expect(look(after).index.problems).toEqual([]);
+    expect(plan.limited).toEqual([expect.objectContaining({ path: "checkpoints", why: expect.stringContaining("1") })]);
+    const old = newest(look(golden));
+    const again = planCrunchWrite({ directory: look(after), ...one, add: [old, ...one.add] });
+    expect(again.actions.filter(({ kind, name }) => kind !== "write" || name === NEW)).toEqual([]);
+  });
+
+  test("what another wrote stays, whatever the rule says", () => {
+    const params = { add: [next("CP-1")], limits: limits({ batch_complete: 1, stage: 0 }, { ours: ["CP-1"] }) };
+    const plan = planCrunchWrite({ directory: look(golden), ...params, links: true });
+    expect(plan.actions.filter(({ kind }) => kind === "remove")).toEqual([]);
+    expect(plan.limited).toEqual([]);
+  });
+
+  test("over the size the oldest go first; one that is larger by itself is not written, and that is told", () => {
+    const size = [...golden.files].reduce((sum, [name, bytes]) => sum + (name.startsWith("CP-") ? bytes.length : 0), 0);
+    const tight = planCrunchWrite({
+      directory: look(golden),
+      add: [],
+      limits: limits({}, { maxBytes: size - 1 }),
+      links: true,
+    });
+    expect(tight.actions.at(-1)).toEqual({ kind: "remove", name: OLD });
+    const huge = next("CP-huge", { planes: { ...next("x").planes, extensions: { outputs: { a: "x".repeat(size) } } } });
+    const refused = planCrunchWrite({
+      directory: look(golden),
+      add: [huge],
+      limits: limits({}, { maxBytes: size, ours: ["CP-huge"] }),
+      links: true,
+    });
+    expect(refused.actions).toEqual([]);
+    expect(refused.limited).toEqual([expect.objectContaining({ path: "checkpoints.CP-huge" })]);
+  });
+
+  test("packed files are named so, and one that is there keeps its name", () => {
+    const add = [next("CP-1"), newest(look(golden))];
+    const { actions } = planCrunchWrite({ directory: look(golden), add, suffix: ".gz", links: true });
+    expect(actions.map(({ name }) => name)).toEqual([NEW, "CP-1.yaml.gz", "index.yaml", "latest"]);
+    const after = look(apply(golden, actions));
+    expect(after).toMatchObject({ broken: [], remarks: [], index: { problems: [] }, latest: { name: "CP-1.yaml.gz" } });
+  });
+});
+
+describe("a directory from the time when crunch changed from JSON to YAML", () => {
+  const utf8 = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value, null, 2));
+  const oldJson = OLD.replace(".yaml", ".json");
+  const mixed: World = {
+    files: new Map([
+      [oldJson, utf8(parse(textOf(golden, OLD)))],
+      [NEW, golden.files.get(NEW) ?? new Uint8Array()],
+      ["index.json", utf8({ checkpoints: [{ checkpoint_id: idOf(OLD), trigger: "manual", stars: 5 }] })],
+      ["index.yaml", new TextEncoder().encode(`checkpoints:\n  - checkpoint_id: ${idOf(NEW)}\n    trigger: stage\n`)],
+    ]),
+    link: NEW,
+  };
+
+  test("is read from both, and both indexes are made true", () => {
+    const directory = look(mixed);
+    expect(directory.checkpoints.map(({ name, checkpoint }) => [name, checkpoint.trigger])).toEqual([
+      [oldJson, "manual"],
+      [NEW, "stage"],
+    ]);
+    const after = apply(mixed, planCrunchWrite({ directory, add: [], links: true }).actions);
+    expect(parse(textOf(after, "index.yaml"))).toEqual(JSON.parse(textOf(after, "index.json")));
+    expect(JSON.parse(textOf(after, "index.json"))).toMatchObject({
+      total_checkpoints: 2,
+      checkpoints: [{ stars: 5 }, {}],
+    });
+    expect(planCrunchWrite({ directory: look(after), add: [], links: true }).actions).toEqual([]);
+  });
+
+  test("each file is written again as its name promises, a new one as the newest is", () => {
+    const [old, last] = look(mixed).checkpoints.map(({ checkpoint }) => checkpoint);
+    if (old === undefined || last === undefined) throw new Error("there are two");
+    const changed = { ...old, planes: { ...old.planes, position: { ...old.planes.position, stage: "docs" } } };
+    const added = { ...last, id: "CP-1", createdAt: "2025-01-14T12:00:00.000Z" };
+    const { actions } = planCrunchWrite({ directory: look(mixed), add: [changed, last, added], links: true });
+    const after = apply(mixed, actions);
+    expect(look(after)).toMatchObject({ broken: [], index: { problems: [] } });
+    expect(JSON.parse(textOf(after, oldJson))).toMatchObject({ workflow_state: { current_phase: "docs" } });
+    expect(textOf(after, NEW)).toMatch(/^checkpoint_id: /);
+    expect(textOf(after, "CP-1.yaml")).toMatch(/^checkpoint_id: /);
+  });
+
+  test("of the same checkpoint in both, one counts; only a difference is trouble", () => {
+    const twins = { ...mixed, files: new Map(mixed.files).set(OLD, golden.files.get(OLD) ?? new Uint8Array()) };
+    expect(look(twins)).toMatchObject({ broken: [], checkpoints: [{ name: OLD }, { name: NEW }] });
+    const unequal = replaced(twins, oldJson, (text) => text.replace('"enrich"', '"docs"'));
+    expect(look(unequal).broken.map(({ name }) => name)).toEqual([oldJson]);
+  });
+});
 
 describe("a crunch directory", () => {
   test("is read in order, with the triggers that only its index knows", () => {
@@ -75,7 +208,7 @@ describe("a crunch directory", () => {
     ]);
     expect(directory).toMatchObject({
       broken: [],
-      index: { name: "index.yaml", problems: [] },
+      index: { files: [{ name: "index.yaml" }], problems: [] },
       latest: { name: NEW, said: NEW, as: "link" },
       remarks: [],
     });
@@ -174,7 +307,7 @@ describe("a crunch directory", () => {
         position: { ...newest(directory).planes.position, stage: "ready", attempts: {} },
       },
     };
-    const plan = planCrunchWrite({ directory, add: [next], drop: ["CP-enrich-20250114-a3f2"], links: true });
+    const plan = planCrunchWrite({ directory, add: [next], limits: limits({ stage: 1 }), links: true });
     expect(plan.actions.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
       "write CP-ready-20250114T110000-1.yaml",
       "write index.yaml",
@@ -196,7 +329,10 @@ describe("a crunch directory", () => {
   test("stopped after any action, it is whole, and the same plan made again completes it", () => {
     const directory = look(golden);
     const next = { ...newest(directory), id: "CP-next", createdAt: "2025-01-14T12:00:00.000Z" };
-    const params = { add: [next], drop: ["CP-enrich-20250114-a3f2"] };
+    const [first] = directory.checkpoints;
+    if (first === undefined) throw new Error("there are two");
+    // A run brings all that it has: its triggers are known also when the index has forgotten them.
+    const params = { add: [first.checkpoint, next], limits: limits({ stage: 0 }) };
     for (const links of [true, false]) {
       const { actions } = planCrunchWrite({ directory, ...params, links });
       const wanted = apply(golden, actions);
@@ -250,7 +386,6 @@ describe("a crunch directory", () => {
     const plan = planCrunchWrite({
       directory: look(json),
       add: [newest(look(golden))],
-      encoding: "json",
       links: false,
     });
     expect(plan.actions.map(({ name }) => name)).toEqual(["CP-enrich-20250114-b4c5.json", "index.json", "latest"]);

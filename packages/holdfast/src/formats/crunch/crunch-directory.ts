@@ -1,10 +1,12 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { JsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
+import { sameJson } from "../name-losses.ts";
 import { invalidDocument } from "../refusals.ts";
 import { decodeCrunch } from "./decode-crunch.ts";
 import { decodeIndex } from "./crunch-index.ts";
 import type { CrunchIndexEntry } from "./crunch-index.ts";
+import { idOfName, isCheckpointName, isIndexName, isJsonName, nameOf } from "./crunch-names.ts";
 import { compareEntries, makeIndex } from "./make-index.ts";
 import { parseTrigger } from "./crunch-triggers.ts";
 
@@ -22,10 +24,20 @@ export interface CrunchDirectory {
   /** Could not be read, and why. They are left alone by every plan. */
   readonly broken: readonly BrokenFile[];
   /** As it should be; `problems` is empty when it is just that. */
-  readonly index: { readonly name: string; readonly document: JsonObject; readonly problems: readonly string[] };
+  readonly index: {
+    readonly document: JsonObject;
+    readonly problems: readonly string[];
+    /** All that are there (one that is to be made, where none is), with what each says now; null: nothing that can be read. */
+    readonly files: readonly IndexFile[];
+  };
   /** Name of the newest file, and what the link or the pointer file says; null: neither is there. */
   readonly latest: { readonly name: string | null; readonly said: string | null; readonly as: "link" | "file" | null };
   readonly remarks: readonly Remark[];
+}
+
+export interface IndexFile {
+  readonly name: string;
+  readonly document: JsonObject | null;
 }
 
 export interface BrokenFile {
@@ -46,18 +58,18 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
   const remarks: Remark[] = [];
   const read: CrunchFile[] = [];
   const broken: BrokenFile[] = [];
-  let indexFile: ForeignFile | null = null;
+  const indexes: ForeignFile[] = [];
   let pointer: ForeignFile | null = null;
   for (const file of listing.files) {
     const name = nameOf(file.path);
     if (name === "latest") pointer = file;
-    else if (INDEX_NAME.test(name)) indexFile = preferYaml(indexFile, file);
-    else if (CHECKPOINT_NAME.test(name)) readFile(file, name, { read, broken, remarks });
+    else if (isIndexName(name)) indexes.push(file);
+    else if (isCheckpointName(name)) readFile(file, name, { read, broken, remarks });
     else remarks.push({ path: name, text: "is no file of crunch's: left alone" });
   }
-  const old = readIndex(indexFile);
+  const old = readIndexes(indexes);
   const entries = new Map(old.entries.map((entry, place) => [entry.checkpoint_id, { entry, place }]));
-  const checkpoints = setTwinsAside(read, broken)
+  const checkpoints = setTwinsAside(read, { broken, remarks })
     .map((file) => withTrigger(file, entries.get(file.checkpoint.id ?? "")?.entry))
     .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
   const made = makeIndex({ checkpoints, old: old.document });
@@ -67,41 +79,36 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
     checkpoints,
     broken,
     index: {
-      name: indexFile === null ? "index.yaml" : nameOf(indexFile.path),
       document: made.document,
-      problems: old.problem === null ? made.problems : [old.problem],
+      problems: [...(old.document === null ? [] : made.problems), ...old.problems],
+      files: old.files,
     },
     latest: { name: newest, said, as: listing.link !== null ? "link" : pointer !== null ? "file" : null },
     remarks,
   };
 }
 
-/** Of several files with one id, the one that is named after it counts; the others are left alone. */
-function setTwinsAside(read: readonly CrunchFile[], broken: BrokenFile[]): readonly CrunchFile[] {
+/** Of several files with one id, the one that is named after it counts, YAML before JSON; the others are left alone. */
+function setTwinsAside(
+  read: readonly CrunchFile[],
+  into: { readonly broken: BrokenFile[]; readonly remarks: Remark[] },
+): readonly CrunchFile[] {
   const chosen = new Map<string | null, CrunchFile>();
-  const named = ({ name, checkpoint }: CrunchFile): boolean => name.replace(CHECKPOINT_NAME, "") === checkpoint.id;
-  for (const file of read.toSorted((a, b) => Number(named(b)) - Number(named(a)) || (a.name < b.name ? -1 : 1))) {
-    const { id } = file.checkpoint;
+  const rank = ({ name, checkpoint }: CrunchFile): number =>
+    (idOfName(name) === checkpoint.id ? 0 : 2) + (isJsonName(name) ? 1 : 0);
+  for (const file of read.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1))) {
+    const { id, original } = file.checkpoint;
     const other = chosen.get(id);
     if (other === undefined) chosen.set(id, file);
-    else {
+    else if (sameJson(original?.document, other.checkpoint.original?.document)) {
+      into.remarks.push({ path: file.name, text: `says the same as ${other.name}: left alone` });
+    } else {
       const source = { format: "crunch-yaml", file: file.name } as const;
       const why = `there is the id of ${other.name}`;
-      broken.push({ name: file.name, error: invalidDocument(source, { path: "/checkpoint_id", why }) });
+      into.broken.push({ name: file.name, error: invalidDocument(source, { path: "/checkpoint_id", why }) });
     }
   }
   return [...chosen.values()];
-}
-
-const INDEX_NAME = /^index\.(?:ya?ml|json)$/i;
-const CHECKPOINT_NAME = /\.(?:ya?ml|json)$/i;
-
-function nameOf(path: string): string {
-  return path.split(/[/\\]/).at(-1) ?? path;
-}
-
-function preferYaml(one: ForeignFile | null, other: ForeignFile): ForeignFile {
-  return one === null || /json$/i.test(one.path) ? other : one;
 }
 
 function readFile(
@@ -118,7 +125,7 @@ function readFile(
     into.remarks.push(...decoded.remarks.map((remark) => ({ ...remark, path: `${name}#${remark.path}` })));
     for (const checkpoint of decoded.checkpoints) {
       into.read.push({ name, checkpoint });
-      if (name.replace(CHECKPOINT_NAME, "") !== checkpoint.id) {
+      if (idOfName(name) !== checkpoint.id) {
         into.remarks.push({ path: name, text: `is named otherwise than its id, ${checkpoint.id}` });
       }
     }
@@ -128,19 +135,49 @@ function readFile(
   }
 }
 
-function readIndex(file: ForeignFile | null): {
+/** A directory from the time of the change has one in JSON and one in YAML: both count, the YAML one first, and both are kept true. */
+function readIndexes(files: readonly ForeignFile[]): {
   readonly entries: readonly CrunchIndexEntry[];
   readonly document: JsonObject | null;
-  readonly problem: string | null;
+  readonly problems: readonly string[];
+  readonly files: readonly IndexFile[];
 } {
-  if (file === null) return { entries: [], document: null, problem: "there is no index" };
-  try {
-    const { index, document } = decodeIndex(file);
-    return { entries: index.checkpoints, document, problem: null };
-  } catch (error) {
-    if (!(error instanceof HoldfastError)) throw error;
-    return { entries: [], document: null, problem: error.message };
-  }
+  if (files.length === 0)
+    return {
+      entries: [],
+      document: null,
+      problems: ["there is no index"],
+      files: [{ name: "index.yaml", document: null }],
+    };
+  const problems: string[] = [];
+  const read = files
+    .toSorted((a, b) => Number(isJsonName(a.path)) - Number(isJsonName(b.path)))
+    .map((file) => {
+      const name = nameOf(file.path);
+      try {
+        return { name, ...decodeIndex(file) };
+      } catch (error) {
+        if (!(error instanceof HoldfastError)) throw error;
+        problems.push(error.message);
+        return { name, index: null, document: null };
+      }
+    });
+  const entries = new Map<string, CrunchIndexEntry>();
+  for (const { index } of read)
+    for (const entry of index?.checkpoints ?? [])
+      if (!entries.has(entry.checkpoint_id)) entries.set(entry.checkpoint_id, entry);
+  const [first, ...others] = read.flatMap(({ document }) => (document === null ? [] : [document]));
+  const all = [...entries.values()];
+  return {
+    entries: all,
+    // Entries came out of a JSON document.
+    document:
+      first === undefined || others.length === 0
+        ? (first ?? null)
+        : { ...first, checkpoints: all as object as readonly Json[] },
+    problems,
+    files: read.map(({ name, document }) => ({ name, document })),
+  };
 }
 
 /** The document's own word counts; crunch's own files have none. */

@@ -24,6 +24,7 @@ function detectCrunch(file: ForeignFile): Detection {
 }
 
 /** A file of that name is crunch's, also when it is damaged; the index beside it is not a checkpoint. */
-const PLACE = /(?:^|[/\\])\.claude[/\\]crunch[/\\][^/\\]+[/\\]checkpoints[/\\](?!index\.)[^/\\]+\.(?:ya?ml|json)$/i;
+const PLACE =
+  /(?:^|[/\\])\.claude[/\\]crunch[/\\][^/\\]+[/\\]checkpoints[/\\](?!index\.)[^/\\]+\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
 const LOOKED_AT = 65_536;
 const LOSSY = new TextDecoder();

@@ -1,12 +1,16 @@
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
+import type { JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, Loss } from "../format.ts";
 import { writeJson } from "../write-json.ts";
 import { writeYaml } from "../write-yaml.ts";
 import type { CrunchDirectory, CrunchFile } from "./crunch-directory.ts";
+import { isJsonName } from "./crunch-names.ts";
 import { documentOf, encodeCrunch } from "./encode-crunch.ts";
 import type { CrunchEncoding } from "./encode-crunch.ts";
 import { compareEntries, makeIndex } from "./make-index.ts";
+import { planCrunchLimits } from "./plan-crunch-limits.ts";
+import type { CrunchLimits, LimitedFile } from "./plan-crunch-limits.ts";
 
 /** Names are relative to the directory. To be done in this order, each one durable before the next. */
 export type CrunchAction =
@@ -18,6 +22,8 @@ export type CrunchAction =
 export interface CrunchWritePlan {
   readonly actions: readonly CrunchAction[];
   readonly losses: readonly { readonly id: string; readonly losses: readonly Loss[] }[];
+  /** What crunch's configuration keeps out. */
+  readonly limited: readonly Loss[];
 }
 
 /**
@@ -28,57 +34,75 @@ export interface CrunchWritePlan {
 export function planCrunchWrite(params: {
   readonly directory: CrunchDirectory;
   readonly add: readonly ForeignCheckpoint[];
-  /** Ids. */
-  readonly drop?: readonly string[];
-  readonly encoding?: CrunchEncoding;
+  /** Absent: all stay. */
+  readonly limits?: CrunchLimits;
+  /** End of the names of new files: packed by whoever writes them. */
+  readonly suffix?: "" | ".gz";
   /** false: `latest` becomes a file that holds the name. */
   readonly links: boolean;
 }): CrunchWritePlan {
-  const { directory, encoding = "yaml" } = params;
-  const drop = new Set(params.drop ?? []);
-  const added = params.add.map((checkpoint) => prepare(checkpoint, encoding));
-  const there = new Map(directory.checkpoints.map((file) => [file.checkpoint.id, file]));
-  const writes: CrunchAction[] = [];
-  for (const { file, bytes } of added) {
+  const { directory, limits } = params;
+  const known = new Map(directory.checkpoints.map((file) => [file.checkpoint.id, file.name]));
+  const fresh = encodingOfNew(directory);
+  const added = params.add.map((checkpoint) => prepare(checkpoint, { known, fresh, suffix: params.suffix ?? "" }));
+  const files = new Map<string | null, LimitedFile>(
+    directory.checkpoints.map((file) => [file.checkpoint.id, { ...file, bytes: null }]),
+  );
+  for (const { file } of added) {
     refuseForeign(directory, file);
-    writes.push({ kind: "write", name: there.get(file.checkpoint.id)?.name ?? file.name, bytes });
-    there.set(file.checkpoint.id, { ...file, name: there.get(file.checkpoint.id)?.name ?? file.name });
+    files.set(file.checkpoint.id, file);
   }
   const places = placesOf(directory);
-  const checkpoints = [...there.values()]
-    .filter(({ checkpoint }) => !drop.has(checkpoint.id ?? ""))
-    .toSorted((a, b) => compareEntries(a, b, (id) => places.get(id)));
+  const all = [...files.values()].toSorted((a, b) => compareEntries(a, b, (id) => places.get(id)));
+  const { drop, losses } = limits === undefined ? NO_LIMITS : planCrunchLimits(all, limits);
+  const checkpoints = all.filter(({ checkpoint }) => !drop.has(checkpoint.id ?? ""));
   const { document } = makeIndex({ checkpoints, old: directory.index.document });
-  const { name } = directory.index;
-  if (JSON.stringify(document) !== JSON.stringify(directory.index.document) || directory.index.problems.length > 0) {
-    const bytes = /json$/i.test(name) ? writeJson(document) : new TextEncoder().encode(writeYaml(document));
-    writes.push({ kind: "write", name, bytes });
-  }
+  const said = JSON.stringify(document);
   const dropped = directory.checkpoints.filter(({ checkpoint }) => drop.has(checkpoint.id ?? ""));
   return {
     actions: [
-      ...writes,
+      ...checkpoints.flatMap(({ name, bytes }) => (bytes === null ? [] : [{ kind: "write", name, bytes } as const])),
+      ...directory.index.files
+        .filter((file) => JSON.stringify(file.document) !== said)
+        .map(({ name }) => ({ kind: "write", name, bytes: indexBytes(name, document) }) as const),
       ...planLatest({ directory, newest: checkpoints.at(-1)?.name ?? null, links: params.links }),
       ...dropped.map((file): CrunchAction => ({ kind: "remove", name: file.name })),
     ],
-    losses: added.map(({ file, losses }) => ({ id: file.checkpoint.id ?? "", losses })),
+    losses: added.map((one) => ({ id: one.file.checkpoint.id ?? "", losses: one.losses })),
+    limited: losses,
   };
 }
 
+const NO_LIMITS = { drop: new Set<string>(), losses: [] };
+
+/** As the newest that is there: a directory may be from before crunch changed from JSON to YAML, or from after. */
+function encodingOfNew(directory: CrunchDirectory): CrunchEncoding {
+  const like = directory.checkpoints.at(-1)?.name ?? directory.index.files[0]?.name ?? "";
+  return isJsonName(like) ? "json" : "yaml";
+}
+
+function indexBytes(name: string, document: JsonObject): Uint8Array {
+  return isJsonName(name) ? writeJson(document) : new TextEncoder().encode(writeYaml(document));
+}
+
+/** A checkpoint that is there already keeps its name, and is written as that name promises. */
 function prepare(
   checkpoint: ForeignCheckpoint,
-  encoding: CrunchEncoding,
-): { readonly file: CrunchFile; readonly bytes: Uint8Array; readonly losses: readonly Loss[] } {
-  const { bytes, path, losses } = encodeCrunch(checkpoint, encoding);
+  there: {
+    readonly known: ReadonlyMap<string | null, string>;
+    readonly fresh: CrunchEncoding;
+    readonly suffix: string;
+  },
+): { readonly file: LimitedFile; readonly losses: readonly Loss[] } {
   const { document } = documentOf(checkpoint);
-  const name = path.slice(path.lastIndexOf("/") + 1);
+  const id = String(document["checkpoint_id"]);
+  const old = there.known.get(id);
+  const encoding = old === undefined ? there.fresh : isJsonName(old) ? "json" : "yaml";
+  const { bytes, losses } = encodeCrunch(checkpoint, encoding);
   // The index speaks of what stands in the file.
-  const written: ForeignCheckpoint = {
-    ...checkpoint,
-    id: String(document["checkpoint_id"]),
-    original: { format: "crunch-yaml", document },
-  };
-  return { file: { name, checkpoint: written }, bytes, losses };
+  const written: ForeignCheckpoint = { ...checkpoint, id, original: { format: "crunch-yaml", document } };
+  const name = old ?? `${id}.${encoding}${there.suffix}`;
+  return { file: { name, checkpoint: written, bytes }, losses };
 }
 
 /** A file that we could not read may be the only copy of something: it is not overwritten. */

@@ -1,9 +1,10 @@
 import { isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ForeignFile, Remark } from "../format.ts";
-import { readJson } from "../read-json.ts";
+import { parseJson } from "../read-json.ts";
 import { readText } from "../read-text.ts";
 import { readYaml } from "../read-yaml.ts";
+import { isJsonName } from "./crunch-names.ts";
 import { invalidDocument } from "../refusals.ts";
 import type { Source } from "../refusals.ts";
 
@@ -21,7 +22,9 @@ export function readCrunch(file: ForeignFile): ReadCrunch {
   const source: Source = { format: "crunch-yaml", file: file.path };
   const { text, remarks } = readText(file, source.format);
   if (isJson(file.path, text)) {
-    return { ...readJson(file, source.format), source, endsWithinLine: false, lineOf: null };
+    const document = parseJson(text, source);
+    if (!isJsonObject(document)) throw invalidDocument(source, { path: "", why: "there is no object" });
+    return { document, remarks, source, endsWithinLine: false, lineOf: null };
   }
   const yaml = readYaml(text, source);
   if (!isJsonObject(yaml.value)) throw invalidDocument(source, { path: "", why: "there is no mapping", line: 1 });
@@ -36,5 +39,5 @@ export function readCrunch(file: ForeignFile): ReadCrunch {
 
 /** A mapping in braces may also be YAML's; what JSON writes has a quote or a closing brace behind the first one. */
 function isJson(path: string, text: string): boolean {
-  return /\.json$/i.test(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
+  return isJsonName(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
 }

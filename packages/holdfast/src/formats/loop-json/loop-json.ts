@@ -6,7 +6,8 @@ import { peekJson, readJson } from "../read-json.ts";
 import { writeJson } from "../write-json.ts";
 import { fitLoopDocument, requireLoopId } from "./document.ts";
 import type { LoopDocument } from "./document.ts";
-import { checkpointPlace, readPlace } from "./places.ts";
+import { checkpointPlace, readPlace, secondPlace } from "./places.ts";
+import type { Placed } from "./places.ts";
 import { remarksOn, toCheckpoint } from "./to-checkpoint.ts";
 import { toDocument } from "./to-document.ts";
 
@@ -39,19 +40,26 @@ export const loopJson: Format = {
     const before = original?.format === "loop-json" ? fitLoopDocument(original.document, source) : null;
     const document = fitLoopDocument(toDocument(checkpoint, before), source);
     const losses = nameLosses(checkpoint, toCheckpoint(document), REASONS);
-    return { bytes: writeJson(document), path: placeOf(document, checkpoint.createdAt ?? ""), losses };
+    const placed = placedBy(document, checkpoint.createdAt ?? "");
+    const elsewhere = secondPlace(placed);
+    return {
+      bytes: writeJson(document),
+      path: checkpointPlace(placed),
+      ...(elsewhere === null ? {} : { elsewhere }),
+      losses,
+    };
   },
 };
 
-function placeOf(document: LoopDocument, createdAt: string): string {
-  return checkpointPlace({
+function placedBy(document: LoopDocument, createdAt: string): Placed {
+  return {
     loopId: document.loop_id ?? null,
     workflowId: document.workflow_id,
     iteration: document.state.iteration?.current ?? 0,
     createdAt,
     trigger: document.trigger ?? "automatic",
     compression: document.metadata?.compression ?? "gzip",
-  });
+  };
 }
 
 const REASONS: Reasons = {

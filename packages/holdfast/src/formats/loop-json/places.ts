@@ -24,6 +24,17 @@ export function checkpointPlace(placed: Placed): string {
   return `${checkpointDirectory(placed.loopId)}${checkpointName(placed)}`;
 }
 
+/**
+ * For the second and later checkpoints of an iteration: under the published name each would take the place of the one before. This is
+ * the name that the tool's own recovery looks for. null in the legacy layout, whose names are distinct.
+ */
+export function secondPlace(placed: Placed): string | null {
+  if (placed.loopId === null) return null;
+  const time = Date.parse(placed.createdAt);
+  const at = Number.isNaN(time) ? 0 : time;
+  return `${checkpointDirectory(placed.loopId)}checkpoint-${placed.iteration}-${at}${SUFFIX[placed.compression]}`;
+}
+
 export function checkpointDirectory(loopId: string | null): string {
   return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
 }

@@ -21,7 +21,7 @@ export function toDocument(checkpoint: ForeignCheckpoint, original: LoopDocument
   const keptId = kept["workflow_id"];
   const workflowId = typeof keptId === "string" ? keptId : madeWorkflowId(checkpoint);
   return overlay(original, {
-    checkpoint_id: nonEmpty(checkpoint.id) ?? `cp-${workflowId}-${planes.position.iteration}`,
+    checkpoint_id: nonEmpty(checkpoint.id) ?? madeId(workflowId, checkpoint),
     workflow_id: workflowId,
     loop_id: usableLoopId(kept["loop_id"]) ?? (original !== null && !("loop_id" in original) ? undefined : null),
     workflow_type: type,
@@ -104,6 +104,12 @@ function createdAt(checkpoint: ForeignCheckpoint, original: LoopDocument | null)
 function triggerWord(checkpoint: ForeignCheckpoint, original: LoopDocument | null): string | undefined {
   if (original !== null && ownTrigger(original.trigger) === checkpoint.trigger) return original.trigger;
   return foreignTrigger(checkpoint.trigger);
+}
+
+/** With its time: an iteration has more than one. */
+function madeId(workflowId: string, { createdAt: at, planes }: ForeignCheckpoint): string {
+  const time = at === null ? "" : `-${at.replaceAll(/\D/g, "")}`;
+  return `cp-${workflowId}-${planes.position.iteration}${time}`;
 }
 
 function madeWorkflowId({ work }: ForeignCheckpoint): string {

@@ -1,21 +1,19 @@
 import { OUTPUT_DIRECTORY, outputFiles } from "./output-files.ts";
-import { seedCheckpoint } from "./seed-checkpoint.ts";
-import { prettyJson } from "./work.ts";
 import type { ImplContext, ImplWork } from "./work.ts";
 
-/** `.tmp/impl-checkpoint.json`, for tools that read it. */
+/** `.tmp/impl-checkpoint.json`, for tools that read it; Holdfast itself never reads it back. */
 export async function writeMirror({ options, parts }: ImplWork, context: ImplContext): Promise<void> {
   const root = context.workspace?.root;
   if (root === undefined) return;
   const outputs = parts.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
-  const checkpoint = seedCheckpoint({
-    position: context.position,
-    state: context.state,
+  const { run, position, inputs, extensions, state } = context;
+  const document = parts.implDocument({
+    run,
+    planes: { position, inputs, extensions, values: state },
     worktree: root,
-    planFile: context.inputs.plan?.path ?? null,
-    simplify: options.simplify,
-    at: context.now(),
+    simplifies: options.simplify,
+    at: new Date(context.now()).toISOString(),
   });
-  await outputs.write(outputFiles.checkpoint, prettyJson(checkpoint));
+  await outputs.write(outputFiles.checkpoint, document);
 }

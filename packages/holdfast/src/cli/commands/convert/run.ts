@@ -14,7 +14,7 @@ export async function run(shell: Shell, input: Input<(typeof convertSpec)["flags
       hint: `Say so with --to: ${FORMAT_NAMES.join(", ")}.`,
     });
   const format = FORMAT_NAMES.find((name) => name === input.text("format"));
-  const { convertFile } = await import("../../../app.ts");
+  const { convertFile } = await import("../../../app/foreign/convert-file.ts");
   const converted = convertFile({
     path: input.operand(0) ?? "",
     cwd: shell.cwd,

@@ -26,5 +26,5 @@ export const convertSpec = {
     { line: "holdfast convert .claude/crunch/42/checkpoints --to loop-json -o loops/", about: "all of a directory" },
   ],
   reads: true,
-  json: '{"from", "to", "path": "suggested place", "written": [paths], "losses": [{"path", "why"}], "remarks": [...], "document": "text"}; "document" is null when it was written to --output.',
+  json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "remarks": [...], "document": "text"}; "document" is null when it was written to --output.',
 } as const satisfies CommandSpec;

@@ -23,34 +23,34 @@ export async function writeOut(
   params: { readonly output: string | undefined; readonly dryRun: boolean },
 ): Promise<Exit> {
   const { from, to, encoded, remarks } = outgoing;
-  const { writeExport } = await import("../../../app.ts");
+  const { writeExport } = await import("../../../app/foreign/export-checkpoint.ts");
   const [only] = encoded;
   const place = params.output;
   if (only === undefined || (encoded.length > 1 && place === undefined && !params.dryRun))
     throw severalDocuments(encoded.length);
-  const losses = uniqueLosses(encoded);
-  const written =
+  const { paths, removed, losses } =
     place === undefined || params.dryRun
-      ? []
+      ? { paths: [], removed: [], losses: uniqueLosses(encoded) }
       : writeExport({
           to,
           foreign: outgoing.foreign,
           encoded,
           output: resolve(shell.cwd, place),
           directory: /[/\\]$/.test(place),
-        }).paths;
+        });
   const document = place === undefined && !params.dryRun ? new TextDecoder().decode(only.bytes) : null;
   shell.print({
     json: () => ({
       from,
       to,
       path: only.path,
-      written,
+      written: paths,
+      removed,
       losses,
       ...(remarks === undefined ? {} : { remarks }),
       document,
     }),
-    text: () => document ?? summary({ place, written, dryRun: params.dryRun, path: only.path }),
+    text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
   });
   shell.say(lossesText(to, losses));
   return "done";
@@ -59,12 +59,15 @@ export async function writeOut(
 function summary(shown: {
   readonly place: string | undefined;
   readonly written: readonly string[];
+  readonly removed: readonly string[];
   readonly dryRun: boolean;
   readonly path: string;
 }): string {
   if (shown.dryRun) return `Would write ${escapeText(shown.place ?? shown.path)}\n`;
-  if (shown.written.length === 0) return "Up to date: nothing was written.\n";
-  return shown.written.map((path) => `Wrote ${escapeText(path)}\n`).join("");
+  const { written, removed } = shown;
+  if (written.length === 0 && removed.length === 0) return "Up to date: nothing was written.\n";
+  const lines = [...written.map((path) => `Wrote ${path}`), ...removed.map((path) => `Removed ${path}`)];
+  return lines.map((line) => `${escapeText(line)}\n`).join("");
 }
 
 function uniqueLosses(encoded: readonly Encoded[]): readonly Loss[] {

@@ -5,6 +5,7 @@ import type { Exit } from "../../../core/exit.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
 import { escapeText } from "../../output/escape-text.ts";
+import type { Page } from "../../output/page.ts";
 import { runHeld } from "../../wait-for-run.ts";
 import type { importSpec } from "./spec.ts";
 import { importDocument, importText } from "./view.ts";
@@ -17,21 +18,29 @@ export async function run(shell: Shell, input: Input<(typeof importSpec)["flags"
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open(dryRun ? { create: false, pretend: true } : { create: true });
   const named = FORMAT_NAMES.find((name) => name === input.text("format"));
-  const plan = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
-  if (dryRun) {
-    shell.print({ json: () => importDocument(plan), text: (page) => importText(plan, "plan", page) });
-    return "done";
+  const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
+  // Of several, a line each: what was imported is told also when a later one fails.
+  const show = (document: object, text: (page: Page) => string): void => {
+    if (shell.json && plans.length > 1) shell.write(`${JSON.stringify(document)}\n`);
+    else shell.print({ json: () => document, text });
+  };
+  for (const plan of plans) {
+    if (dryRun) {
+      show(importDocument(plan), (page) => importText(plan, "plan", page));
+      continue;
+    }
+    const report = await shell.finish(apply(holdfast, plan), {
+      done: ({ run, changed }) => (changed ? `run ${run} was imported` : null),
+    });
+    show({ ...importDocument(plan), changed: report.changed }, (page) =>
+      importText(plan, report.changed ? "done" : "same", page),
+    );
   }
-  const report = await shell.finish(apply(holdfast, plan), {
-    done: ({ run, changed }) => (changed ? `run ${run} was imported` : null),
-  });
-  shell.print({
-    json: () => ({ ...importDocument(plan), changed: report.changed }),
-    text: (page) => importText(plan, report.changed ? "done" : "same", page),
-  });
-  shell.say(
-    `See it with: ${shell.talk.program} show ${plan.run}. Go on with: ${shell.talk.program} resume ${plan.run}`,
-  );
+  const [only] = plans;
+  if (dryRun || only === undefined) return "done";
+  const { program } = shell.talk;
+  const run = plans.length === 1 ? only.run : "RUN";
+  shell.say(`See it with: ${program} show ${run}. Go on with: ${program} resume ${run}`);
   return "done";
 }
 
@@ -51,8 +60,8 @@ async function planOrAsk(
   shell: Shell,
   holdfast: Holdfast,
   params: { readonly paths: readonly string[]; readonly named: Format | undefined; readonly id: string | undefined },
-): Promise<ImportPlan> {
-  const plan = (format: Format | undefined): Promise<ImportPlan> =>
+): Promise<readonly ImportPlan[]> {
+  const plan = (format: Format | undefined): Promise<readonly ImportPlan[]> =>
     holdfast.foreign.planImport({
       paths: params.paths,
       cwd: shell.cwd,

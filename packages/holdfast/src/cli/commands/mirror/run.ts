@@ -36,11 +36,17 @@ export async function run(shell: Shell, input: Input<(typeof mirrorSpec)["flags"
 
 function teller(shell: Shell, run: string, mirror: Mirror): (report: MirrorReport) => void {
   let told = false;
-  return ({ sequence, paths, losses }) => {
+  return ({ sequence, paths, removed, losses }) => {
     if (shell.json)
-      shell.write(`${JSON.stringify({ run, sequence, to: mirror.to, root: mirror.root, written: paths, losses })}\n`);
-    else if (paths.length === 0) shell.write(`${escapeText(run)}@${sequence}  up to date\n`);
-    else for (const path of paths) shell.write(`${escapeText(run)}@${sequence}  ${escapeText(path)}\n`);
+      shell.write(
+        `${JSON.stringify({ run, sequence, to: mirror.to, root: mirror.root, written: paths, removed, losses })}\n`,
+      );
+    else {
+      const at = `${escapeText(run)}@${sequence}  `;
+      for (const path of paths) shell.write(`${at}${escapeText(path)}\n`);
+      for (const path of removed) shell.write(`${at}removed ${escapeText(path)}\n`);
+      if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
+    }
     // They stay the same from checkpoint to checkpoint.
     if (!told) shell.say(lossesText(mirror.to, losses));
     told ||= losses.length > 0;

@@ -6,7 +6,7 @@ export const mirrorSpec = {
   summary: "keep another tool's checkpoints up to date with a run",
   details: [
     "Follows the run's journal: after each checkpoint the other layout is written, every file whole or not at all, until the run ends or Ctrl+C. It remembers nothing of its own, so one that was killed catches up when it is started again. The other tool can take over at any moment.",
-    "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves. For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, location.",
+    "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves. For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, retention (only what the run itself wrote is ever removed), location, compress, max_size_mb.",
   ],
   operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
   paths: false,
@@ -27,5 +27,5 @@ export const mirrorSpec = {
       about: "bring a crunch directory up to date",
     },
   ],
-  json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "losses": [...]}.',
+  json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
 } as const satisfies CommandSpec;

@@ -6,7 +6,7 @@ import { validateText } from "./view.ts";
 
 export async function run(shell: Shell, input: Input<(typeof validateSpec)["flags"]>): Promise<Exit> {
   const format = FORMAT_NAMES.find((name) => name === input.text("format"));
-  const { validateFiles } = await import("../../../app.ts");
+  const { validateFiles } = await import("../../../app/foreign/validate-files.ts");
   const rows = validateFiles({
     paths: input.operands,
     cwd: shell.cwd,

@@ -5,7 +5,7 @@ export const validateSpec = {
   name: "validate",
   summary: "say whether checkpoint files of other tools are valid",
   details: [
-    "Exit status 0 when all are valid, else 6. Needs no store. Of a directory, every file that a format claims is looked at.",
+    "Exit status 0 when all are valid, else 6. Needs no store. Of a directory, every file that a format claims is looked at; of a place above the checkpoints of loops (a repository, its .aiwg) those of every loop.",
   ],
   operands: [
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
