@@ -9,6 +9,8 @@ import {
   linkBase,
   markIrregular,
   rememberCaptured,
+  setWatch,
+  watchOf,
   WORTH_REMEMBERING,
 } from "./captured.ts";
 import { findShift, REPLACED } from "./find-shift.ts";
@@ -29,12 +31,12 @@ export function capture(live: unknown, previous?: Json): Json {
   try {
     const base = isUsableBase(previous) ? previous : undefined;
     const tally: Tally = { weight: 0, deepest: 0, watch: undefined };
-    const value = captureValue(tally, live, base, isContainer(base) ? watched.get(base) : undefined, 0);
+    const value = captureValue(tally, live, base, isContainer(base) ? watchOf(base) : undefined, 0);
     if (isContainer(value)) {
       if (!isCaptured(value)) rememberCaptured(value, tally.deepest);
       // It moves on: an old value must not keep live objects in memory.
-      if (isContainer(base)) watched.delete(base);
-      if (tally.watch !== undefined) watched.set(value, tally.watch);
+      if (isContainer(base)) setWatch(base, undefined);
+      if (tally.watch !== undefined) setWatch(value, tally.watch);
     }
     return value;
   } catch (error) {
@@ -42,9 +44,6 @@ export function capture(live: unknown, previous?: Json): Json {
     throw error;
   }
 }
-
-/** Of the value that capture returned last, and through it of all inside. */
-const watched = new WeakMap<object, Watch>();
 
 /** Running estimates: the length of what was copied, and the greatest depth that was reached anywhere. */
 interface Tally {
@@ -310,7 +309,6 @@ interface Sealing<T extends JsonContainer> extends Built<T> {
 
 function seal<T extends JsonContainer>(tally: Tally, sealing: Sealing<T>): T {
   const { value, base, depth } = sealing;
-  Object.freeze(value);
   if (!sealing.regular || hasIrregular(sealing.children)) markIrregular(value);
   // Parts kept from the base reach as deep as the base does.
   const reach = base === undefined ? depth + 1 : Math.min(depth + heightBound(base), MAX_DEPTH);
@@ -319,5 +317,6 @@ function seal<T extends JsonContainer>(tally: Tally, sealing: Sealing<T>): T {
   const hasBase = base !== undefined && isCaptured(base);
   if (hasBase || tally.weight - sealing.before >= WORTH_REMEMBERING) rememberCaptured(value, tally.deepest - depth);
   if (hasBase) linkBase(value, base, sealing.front);
+  Object.freeze(value);
   return value;
 }

@@ -1,14 +1,14 @@
 import type { Json, JsonContainer } from "../json.ts";
+import { factsOf, noteHeight } from "./facts.ts";
+import type { Watch } from "./watch.ts";
 
 /**
- * What is known about captured containers. All of it is weak. Small containers are not remembered: capturing them
+ * What is known about captured containers goes with them. Small containers are not remembered: capturing them
  * again costs less than remembering them. Forgetting costs time only, save for `irregular`, which is complete.
  */
-const heights = new WeakMap<object, number>();
 const irregular = new WeakSet();
-const bases = new WeakMap<object, Base>();
 
-interface Base {
+export interface Base {
   readonly value: JsonContainer;
   /** So many elements at the front are the very same: no need to look. */
   readonly front: number;
@@ -22,17 +22,17 @@ const MAX_LINKS = 16;
 
 let someIrregular = false;
 
-/** `height` may be an upper bound; 1 is a container without containers in it. */
+/** `height` may be an upper bound. Best told before it is frozen. */
 export function rememberCaptured(value: object, height: number): void {
-  heights.set(value, height);
+  noteHeight(value, height);
 }
 
 export function isCaptured(value: object): boolean {
-  return heights.has(value);
+  return factsOf(value) !== undefined;
 }
 
 export function heightBound(value: object): number {
-  return heights.get(value) ?? WORTH_REMEMBERING;
+  return factsOf(value)?.height ?? WORTH_REMEMBERING;
 }
 
 export function exactHeight(value: object): number {
@@ -61,17 +61,30 @@ export function markIrregular(value: object): void {
   irregular.add(value);
 }
 
-/** `base` is what `value` was captured against: most of its parts are shared. A hint for encode, no more. */
+/** `base` is what `value` was captured against: most of its parts are shared. A hint for encode, no more. Both are remembered. */
 export function linkBase(value: object, base: JsonContainer, front: number): void {
-  const links = bases.get(base)?.links ?? 0;
-  if (links >= MAX_LINKS) bases.delete(base);
-  bases.set(value, { value: base, front, links: links >= MAX_LINKS ? 1 : links + 1 });
+  const facts = factsOf(value);
+  const before = factsOf(base);
+  if (facts === undefined || before === undefined) return;
+  const links = before.base?.links ?? 0;
+  if (links >= MAX_LINKS) before.base = undefined;
+  facts.base = { value: base, front, links: links >= MAX_LINKS ? 1 : links + 1 };
 }
 
 export function baseOf(value: object): Base | undefined {
-  return bases.get(value);
+  return factsOf(value)?.base;
 }
 
 export function unlinkBase(value: object): void {
-  bases.delete(value);
+  const facts = factsOf(value);
+  if (facts !== undefined) facts.base = undefined;
+}
+
+export function watchOf(value: object): Watch | undefined {
+  return factsOf(value)?.watch;
+}
+
+export function setWatch(value: object, watch: Watch | undefined): void {
+  const facts = factsOf(value);
+  if (facts !== undefined) facts.watch = watch;
 }

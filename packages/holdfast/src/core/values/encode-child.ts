@@ -16,7 +16,7 @@ export function encodeChild(context: EncodingContext, value: Json, texts: Texts 
     return value.length + 2 < INLINE_BELOW ? encodeShortString(context, value) : encodeString(context, value, texts);
   }
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const known = context.memo.encodings.get(value);
+  const known = context.memo.encoding(value);
   if (known !== undefined) return known;
   const text = capturedJson(value);
   return text.length > LEAF_MAX ? context.encodeLong(value) : encodeShort(context, value, text);
@@ -25,24 +25,24 @@ export function encodeChild(context: EncodingContext, value: Json, texts: Texts 
 /** An element of an array: one chunk also where it is a long text in a frame. */
 export function encodeElement(context: EncodingContext, value: Json, texts: Texts | undefined): string | Encoding {
   if (typeof value !== "object" || value === null) return encodeChild(context, value, texts);
-  const { encodings, elements } = context.memo;
-  const framed = elements.get(value);
+  const { memo } = context;
+  const framed = memo.element(value);
   if (framed !== undefined) return framed;
-  const known = encodings.get(value);
+  const known = memo.encoding(value);
   // As a member of an object it may have become pages.
   if (known !== undefined && (known.levels.length === 0 || !isFramed(value))) return known;
   const text = capturedJson(value);
   if (text.length <= LEAF_MAX) return encodeShort(context, value, text);
   if (!isFramed(value)) return context.encodeLong(value);
   const encoding = encodeLeaf(context, text);
-  elements.set(value, encoding);
+  memo.setElement(value, encoding);
   return encoding;
 }
 
 function encodeShort(context: EncodingContext, value: JsonContainer, text: string): string | Encoding {
   if (text.length < INLINE_BELOW) return text;
   const encoding = encodeLeaf(context, text);
-  context.memo.encodings.set(value, encoding);
+  context.memo.setEncoding(value, encoding);
   return encoding;
 }
 

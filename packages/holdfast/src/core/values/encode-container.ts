@@ -24,22 +24,22 @@ export function encodeContainer(
   value: JsonContainer,
   isLong: (child: JsonContainer) => boolean = isSurelyLong,
 ): Encoding {
-  const { encodings } = context.memo;
+  const { memo } = context;
   const pending: { readonly value: JsonContainer; opened: boolean }[] = [{ value, opened: false }];
   for (let next = pending.at(-1); next !== undefined; next = pending.at(-1)) {
-    if (next.opened || encodings.has(next.value)) {
+    if (next.opened || memo.encoding(next.value) !== undefined) {
       pending.pop();
-      if (!encodings.has(next.value)) encodings.set(next.value, encodePages(context, next.value));
+      if (memo.encoding(next.value) === undefined) memo.setEncoding(next.value, encodePages(context, next.value));
     } else {
       next.opened = true;
       const inArray = isJsonArray(next.value);
       for (const child of freshChildren(next.value)) {
-        if (encodings.has(child) || (inArray && isFramed(child))) continue;
+        if (memo.encoding(child) !== undefined || (inArray && isFramed(child))) continue;
         if (isLong(child)) pending.push({ value: child, opened: false });
       }
     }
   }
-  const encoding = encodings.get(value);
+  const encoding = memo.encoding(value);
   if (encoding === undefined) throw new RangeError("a container was passed over");
   return encoding;
 }
@@ -74,7 +74,7 @@ interface KnownBase {
 function knownBase(context: EncodingContext, value: JsonContainer): KnownBase | undefined {
   const base = baseOf(value);
   if (base === undefined) return undefined;
-  const levels = context.memo.encodings.get(base.value)?.levels;
+  const levels = context.memo.encoding(base.value)?.levels;
   const pages = levels?.[0];
   return levels === undefined || pages === undefined ? undefined : { ...base, pages, levels };
 }

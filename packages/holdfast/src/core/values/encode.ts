@@ -40,7 +40,7 @@ export function encode(params: {
       ? params.value
       : capture(params.value);
   if (typeof value === "object" && value !== null) {
-    const known = memo.encodings.get(value);
+    const known = memo.encoding(value);
     if (known !== undefined) return encodedAs(known);
     if (isSurelyLong(value)) return encodedAs(encodeContainer(context, value));
   } else if (typeof value === "string" && value.length > LEAF_MAX) {

@@ -1,20 +1,54 @@
 import type { Digest } from "../json.ts";
 import type { ChunkSink } from "./chunk.ts";
+import { factsOf } from "./facts.ts";
+import type { Facts } from "./facts.ts";
 import type { Texts } from "./long-texts.ts";
 
 /**
- * What encode and decode learned about captured values: weak, so it never keeps a value alive. It holds chunk ids,
+ * What encode and decode learned about captured values. It never keeps a value alive. It holds chunk ids,
  * so it belongs to one store and must be dropped when ids put through it may be gone: after a rolled-back
  * transaction and after a sweep that removed chunks. Dropping it costs time, never correctness.
  */
-export interface Memo {
-  readonly encodings: WeakMap<object, Encoding>;
-  /** Of containers that are one chunk only where they are elements of an array. */
-  readonly elements: WeakMap<object, Encoding>;
+export class Memo {
+  /** Of values that are too small to carry facts. */
+  readonly #small = new WeakMap<object, Encoding>();
+
+  encoding(value: object): Encoding | undefined {
+    const facts = factsOf(value);
+    if (facts === undefined) return this.#small.get(value);
+    return facts.memo === this ? facts.encoding : undefined;
+  }
+
+  /** Of a container that is one chunk only where it is an element of an array. */
+  element(value: object): Encoding | undefined {
+    const facts = factsOf(value);
+    return facts !== undefined && facts.memo === this ? facts.element : undefined;
+  }
+
+  setEncoding(value: object, encoding: Encoding): void {
+    const facts = this.#own(value);
+    if (facts === undefined) this.#small.set(value, encoding);
+    else facts.encoding = encoding;
+  }
+
+  setElement(value: object, encoding: Encoding): void {
+    const facts = this.#own(value);
+    if (facts !== undefined) facts.element = encoding;
+  }
+
+  /** A value that is saved in two stores is remembered by the last. */
+  #own(value: object): Facts | undefined {
+    const facts = factsOf(value);
+    if (facts === undefined || facts.memo === this) return facts;
+    facts.memo = this;
+    facts.encoding = undefined;
+    facts.element = undefined;
+    return facts;
+  }
 }
 
 export function createMemo(): Memo {
-  return { encodings: new WeakMap(), elements: new WeakMap() };
+  return new Memo();
 }
 
 export interface Encoding {

@@ -116,12 +116,7 @@ export class PartStore {
   #finish(part: Part, chunk: Stored): Child {
     switch (part.kind) {
       case "leaf":
-        return this.#remember(
-          part.value,
-          part.height,
-          { chunk, logical: part.logical, levels: [] },
-          part.isFramed ? this.#memo?.elements : this.#memo?.encodings,
-        );
+        return this.#remember(part.value, part.height, { chunk, logical: part.logical, levels: [] }, part.isFramed);
       case "text":
         return { value: part.text, height: 0, encoding: { chunk, logical: part.logical + 2, levels: [] } };
       case "array":
@@ -145,14 +140,17 @@ export class PartStore {
       markIrregular(value);
     }
     const logical = part.logical + children.length + 1;
-    return this.#remember(value, part.height + 1, { chunk, logical, levels: part.levels }, this.#memo?.encodings);
+    return this.#remember(value, part.height + 1, { chunk, logical, levels: part.levels }, false);
   }
 
-  #remember(value: Json, height: number, encoding: Encoding, known: Memo["encodings"] | undefined): Child {
+  #remember(value: Json, height: number, encoding: Encoding, isFramed: boolean): Child {
     if (height > MAX_DEPTH) throw corrupt(`it is nested deeper than ${MAX_DEPTH} levels`);
     if (typeof value === "object" && value !== null) {
       rememberCaptured(value, height);
-      if (encoding.chunk.digest !== UNKNOWN) known?.set(value, encoding);
+      if (encoding.chunk.digest !== UNKNOWN) {
+        if (isFramed) this.#memo?.setElement(value, encoding);
+        else this.#memo?.setEncoding(value, encoding);
+      }
     }
     return { value, height, encoding };
   }

@@ -43,10 +43,10 @@ function glance(live: object, captured: JsonContainer): Watch {
 
 /** `captured` was made from `live` just now, or found equal to it. */
 function watchOver(live: object, captured: JsonContainer, children: Watches | undefined): Watch {
-  const tape = tapeOf(live, captured, children);
+  const tape = isFrozenThrough(live, captured, children) ? NOTHING_OPEN : tapeOf(live, captured, children);
   if (tape === undefined) return { live, captured, tape, children };
   const kept = children !== undefined && hasRow(children) ? children : undefined;
-  return { live, captured, tape: isFrozenThrough(live, children) ? NOTHING_OPEN : tape, children: kept };
+  return { live, captured, tape, children: kept };
 }
 
 /** A row is often made anew of the same elements, and so is what holds it: then its elements speak for themselves. */
@@ -54,17 +54,33 @@ function hasRow(children: Watches): boolean {
   return children.length >= ROW || children.some((child) => child?.children !== undefined);
 }
 
-/** An accessor on a frozen object may still say something else each time; a frozen value may not. */
-function isFrozenThrough(live: object, children: Watches | undefined): boolean {
+/**
+ * An accessor on a frozen object may still say something else each time; a frozen value may not. It must be the value that
+ * was captured: whoever was asked while it was read may have frozen it since.
+ */
+function isFrozenThrough(live: object, captured: JsonContainer, children: Watches | undefined): boolean {
   if (!Object.isFrozen(live)) return false;
-  if (children !== undefined) {
-    for (const child of children) if (child !== undefined && child.tape !== NOTHING_OPEN) return false;
+  if (Array.isArray(live)) {
+    if (!isJsonArray(captured) || live.length > MAX_TAPE || live.length !== captured.length) return false;
+    for (let i = 0; i < live.length; i += 1) if (!isFixed(live, i, captured[i], children?.[i])) return false;
+    return true;
   }
+  // Both are containers, and of one kind.
+  const copy = captured as JsonObject;
+  let met = 0;
   for (const key in live) {
-    const property = Object.getOwnPropertyDescriptor(live, key);
-    if (property === undefined || !("value" in property)) return false;
+    if (met >= MAX_TAPE || !isFixed(live, key, copy[key], children?.[met])) return false;
+    met += 1;
   }
   return true;
+}
+
+function isFixed(live: object, key: string | number, as: Json | undefined, child: Watch | undefined): boolean {
+  const property = Object.getOwnPropertyDescriptor(live, key);
+  if (property === undefined || !("value" in property)) return false;
+  const value: unknown = property.value;
+  if (typeof value !== "object" || value === null) return value === as;
+  return child !== undefined && child.tape === NOTHING_OPEN && child.live === value && child.captured === as;
 }
 
 /** The hottest loop of a save. `for in` over an object whose shape the engine knows costs a few nanoseconds a key. */

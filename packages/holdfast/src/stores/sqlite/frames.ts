@@ -82,6 +82,10 @@ export function createFrames(): Frames {
   }
 
   function natural(value: number): void {
+    if (value < 0x80) {
+      buffer[at++] = value;
+      return;
+    }
     let left = value;
     while (left >= 0x80) {
       buffer[at++] = (left % 0x80) | 0x80;
