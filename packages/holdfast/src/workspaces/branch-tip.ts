@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { gitFailure } from "./git-command.ts";
+import { pastLock } from "./past-lock.ts";
 import type { Repository } from "./repository.ts";
 
 export async function readBranchTip(repository: Repository, branch: string): Promise<string | null> {
@@ -19,7 +21,8 @@ export async function createBranch(
     throw new HoldfastError({ code: "USAGE", message: `${branch} is not the full name of a branch` });
   }
   const args = ["update-ref", branch, commit, repository.zero];
-  const made = await repository.git.result({ args });
+  const lock = join(repository.commonDir, `${branch}.lock`);
+  const made = await pastLock(lock, () => repository.git.result({ args }));
   if (made.code === 0) return;
   const tip = await readBranchTip(repository, branch);
   if (tip === commit) return;

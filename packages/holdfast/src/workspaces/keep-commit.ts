@@ -1,6 +1,9 @@
+import { join } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import { RUN_ID } from "../core/run.ts";
+import { gitFailure } from "./git-command.ts";
 import { findMissing } from "./objects.ts";
+import { pastLock } from "./past-lock.ts";
 import type { Repository } from "./repository.ts";
 
 /**
@@ -24,7 +27,9 @@ export async function keepCommit(
     });
   }
   const ref = `refs/holdfast/${run}/kept/${commit}`;
-  await repository.git.output({ args: ["update-ref", ref, commit] });
+  const args = ["update-ref", ref, commit];
+  const kept = await pastLock(join(repository.commonDir, `${ref}.lock`), () => repository.git.result({ args }));
+  if (kept.code !== 0) throw gitFailure(args, kept);
   return ref;
 }
 

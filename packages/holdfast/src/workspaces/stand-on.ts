@@ -1,9 +1,13 @@
+import { join } from "node:path";
 import type { StandOn } from "../ports/workspace.ts";
+import { moveBranch } from "./branch/move-branch.ts";
+import { replaceIndex } from "./branch/replace-index.ts";
 import { readBranchTip, createBranch } from "./branch-tip.ts";
 import type { CapturePlace } from "./capture.ts";
-import { createGit } from "./git-command.ts";
+import { createGit, gitFailure } from "./git-command.ts";
 import { mendGitLink } from "./git-link.ts";
 import { findOperation } from "./operation.ts";
+import { pastLock } from "./past-lock.ts";
 import { readHead } from "./read-head.ts";
 
 /** Refs and index only, so that nothing which lies in the files can be lost by it. Killed in between, the same call again completes it. */
@@ -17,10 +21,14 @@ export async function standOn(place: CapturePlace, { branch, head, commits }: St
   const stands = now.branch === branch && tip !== null && !moved;
   if (stands && !quit) return linked;
   if (tip === null) await createBranch(repository, { branch, commit: head });
-  if (moved) await repository.git.output({ args: ["update-ref", "--no-deref", branch, head, tip] });
-  if (!stands) await git.output({ args: ["symbolic-ref", "HEAD", branch] });
+  if (moved) await moveBranch({ place, name: branch, ref: branch }, { from: tip, to: head });
+  if (!stands) {
+    const args = ["symbolic-ref", "HEAD", branch];
+    const stood = await pastLock(join(gitDir, "HEAD.lock"), () => git.result({ args }));
+    if (stood.code !== 0) throw gitFailure(args, stood);
+  }
   // What was staged of them would come back with the next commit made by hand, and a conflict would stay one.
-  if (commits === "drop" || quit) await git.output({ args: ["reset", "--mixed", "--quiet", "--no-refresh"] });
+  if (commits === "drop" || quit) await replaceIndex(place, tip === null || moved ? head : tip);
   return true;
 }
 

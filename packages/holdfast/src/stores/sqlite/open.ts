@@ -19,7 +19,7 @@ import { HoldfastError } from "../../core/error.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Store } from "../../ports/store.ts";
 import { systemClock } from "../../system/clock.ts";
-import { makeDurableDirectory } from "../../system/durable-file.ts";
+import { makeDurableDirectory, syncDirectory } from "../../system/durable-file.ts";
 import { sha256 } from "../../system/hash.ts";
 import { randomId } from "../../system/ids.ts";
 import { processIdentity } from "../../system/process-identity.ts";
@@ -132,6 +132,8 @@ function openForWriting(layout: Layout, marker: Marker | null, create: boolean):
     // With runs in it the marker was there once, and its loss is for verify to tell.
     if (marker === null && db.prepare("SELECT 1 FROM runs LIMIT 1").get() === undefined) {
       beginWitness(layout.witness, id);
+      // Names that no sync has covered can survive a power cut in any order, and the marker says that the others were there.
+      syncDirectory(layout.directory);
       writeMarker(layout.marker, id);
     }
     return { db, id, close: () => db.close() };

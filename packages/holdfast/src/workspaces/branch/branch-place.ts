@@ -20,7 +20,10 @@ export interface BranchPlace extends AskingPlace {
 }
 
 /** Commit of the branch; null before its first one. */
-export function readTip({ place, ref }: BranchPlace): Promise<string | null> {
+export function readTip({
+  place,
+  ref,
+}: Pick<BranchPlace, "ref"> & { readonly place: Pick<CapturePlace, "repository"> }): Promise<string | null> {
   return readRef(place.repository.git, ref);
 }
 

@@ -5,7 +5,7 @@ export const restoreSpec = {
   summary: "bring files and state back to a checkpoint",
   details: [
     "Cannot destroy: what is there now is checkpointed first, ignored files are never touched, and the restore is itself a checkpoint, so it can be undone. On a terminal the plan is shown and you are asked; elsewhere --yes is needed.",
-    "What the checkpoint was taken without (too large files, git repositories inside this one) does not come back, and is named. When there is nothing to change, nothing is written.",
+    "What the checkpoint was taken without (too large files, git repositories inside this one) does not come back, and is named. Files that are ignored now and were not then stay where they are, and are named too: the next checkpoint takes them along. When there is nothing to change, nothing is written.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   paths: true,
