@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { defaultFindingPolicy } from "../../src/core/finding.ts";
 import type { Answers, ResumePlan } from "../../src/core/resume.ts";
@@ -104,6 +106,31 @@ describe("what changed while the run was away", () => {
     const prompt = (await bench.read(".tmp/impl-input-2.txt")) ?? "";
     expect(prompt).toContain("+ Say hello, loudly.");
     expect((await bench.state()).issue?.body).toContain("loudly");
+  });
+
+  test("a foreign tip that a person has answered about is not asked about again; another one is", async () => {
+    const push = (text: string) =>
+      [`cd ${bench.root}/clone`, `git commit -q --allow-empty -m ${text}`, `git push -qf origin HEAD:${BRANCH}`].join(
+        " && ",
+      );
+    const implModel = "command:cat > ../prompt; sh ../../agent.sh";
+    await using bench = await makeBench({
+      answers: [pass],
+      options: { implModel, reviewModel: "scripted:script.yaml" },
+    });
+    const finalize =
+      '{ echo "[feat][#1] Add a greeting"; grep -A1 "completion marker of this" ../prompt | tail -1; } > .tmp/finalize.txt';
+    await bench.git("clone", "config", "user.name", "b");
+    await bench.git("clone", "config", "user.email", "b@example.org");
+    await writeFile(join(bench.root, "agent.sh"), `(${push("foreign")})\necho hello > greeting.txt\n${finalize}\n`);
+    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+    await bench.answer("ours");
+    expect(await preflight(bench)).toMatchObject({ kind: "resume", judgements: [] });
+    await promisify(execFile)("sh", ["-c", push("later")]);
+    expect((await preflight(bench)).kind).toBe("ask");
+    expect((await preflight(bench, { branch_diverged: "accept" })).kind).toBe("warn");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
   });
 
   test("a pull request that was merged: done, without another word to the forge", async () => {
