@@ -133,6 +133,37 @@ describe("what changed while the run was away", () => {
     expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
   });
 
+  test("a clock that was set back two days: the run goes on, does nothing twice, and no time is given back", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "review_pass");
+    const before = (await bench.planes()).position.budget.spent.milliseconds;
+    const clock = { now: () => Date.now() - 2 * 86_400_000 };
+    expect(await bench.work({ clock })).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(1);
+    expect(await calls(bench, "agent")).toBe(1);
+    expect((await bench.planes()).position.budget.spent.milliseconds).toBeGreaterThanOrEqual(before);
+    for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
+  });
+
+  test("a pull request that somebody closed: asks; told to go on, the run is given up with that reason", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    await editPull(bench, '"state": "open"', '"state": "closed"');
+    expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("was closed") });
+    expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("closed without") });
+  });
+
+  test("a pull request that somebody reworded: their words stay", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    await editPull(bench, "[feat][#1] Add a greeting", "Say hello");
+    expect((await preflight(bench)).kind).toBe("resume");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.forge.findPullRequest(BRANCH)).toMatchObject({ title: "Say hello" });
+    expect(await bench.pulls()).toBe(1);
+  });
+
   test("a pull request that was merged: done, without another word to the forge", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
@@ -144,6 +175,14 @@ describe("what changed while the run was away", () => {
     expect(await bench.work()).toMatchObject({ kind: "done" });
   });
 });
+
+async function editPull(bench: Bench, from: string, to: string): Promise<void> {
+  const pull = await bench.forge.findPullRequest(BRANCH);
+  const path = join(bench.forge.location, "pulls", `${pull?.number}.json`);
+  const text = await readFile(path, "utf8");
+  expect(text).toContain(from);
+  await writeFile(path, text.replace(from, to));
+}
 
 /** As a person does it: the issue is a file. */
 async function editIssue(bench: Bench, from: string, to: string): Promise<void> {
