@@ -112,6 +112,37 @@ describe("run", () => {
     expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
   });
 
+  test("a quota is waited for, unless a person says otherwise or another agent takes over", async () => {
+    const limited = { when: { role: "impl", attempt: [1, 2] }, fail: { cause: "rate_limit", untilMs: 3_600_000 } };
+    for (const way of ["approve", "agent"] as const) {
+      const place = await work.begin();
+      const agent = await place.agent([limited, GOOD]);
+      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+      expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
+      if (way === "approve") {
+        expect(await place.run("approve")).toMatchObject({ status: 3 });
+        expect(await place.run("approve", "1", "yes")).toMatchObject({ status: 0 });
+        expect(await place.run("resume", "1")).toMatchObject({
+          status: 7,
+          stdout: expect.stringContaining("answers again"),
+        });
+        continue;
+      }
+      await writeFile(join(place.clone, "../other.json"), JSON.stringify({ answers: [GOOD] }));
+      const other = await place.run("resume", "1", "--agent", `scripted:${join(place.clone, "../other.json")}`);
+      expect(other, other.stdout + other.stderr).toMatchObject({ status: 0 });
+    }
+  });
+
+  test("what a budget waits for is no question, and approve says what it is", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([{ ...GOOD, finalize: undefined }]);
+    expect(await place.run("run", "1", "--max-tokens", "500", "--agent", agent)).toMatchObject({ status: 7 });
+    const refused = await place.run("approve", "1", "yes");
+    expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
+    expect(refused.stderr).toContain("resume issue-1 --max-cost USD");
+  });
+
   test("a run that died as it was created is begun by the next one, under its own name", async () => {
     const place = await work.begin();
     await using holdfast = await openHoldfast({ cwd: place.clone });

@@ -10,7 +10,7 @@ test("broken at blanks, indented, and colours take no room", () => {
 });
 
 test("a word that is too long is cut", () => {
-  expect(wrapStyled("a abcdefghijkl", { width: 6, indent: 2 })).toBe("a\n  abcd\n  efgh\n  ijkl");
+  expect(wrapStyled("a abcdefghijkl", { width: 6, indent: 2 })).toBe("a abcd\n  efgh\n  ijkl");
 });
 
 test("nothing is lost, and no line is wider than asked", () => {

@@ -23,9 +23,12 @@ export function wrapStyled(text: string, params: { readonly width: number; reado
       used += displayWidth(blank);
     }
     let rest = word;
-    for (; PLAIN.test(rest) && used + rest.length > width && width > used; flush()) {
-      line += rest.slice(0, width - used);
-      rest = rest.slice(width - used);
+    while (PLAIN.test(rest) && used + rest.length > width) {
+      const room = width - used;
+      if (room <= 0) break;
+      line += rest.slice(0, room);
+      rest = rest.slice(room);
+      flush();
     }
     line += rest;
     used += widthOf(rest);

@@ -41,9 +41,9 @@ interface Asking {
 async function findAsking(holdfast: Holdfast, typed: string | undefined): Promise<Asking> {
   if (typed !== undefined) {
     const status = await holdfast.status((await findRun(holdfast, typed)).id);
-    const asking = askingOf(status);
+    const asking = askingOf(status) ?? waitingOf(status);
     if (asking !== undefined) return asking;
-    throw nobodyAsks(`Run ${status.run.id} asks nothing`, `See \`holdfast status ${status.run.id}\`.`);
+    throw asksNothing(status);
   }
   const all: Asking[] = [];
   for (const { id, state } of await holdfast.listRuns()) {
@@ -65,6 +65,23 @@ function askingOf({ run, condition }: RunStatus): Asking | undefined {
   if (condition.kind !== "parked" || condition.on !== "person") return undefined;
   const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
   return { id: run.id, question, reason: condition.reason };
+}
+
+/** Nobody is asked about a time. But who knows better than the provider's clock may say so. */
+function waitingOf({ run, condition }: RunStatus): Asking | undefined {
+  if (condition.kind !== "parked" || condition.on !== "quota" || condition.until === null) return undefined;
+  const question = `May it go on before ${condition.until}?`;
+  return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
+}
+
+function asksNothing({ run, condition }: RunStatus): HoldfastError {
+  const { id } = run;
+  if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  const more = condition.on === "budget" ? " --max-cost USD` (or --max-tokens, --max-time)" : "`";
+  return nobodyAsks(
+    `Run ${id} asks nothing; it waits: ${condition.reason}`,
+    `Go on with \`holdfast resume ${id}${more}.`,
+  );
 }
 
 function questionText({ id, question, reason }: Asking, page: Page): string {
