@@ -12,6 +12,7 @@ export async function carryRun(
   shell: Shell,
   holdfast: Holdfast,
   work: (listen: (event: ProgressEvent) => void) => Promise<WorkReport>,
+  flags = "",
 ): Promise<Exit> {
   const reporter = createReporter(shell);
   const mirror = await createRunMirror(shell, holdfast);
@@ -37,7 +38,7 @@ export async function carryRun(
   const { run, outcome } = report;
   const status = await holdfast.status(run);
   if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status })}\n`);
-  else shell.write(outcomeText(outcome, status, shell.page));
+  else shell.write(outcomeText(outcome, status, shell.page, flags));
   return EXIT_OF_OUTCOME[outcome.kind];
 }
 

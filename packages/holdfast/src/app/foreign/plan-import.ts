@@ -1,5 +1,4 @@
 import { realpathSync } from "node:fs";
-import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Planes } from "../../core/checkpoint.ts";
@@ -12,7 +11,7 @@ import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format
 import { sha256 } from "../../system/hash.ts";
 import { decodeHistories } from "./decode-sources.ts";
 import type { DecodedSources } from "./decode-sources.ts";
-import { IMPORT_LABEL, isWhole, withImported } from "./imported.ts";
+import { IMPORT_LABEL, isWhole, namedWorktrees, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
 export interface ImportParams {
@@ -118,16 +117,13 @@ async function findImport(
   return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
 }
 
-/** Formats put it into an extension of their own; only a worktree of this very repository counts. */
+/** Only a worktree of this very repository counts. */
 async function worktreeOf(
   parts: Parts,
   extensions: JsonObject | undefined,
 ): Promise<{ readonly path: string; readonly label: string } | null> {
   if (parts.workspaces === null || extensions === undefined) return null;
-  const named = Object.values(extensions).flatMap((extension) => {
-    const path = isJsonObject(extension) ? extension["worktree"] : undefined;
-    return typeof path === "string" && path.startsWith("/") ? [path] : [];
-  });
+  const named = namedWorktrees(extensions);
   const trees = await parts.workspaces.list();
   for (const path of named) {
     const tree = trees.find((one) => one.exists && one.path === realPath(path));

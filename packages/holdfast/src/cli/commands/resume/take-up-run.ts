@@ -45,18 +45,21 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     ...(force === undefined ? {} : { force }),
   };
   const planned = await holdfast.work.preflight(request);
-  const { plan, findings } = planned;
+  const again = await flagsOfEveryResume(holdfast, params);
+  const { plan, findings, notes } = planned;
   if (params.dryRun) {
     shell.print({
-      json: () => ({ run, plan, findings, verdict: plan.kind }),
-      text: (page) => preflightText(plan, page) + verdictText(run, plan, page),
+      json: () => ({ run, plan, findings, notes, verdict: plan.kind }),
+      text: (page) => preflightText(planned, page) + verdictText(`${run}${again}`, plan, page),
     });
     return "done";
   }
   if (shell.json && findings.length > 0)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "findings", findings })}\n`);
-  if (!shell.json && !shell.quiet) shell.write(preflightText(plan, shell.page));
-  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned));
+  for (const text of shell.json ? notes : [])
+    shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
+  if (!shell.json && !shell.quiet) shell.write(preflightText(planned, shell.page));
+  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), again);
 }
 
 /** A run of somebody's own workflow remembers the file it came from. */
@@ -66,4 +69,10 @@ async function workflowOf(shell: Shell, holdfast: Holdfast, params: TakeUp) {
   if (typeof file !== "string") return undefined;
   const { loadWorkflow } = await import("../../../app.ts");
   return await loadWorkflow(file, shell.cwd);
+}
+
+/** A run that was imported is of no workflow of Holdfast's, and remembers none. */
+async function flagsOfEveryResume(holdfast: Holdfast, { run, workflow }: TakeUp): Promise<string> {
+  const { labels } = await (await holdfast.run(run)).summary();
+  return workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
 }

@@ -7,13 +7,13 @@ import { spentText } from "../../output/spent-text.ts";
 import { wrap } from "../../output/wrap.ts";
 import { momentText } from "../show/fields.ts";
 
-/** How a stretch of work ended, what it took, and what to type next. */
-export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page): string {
+/** How a stretch of work ended, what it took, and what to type next. `flags`: what a resume of this run needs every time. */
+export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, flags = ""): string {
   const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
   const lines = [
     ...headLines(outcome, status, page),
     ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
-    ...nextLines(outcome, status, page),
+    ...nextLines(outcome, status, page, flags),
   ];
   return `${lines.join("\n")}\n`;
 }
@@ -48,7 +48,7 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
   }
 }
 
-function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: string): readonly string[] {
   const { id } = status.run;
   const { program } = page;
   switch (outcome.kind) {
@@ -57,23 +57,23 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
     case "fatal":
       return [
         `What happened: ${program} log ${id}`,
-        `Begin again from a checkpoint: ${program} resume ${id}@N --force`,
+        `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags}`,
       ];
     case "parked": {
       if (outcome.on === "budget")
-        return [`Give it more: ${program} resume ${id} --max-cost USD (or --max-tokens, --max-time)`];
+        return [`Give it more: ${program} resume ${id}${flags} --max-cost USD (or --max-tokens, --max-time)`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]
-        : [`Go on with: ${program} resume ${id}`];
+        : [`Go on with: ${program} resume ${id}${flags}`];
     }
     case "interrupted":
-      return [`Go on with: ${program} resume ${id}`];
+      return [`Go on with: ${program} resume ${id}${flags}`];
     case "ask":
       return outcome.findings.length === 0
         ? []
         : [
-            `Go on with: ${program} resume ${id} ${kinds(outcome)
+            `Go on with: ${program} resume ${id}${flags} ${kinds(outcome)
               .map((kind) => `--accept ${kind}`)
               .join(" ")}`,
           ];
