@@ -6,6 +6,7 @@ import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
 import { readPrompts } from "../run/read-prompts.ts";
 import { NOTHING_TYPED, readOptions } from "../run/read-request.ts";
+import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
 import { verdictText } from "./verdict-text.ts";
@@ -45,12 +46,12 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     ...(force === undefined ? {} : { force }),
   };
   const planned = await holdfast.work.preflight(request);
-  const again = await flagsOfEveryResume(holdfast, params);
+  const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
   if (params.dryRun) {
     shell.print({
       json: () => ({ run, plan, findings, notes, verdict: plan.kind }),
-      text: (page) => preflightText(planned, page) + verdictText(`${run}${again}`, plan, page),
+      text: (page) => preflightText(planned, page) + verdictText(`${run}${flags.untouched}`, plan, page),
     });
     return "done";
   }
@@ -59,7 +60,7 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
   if (!shell.json && !shell.quiet) shell.write(preflightText(planned, shell.page));
-  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), again);
+  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), flags);
 }
 
 /** A run of somebody's own workflow remembers the file it came from. */
@@ -71,8 +72,9 @@ async function workflowOf(shell: Shell, holdfast: Holdfast, params: TakeUp) {
   return await loadWorkflow(file, shell.cwd);
 }
 
-/** A run that was imported is of no workflow of Holdfast's, and remembers none. */
-async function flagsOfEveryResume(holdfast: Holdfast, { run, workflow }: TakeUp): Promise<string> {
+/** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
+async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: TakeUp): Promise<ResumeFlags> {
   const { labels } = await (await holdfast.run(run)).summary();
-  return workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
+  const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
+  return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}` };
 }
