@@ -67,6 +67,15 @@ export async function resumeRun<S extends JsonObject>(
   return { run, outcome };
 }
 
+/** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */
+export function stopOf(planned: TakeUpPlan): WorkReport | null {
+  const run = planned.run.id;
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
+  const outcome = plan.kind === "ask" ? outcomeOf(planned) : null;
+  return outcome === null ? null : { run, outcome };
+}
+
 async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<void> {
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") return;

@@ -21,7 +21,7 @@ import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
 import type { Adoption } from "./foreign/adopt-import.ts";
-import { adoptImport, awaitsAdoption, checkStage } from "./foreign/adopt-import.ts";
+import { adoptImport, awaitsAdoption, checkStage, newPlaceNote, planNewPlace } from "./foreign/adopt-import.ts";
 import { planAdoption } from "./foreign/plan-adoption.ts";
 import type { AdoptParams } from "./foreign/plan-adoption.ts";
 import { buildParts } from "./build-parts.ts";
@@ -29,7 +29,7 @@ import { findForge } from "./find-forge.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { planStart } from "./plan-start.ts";
 import type { StartPlan } from "./plan-start.ts";
-import { planResumeRun, resumeRun } from "./resume-run.ts";
+import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { ResumeRequest } from "./resume-run.ts";
 import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
@@ -70,6 +70,11 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+}
+
+export interface Preflight extends TakeUpPlan {
+  /** What else whoever resumes must know: it hinders nothing. */
+  readonly notes: readonly string[];
 }
 
 /** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
@@ -117,17 +122,22 @@ export class WorkDesk {
   }
 
   /** What changed while nobody worked, and what a resume would do about it. */
-  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<TakeUpPlan> {
+  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<Preflight> {
     const parts = await this.parts();
     const pending = await this.#pending(parts, params);
     if (pending !== null) return await planImported(parts, pending, params);
-    return await planResumeRun(parts, await this.#resumeRequest(parts, params));
+    return { ...(await planResumeRun(parts, await this.#resumeRequest(parts, params))), notes: [] };
   }
 
   async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
     const parts = await this.parts();
     const pending = await this.#pending(parts, params);
-    if (pending !== null) await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
+    if (pending !== null) {
+      // Looked at before anything is taken over: whoever is asked may still say no.
+      const held = stopOf(await planImported(parts, pending, params));
+      if (held !== null) return held;
+      await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
+    }
     const request = await this.#resumeRequest(parts, params);
     const known = pending === null ? planned : undefined;
     return await resumeRun(parts, request, known ?? (await planResumeRun(parts, request)), {
@@ -215,11 +225,13 @@ interface Pending {
 /** As it is now, before it is taken over: what carries it on is chosen then, so nothing about that can have changed. */
 async function planImported<S extends JsonObject>(
   parts: WorkParts,
-  { run, checkpoint }: Pending,
+  { run, checkpoint, adoption }: Pending,
   params: ResumeParams<S>,
-): Promise<TakeUpPlan> {
+): Promise<Preflight> {
   const { position, config } = checkpoint.planes;
-  return await planTakeUp({
+  const place = await planNewPlace(parts, run, adoption.base);
+  const notes = place === undefined || place === null ? [] : [newPlaceNote(checkpoint, place)];
+  const planned = await planTakeUp({
     parts,
     run: run.id,
     current: { definition: position.definition, config },
@@ -227,6 +239,7 @@ async function planImported<S extends JsonObject>(
     answers: params.answers ?? {},
     force: params.force ?? false,
   });
+  return { ...planned, notes };
 }
 
 const NO_CONFIG: ExecutionConfig = {

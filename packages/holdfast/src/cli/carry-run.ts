@@ -2,7 +2,7 @@ import type { Holdfast, ProgressEvent, WorkReport } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
 import type { Shell } from "./command.ts";
-import { EXIT_OF_OUTCOME, outcomeText } from "./commands/run/outcome-view.ts";
+import { EXIT_OF_OUTCOME, NO_FLAGS, outcomeText } from "./commands/run/outcome-view.ts";
 import { heldError } from "./commands/run/run-refusals.ts";
 import { createRunMirror } from "./run-mirror.ts";
 import { createReporter } from "./live/reporter.ts";
@@ -12,6 +12,7 @@ export async function carryRun(
   shell: Shell,
   holdfast: Holdfast,
   work: (listen: (event: ProgressEvent) => void) => Promise<WorkReport>,
+  flags = NO_FLAGS,
 ): Promise<Exit> {
   const reporter = createReporter(shell);
   const mirror = await createRunMirror(shell, holdfast);
@@ -37,7 +38,7 @@ export async function carryRun(
   const { run, outcome } = report;
   const status = await holdfast.status(run);
   if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status })}\n`);
-  else shell.write(outcomeText(outcome, status, shell.page));
+  else shell.write(outcomeText(outcome, status, shell.page, flags));
   return EXIT_OF_OUTCOME[outcome.kind];
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -119,6 +119,8 @@ describe("crunch's own configuration, where its directory is written", () => {
   });
 });
 
+const LEAST = JSON.parse(readFileSync(join(golden, "loop-json/least.json"), "utf8"));
+
 /** As the tool writes it; the time makes it another one. */
 function loopDocument(loop: string | null, more: { iteration: number; minute: number; workflow?: string }): object {
   const { iteration, minute } = more;
@@ -129,7 +131,7 @@ function loopDocument(loop: string | null, more: { iteration: number; minute: nu
     workflow_type: "ralph_loop",
     created_at: `2026-02-02T21:${String(minute).padStart(2, "0")}:00Z`,
     trigger: "iteration",
-    state: { phase: "construction", progress: {}, iteration: { current: iteration }, artifacts: [] },
+    state: { ...LEAST.state, iteration: { current: iteration } },
     metadata: { compression: "gzip", schema_version: "2.0" },
   };
 }

@@ -151,6 +151,7 @@ describe("going on with an imported run", () => {
     expect(worktree).toBe(tree);
     const planned = await place.run("resume", run, "--dry-run", "--agent", await place.agent([GOOD, REVIEW]));
     expect(planned.stdout, planned.stderr).toContain("Go on with");
+    expect(planned.stdout).not.toContain("never pushed");
     const resumed = await place.run("resume", run, "--agent", await place.agent([GOOD, REVIEW]));
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     const status = await place.json("status", run);
@@ -174,12 +175,69 @@ describe("going on with an imported run", () => {
     const { run } = await place.json("import", await implFile(place, {}));
     const without = await place.run("resume", run);
     expect(without).toMatchObject({ status: 2, stderr: expect.stringContaining("--agent") });
-    const resumed = await place.run("resume", run, "--agent", await place.agent([GOOD, REVIEW]));
+    const agent = await place.agent([GOOD, REVIEW]);
+    const note = "/nowhere, is none of this repository. The run goes on in a new one, on top of main";
+    const { notes } = await place.json("resume", run, "--dry-run", "--agent", agent);
+    expect(notes).toEqual([expect.stringContaining(note)]);
+    const resumed = await place.run("resume", run, "--agent", agent);
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+    expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is not in it");
     expect((await place.json("status", run)).branch).toBe(`holdfast/${run}`);
+    const { entries } = await place.json("log", run, "--limit", "all");
+    expect(entries).toContainEqual(
+      expect.objectContaining({ kind: "note", body: { text: expect.stringContaining(note) } }),
+    );
     const done = await place.json("import", await implFile(place, { current_stage: "done" }));
     expect(await place.json("status", done.run)).toMatchObject({ condition: { kind: "done" } });
     expect((await place.run("resume", done.run)).status).toBe(0);
+  });
+});
+
+const THEIRS = `import { defineWorkflow } from "holdfast";
+export default defineWorkflow({
+  name: "theirs",
+  initial: "first",
+  stages: {
+    first: async () => ({ event: "ok", reason: "it began anew" }),
+    enrich: async ({ state, position }) => ({
+      event: "ok",
+      reason: "went on at enrich",
+      state: { ...state, seen: position.attempts },
+    }),
+  },
+  transitions: { first: { ok: "enrich" }, enrich: { ok: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({ begun: true }),
+});
+`;
+
+describe("going on with one's own workflow", () => {
+  test("at the position that the document describes, and never elsewhere", async () => {
+    const place = await work.begin();
+    const file = join(place.clone, "theirs.ts");
+    const source = THEIRS.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts")));
+    await writeFile(file, source);
+    const { run } = await place.json("import", join(golden, "crunch-yaml/CP-enrich-20250114-b4c5.yaml"));
+    await writeFile(join(place.clone, "other.ts"), source.replaceAll("enrich", "somewhere"));
+    expect(await place.run("resume", run, "--workflow", "other.ts")).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('stands at "enrich"'),
+    });
+    // Issue 42 is none of this forge's: asked first, nothing is taken over, and the answer can be typed as it is told.
+    const asked = await place.run("resume", run, "--workflow", "theirs.ts");
+    expect(asked.status, asked.stdout + asked.stderr).toBe(4);
+    expect(asked.stdout).toContain(`resume ${run} --workflow theirs.ts --accept issue_missing`);
+    expect((await place.json("show", run)).run.checkpoints).toBe(1);
+    expect(await place.git("worktree", "list")).not.toContain(run);
+    const resumed = await place.run("resume", run, "--workflow", "theirs.ts", "--accept", "issue_missing");
+    expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+    expect(resumed.stdout).toContain("went on at enrich");
+    const { checkpoint } = await place.json("show", `${run}@latest`);
+    expect(checkpoint.planes.context.values).toEqual({ seen: { enrich: expect.any(Number) } });
+    expect(checkpoint.planes.extensions).toHaveProperty("imported");
+    const back = await place.run("export", run, "--to", "crunch-yaml");
+    expect(back.stdout).toContain("current_phase: done");
+    expect(back.stdout).toContain("issue_number: 42");
   });
 });
 

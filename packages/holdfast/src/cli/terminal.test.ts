@@ -50,6 +50,20 @@ describe.skipIf(!canFakeTerminal)("on a terminal (needs util-linux script)", () 
     expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("two\n");
   });
 
+  test("a file that two formats claim: each is offered in turn, and a no to all leaves nothing behind", async () => {
+    const state = { issue_no: 1, current_stage: "impl", iteration: 1, worktree: "/w" };
+    await writeFile(join(repository, "both.json"), JSON.stringify({ version: 1, workflow_id: "w", state }));
+    const refused = await typed("import both.json --run both", ["n\n", "\n"]);
+    expect(refused.status).toBe(4);
+    expect(refused.output).toMatch(/both\.json may be impl-json or loop-json[^]*impl-json\?[^]*loop-json\?/);
+    const other = await typed("import both.json --run both", ["n\n", "y\n"]);
+    expect(other.output).toContain("(loop-json): at /checkpoint_id");
+    expect((await typed("list", "")).output).not.toContain("both");
+    const taken = await typed("import both.json --run both", ["y\n"]);
+    expect(taken.output).toContain("Imported 1 checkpoint of impl-json");
+    expect(taken.status).toBe(0);
+  });
+
   test("yes restores", async () => {
     const { output, status } = await typed("restore r@1", "y\n");
     expect(status).toBe(0);
@@ -66,10 +80,10 @@ function hasScript(): boolean {
   }
 }
 
-/** Types the answer once the question stands there. */
+/** Types each answer once its question stands there. */
 async function typed(
   command: string,
-  answer: string,
+  answers: string | readonly string[],
   env: Record<string, string> = {},
 ): Promise<{ readonly output: string; readonly status: number | null }> {
   const child = spawn(SCRIPT, ["-qec", `"${process.execPath}" "${holdfast.entry}" ${command}`, "/dev/null"], {
@@ -77,11 +91,12 @@ async function typed(
     env: { PATH: process.env["PATH"], HOME: holdfast.directory, TERM: "xterm", ...env },
   });
   let output = "";
-  let answered = false;
+  let answered = 0;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
-    if (answered || !output.includes("[y/N]")) return;
-    answered = true;
+    const answer = [answers].flat()[answered];
+    if (answer === undefined || output.split("[y/N]").length - 1 <= answered) return;
+    answered += 1;
     child.stdin.write(answer);
   });
   const status = await new Promise<number | null>((resolve) => child.on("close", resolve));

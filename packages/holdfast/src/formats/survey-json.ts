@@ -1,5 +1,5 @@
 import { isJsonArray } from "../core/json.ts";
-import type { Json, JsonContainer } from "../core/json.ts";
+import type { JsonContainer } from "../core/json.ts";
 
 /** Far below what our own values may have, because a document is kept inside of them; far above what anybody wrote. */
 export const MAX_FOREIGN_DEPTH = 500;
@@ -12,37 +12,42 @@ export type Survey = "sound" | "suspicious" | "too deep";
  * Every key that was given twice is one key less in the value, so counting both sides is enough.
  */
 export function surveyJson(text: string, value: JsonContainer): Survey {
-  const keys = countKeys(value, 0);
-  if (keys === TOO_DEEP) return "too deep";
-  // Infinite where a number is suspicious, so never equal.
-  return keys === countKeysIn(text) && !hasSurrogateEscape(text) ? "sound" : "suspicious";
+  const count: Count = { keys: 0, tooDeep: false, inexact: false };
+  countKeys(value, 0, count);
+  if (count.tooDeep) return "too deep";
+  return !count.inexact && count.keys === countKeysIn(text) && !hasSurrogateEscape(text) ? "sound" : "suspicious";
 }
 
-const TOO_DEEP = -1;
+interface Count {
+  keys: number;
+  tooDeep: boolean;
+  inexact: boolean;
+}
 
-/** Written for speed, as this is most of what strictness costs: no lists of keys, no iterators, no calls for scalars. */
-function countKeys(value: JsonContainer, depth: number): number {
-  if (depth >= MAX_FOREIGN_DEPTH) return TOO_DEEP;
-  let keys = 0;
+/** Written for speed, as this is much of what strictness costs: no lists of keys, no iterators, no calls for scalars. */
+function countKeys(value: JsonContainer, depth: number, count: Count): void {
+  if (depth >= MAX_FOREIGN_DEPTH) {
+    count.tooDeep = true;
+    return;
+  }
   if (isJsonArray(value)) {
     for (let index = 0; index < value.length; index += 1) {
-      const inside = countKeysBelow(value[index], depth);
-      if (inside === TOO_DEEP) return TOO_DEEP;
-      keys += inside;
+      const child = value[index];
+      if (typeof child === "object") {
+        if (child !== null) countKeys(child, depth + 1, count);
+      } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
     }
-    return keys;
+    return;
   }
+  let keys = 0;
   for (const key in value) {
-    const inside = countKeysBelow(value[key], depth);
-    if (inside === TOO_DEEP) return TOO_DEEP;
-    keys += inside + 1;
+    const child = value[key];
+    keys += 1;
+    if (typeof child === "object") {
+      if (child !== null) countKeys(child, depth + 1, count);
+    } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
   }
-  return keys;
-}
-
-function countKeysBelow(child: Json | undefined, depth: number): number {
-  if (typeof child === "number") return isExact(child) ? 0 : Number.POSITIVE_INFINITY;
-  return typeof child === "object" && child !== null ? countKeys(child, depth + 1) : 0;
+  count.keys += keys;
 }
 
 function isExact(value: number): boolean {
@@ -54,18 +59,34 @@ const BACKSLASH = 0x5c;
 
 /**
  * Colons that follow a closing quote, at least: a text that begins with a colon is counted as well, which makes the
- * survey suspicious and never sound. Colons are sought and not quotes, because there are fewer of them.
+ * survey suspicious and never sound. Colons are sought and not quotes, because there are fewer of them; one that ends no
+ * key stands within a text, and the rest of that text is passed over.
  */
 function countKeysIn(text: string): number {
   let keys = 0;
-  for (let colon = text.indexOf(":"); colon !== -1; colon = text.indexOf(":", colon + 1)) {
+  for (let colon = text.indexOf(":"); colon !== -1;) {
     const before = text.charCodeAt(colon - 1);
-    if (
-      before === QUOTE ? text.charCodeAt(colon - 2) !== BACKSLASH || endsKey(text, colon) : endsKeySpaced(text, colon)
-    )
-      keys += 1;
+    const isKey =
+      before === QUOTE ? text.charCodeAt(colon - 2) !== BACKSLASH || endsKey(text, colon) : endsKeySpaced(text, colon);
+    if (isKey) keys += 1;
+    colon = text.indexOf(":", isKey ? colon + 1 : endOfText(text, colon + 1));
   }
   return keys;
+}
+
+/** Of the closing quote of the text that `from` is in. */
+function endOfText(text: string, from: number): number {
+  let quote = text.indexOf('"', from);
+  while (quote !== -1 && text.charCodeAt(quote - 1) === BACKSLASH && isEscaped(text, quote))
+    quote = text.indexOf('"', quote + 1);
+  // There is one: JSON.parse took it.
+  return quote === -1 ? text.length : quote;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let start = at;
+  while (text.charCodeAt(start - 1) === BACKSLASH) start -= 1;
+  return (at - start) % 2 === 1;
 }
 
 function endsKeySpaced(text: string, colon: number): boolean {
@@ -75,10 +96,7 @@ function endsKeySpaced(text: string, colon: number): boolean {
 function endsKey(text: string, colon: number): boolean {
   let at = colon - 1;
   while (isSpace(text.charCodeAt(at))) at -= 1;
-  if (text.charCodeAt(at) !== QUOTE) return false;
-  const quote = at;
-  while (text.charCodeAt(at - 1) === BACKSLASH) at -= 1;
-  return (quote - at) % 2 === 0;
+  return text.charCodeAt(at) === QUOTE && !isEscaped(text, at);
 }
 
 function isSpace(code: number): boolean {

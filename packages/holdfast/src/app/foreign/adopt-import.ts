@@ -10,7 +10,8 @@ import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Workspace } from "../../ports/workspace.ts";
 import { planPlace } from "../plan-start.ts";
-import { importedOf, isWhole } from "./imported.ts";
+import type { StartPlan } from "../plan-start.ts";
+import { IMPORT_LABEL, importedOf, isWhole, namedWorktrees } from "./imported.ts";
 
 export interface Adoption {
   readonly workflow: Workflow<JsonObject>;
@@ -29,11 +30,17 @@ export async function awaitsAdoption(parts: WorkParts, run: RunSummary): Promise
   if (run.state.kind !== "open") return null;
   // Not read unless it is an import's: a damaged one must not keep a run from going on with the one before it.
   const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+  // Killed before its first checkpoint, its label is all that tells of the import.
+  if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
   if (last?.trigger !== "import") return null;
   const newest = await parts.store.getCheckpoint(last);
   if (importedOf(newest.planes) === null) return null;
   if (await isWhole(parts, run.id)) return newest;
-  throw new HoldfastError({
+  throw unfinished(run);
+}
+
+function unfinished(run: RunSummary): HoldfastError {
+  return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `The import of run ${run.id} did not finish`,
     hint: "Run the same `holdfast import` again: it goes on where it stood.",
@@ -68,7 +75,8 @@ export async function adoptImport(
   const { workflow, config } = adoption;
   checkStage(run, checkpoint, workflow);
   await using held = await holdLease(parts, run.id);
-  const workspace = await placeOf(parts, run, adoption.base);
+  const place = await planNewPlace(parts, run, adoption.base);
+  const workspace = await placeOf(parts, run, place);
   const { values, inputs } = await adoption.prepare(checkpoint, workspace);
   const { planes } = checkpoint;
   const sequence = checkpoint.sequence + 1;
@@ -80,7 +88,12 @@ export async function adoptImport(
   const entered: StageEntered = { visit: 1, stage, iteration };
   await parts.store.commit({
     lease: held.lease,
-    entries: [{ kind: "stage.entered", body: entered }],
+    entries: [
+      ...(place === undefined || place === null
+        ? []
+        : [{ kind: "note", body: { text: newPlaceNote(checkpoint, place) } } as const]),
+      { kind: "stage.entered", body: entered },
+    ],
     checkpoint: {
       sequence,
       trigger: "stage",
@@ -102,16 +115,39 @@ export async function adoptImport(
 }
 
 /** The one that the document named, as far as the import found it here; else a new one on top of the base. */
-async function placeOf(parts: WorkParts, run: RunSummary, base: string | null): Promise<Workspace | undefined> {
+async function placeOf(
+  parts: WorkParts,
+  run: RunSummary,
+  place: StartPlan["place"] | undefined,
+): Promise<Workspace | undefined> {
   const { workspaces } = parts;
   if (workspaces === null) return undefined;
   const there = await findRunWorkspace(parts, run);
-  if (there !== undefined) return there;
-  const place = await planPlace(parts, run.id, base);
-  if (place === null) return undefined;
+  if (there !== undefined || place === undefined || place === null) return there;
   return await workspaces.create({
     run: run.id,
     path: place.worktree,
     ...(place.base === null ? {} : { base: place.base.commit }),
   });
+}
+
+/** Where a run that was imported will go on, when that is not where its files are; undefined when it is, or when there are no files. */
+export async function planNewPlace(
+  parts: WorkParts,
+  run: RunSummary,
+  base: string | null,
+): Promise<StartPlan["place"] | undefined> {
+  if (parts.workspaces === null || (await findRunWorkspace(parts, run)) !== undefined) return undefined;
+  return await planPlace(parts, run.id, base);
+}
+
+/** What is in nobody's push is not in a new worktree, and whoever resumes must not find that out from the result. */
+export function newPlaceNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
+  const named = namedWorktrees(checkpoint.planes.extensions)[0];
+  const where =
+    named === undefined
+      ? "The imported document names no worktree"
+      : `The worktree of the imported document, ${named}, is none of this repository`;
+  const base = place.base?.branch ?? place.base?.commit ?? "HEAD";
+  return `${where}. The run goes on in a new one, on top of ${base}: work that was never pushed is not in it.`;
 }

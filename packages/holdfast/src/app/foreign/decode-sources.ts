@@ -26,7 +26,7 @@ export function decodeSources(sources: readonly ForeignSource[], named: FormatNa
 }
 
 /**
- * The same, of a place where several loops lie: one history each. Remarks and what could not be read stand with the first.
+ * The same, of a place where several loops lie: one history each. What could not be read stands with the first.
  * Files of anything but loops must be of one piece of work.
  */
 export function decodeHistories(
@@ -49,19 +49,31 @@ export function decodeHistories(
     else if (!known.some((other) => isSame(other, checkpoint))) known.push(checkpoint);
   }
   if (works.size > 1 && format !== "loop-json") throw notOneHistory(`${works.size} pieces of work`);
-  return [...works.values()].map((checkpoints, at) => ({
+  const remarks = parts.flatMap((part) => part.remarks);
+  return [...works].map(([key, checkpoints], at) => ({
     format,
     checkpoints: inOrder(checkpoints),
-    remarks: at === 0 ? parts.flatMap((part) => part.remarks) : [],
+    // Those that are of no file of a loop stand with the first.
+    remarks: remarks
+      .filter(({ of }) => of === key || (at === 0 && of === undefined))
+      .map(({ path, text }) => ({ path, text })),
     broken: at === 0 ? parts.flatMap((part) => part.broken) : [],
   }));
 }
 
 /** Loops have no issue and no task: their own ids tell them apart. */
-function historyOf({ workflow, work, planes }: ForeignCheckpoint): string {
-  const loop = planes.extensions[LOOP_EXTENSION];
-  const ids = isJsonObject(loop) ? [loop["workflow_id"] ?? null, loop["loop_id"] ?? null] : [];
-  return JSON.stringify([workflow, work, ...ids]);
+function historyOf(checkpoint: ForeignCheckpoint): string {
+  const { workflow, work } = checkpoint;
+  return JSON.stringify([workflow, work, loopOf(checkpoint) ?? null]);
+}
+
+export function loopOf(
+  checkpoint: ForeignCheckpoint | undefined,
+): { readonly workflow: string; readonly loop: string | null } | undefined {
+  const extension = checkpoint?.planes.extensions[LOOP_EXTENSION];
+  if (!isJsonObject(extension)) return undefined;
+  const { workflow_id: workflow, loop_id: loop } = extension;
+  return { workflow: String(workflow), loop: typeof loop === "string" ? loop : null };
 }
 
 function isSame(one: ForeignCheckpoint, other: ForeignCheckpoint): boolean {
@@ -74,7 +86,12 @@ function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignChe
   return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
 }
 
-function decodeSource(source: ForeignSource, named: FormatName | undefined): DecodedSources {
+interface DecodedSource extends DecodedSources {
+  /** `of`: the history that the file is of; absent where it is of none, or of the only one. */
+  readonly remarks: readonly (Remark & { readonly of?: string | undefined })[];
+}
+
+function decodeSource(source: ForeignSource, named: FormatName | undefined): DecodedSource {
   if (source.kind === "file") {
     const format = chooseFormat(source.file, named);
     return { format: format.name, ...format.decode(source.file), broken: [] };
@@ -82,7 +99,11 @@ function decodeSource(source: ForeignSource, named: FormatName | undefined): Dec
   const format = formatOfDirectory(source, named);
   if (format === "crunch-yaml") return decodeCrunch(source);
   const codec = formatNamed(format);
-  const read = { checkpoints: [] as ForeignCheckpoint[], remarks: [] as Remark[], broken: [...source.broken] };
+  const read = {
+    checkpoints: [] as ForeignCheckpoint[],
+    remarks: [] as DecodedSource["remarks"][number][],
+    broken: [...source.broken],
+  };
   for (const file of source.files) {
     if (named === undefined && codec.detect(file).match === "no") {
       read.remarks.push({ path: nameOf(file), text: `is not ${format}: left alone` });
@@ -91,7 +112,8 @@ function decodeSource(source: ForeignSource, named: FormatName | undefined): Dec
     try {
       const { checkpoints, remarks } = codec.decode(file);
       read.checkpoints.push(...checkpoints);
-      read.remarks.push(...remarks.map((remark) => ({ ...remark, path: `${nameOf(file)}#${remark.path}` })));
+      const of = checkpoints[0] === undefined ? undefined : historyOf(checkpoints[0]);
+      read.remarks.push(...remarks.map((remark) => ({ ...remark, path: `${nameOf(file)}#${remark.path}`, of })));
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
       read.broken.push({ name: nameOf(file), error });

@@ -64,3 +64,11 @@ export async function isWhole(parts: Parts, run: string): Promise<boolean> {
   for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
   return false;
 }
+
+/** Where the document says that its files are: formats put it into an extension of their own. */
+export function namedWorktrees(extensions: JsonObject): readonly string[] {
+  return Object.values(extensions).flatMap((extension) => {
+    const path = isJsonObject(extension) ? extension["worktree"] : undefined;
+    return typeof path === "string" && path.startsWith("/") ? [path] : [];
+  });
+}

@@ -88,7 +88,10 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
   const format = importedOf(checkpoint.planes)?.format ?? "its format";
   return new HoldfastError({
     code: "USAGE",
-    message: `Run ${run.id} was imported from ${format} and stands at "${stage}"; no workflow of Holdfast's own goes on from there`,
+    message:
+      stage === "none"
+        ? `Run ${run.id} was imported from ${format}, which keeps values and no place in a workflow`
+        : `Run ${run.id} was imported from ${format} and stands at "${stage}"; no workflow of Holdfast's own goes on from there`,
     hint: [
       `With a workflow of yours that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
       `See it with \`holdfast show ${run.id}\`, give it back with \`holdfast export ${run.id} --to ${format}\`,`,

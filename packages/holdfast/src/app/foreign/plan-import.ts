@@ -1,5 +1,4 @@
 import { realpathSync } from "node:fs";
-import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Planes } from "../../core/checkpoint.ts";
@@ -10,9 +9,9 @@ import type { Parts } from "../../engine/parts.ts";
 import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
 import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format.ts";
 import { sha256 } from "../../system/hash.ts";
-import { decodeHistories } from "./decode-sources.ts";
+import { decodeHistories, loopOf } from "./decode-sources.ts";
 import type { DecodedSources } from "./decode-sources.ts";
-import { IMPORT_LABEL, isWhole, withImported } from "./imported.ts";
+import { IMPORT_LABEL, isWhole, namedWorktrees, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
 export interface ImportParams {
@@ -78,7 +77,7 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
   const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(parts, digest, params.run);
   const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
-  const run = found?.id ?? params.run ?? makeRunId({ work, random: digest.slice(0, 5) });
+  const run = found?.id ?? params.run ?? makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
   return {
     run,
     format,
@@ -94,6 +93,12 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
     broken: decoded.broken,
     before: found === undefined ? "none" : found.whole ? "whole" : "part",
   };
+}
+
+/** Loops are of no issue and no task; their own id tells a person which one it is. */
+function nameable({ checkpoints }: DecodedSources, work: Work): Work {
+  const loop = loopOf(checkpoints[0])?.workflow;
+  return work.kind === "none" && loop !== undefined ? { kind: "task", text: loop } : work;
 }
 
 /** By the documents alone: how they were packed, named and indexed makes no other run of them. */
@@ -118,16 +123,13 @@ async function findImport(
   return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
 }
 
-/** Formats put it into an extension of their own; only a worktree of this very repository counts. */
+/** Only a worktree of this very repository counts. */
 async function worktreeOf(
   parts: Parts,
   extensions: JsonObject | undefined,
 ): Promise<{ readonly path: string; readonly label: string } | null> {
   if (parts.workspaces === null || extensions === undefined) return null;
-  const named = Object.values(extensions).flatMap((extension) => {
-    const path = isJsonObject(extension) ? extension["worktree"] : undefined;
-    return typeof path === "string" && path.startsWith("/") ? [path] : [];
-  });
+  const named = namedWorktrees(extensions);
   const trees = await parts.workspaces.list();
   for (const path of named) {
     const tree = trees.find((one) => one.exists && one.path === realPath(path));

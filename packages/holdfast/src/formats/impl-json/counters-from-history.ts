@@ -12,7 +12,9 @@ export function countersFromHistory(history: readonly OwnEntry[]): {
   const attempts = { review: 0, simplify: 0, pr: 0, rebase: 0 };
   const streaks = { parse: 0, review: 0 };
   let best = Number.NEGATIVE_INFINITY;
-  for (const [index, entry] of history.entries()) {
+  for (let index = 0; index < history.length; index += 1) {
+    const entry = history[index];
+    if (entry === undefined) break;
     switch (entry.event) {
       case "impl_done":
         // The format notes an iteration as a success before its files are parsed.

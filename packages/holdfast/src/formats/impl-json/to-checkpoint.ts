@@ -136,9 +136,16 @@ function historyRemarks(state: ImplDocumentState): readonly Remark[] {
   ];
 }
 
-/** By its end: there may be many. */
+/** By its end: there may be many, and most have neither sign where a zone has one. */
 function isZoned(time: string): boolean {
-  return time.endsWith("Z") || time.endsWith("+00:00") || ZONE.test(time.slice(-6));
+  const last = time.charCodeAt(time.length - 1);
+  if (last === 0x5a || last === 0x7a) return true;
+  return (isSign(time, 6) || isSign(time, 5)) && ZONE.test(time);
 }
 
-const ZONE = /(?:[Zz]|[+-]\d\d:?\d\d)$/;
+function isSign(time: string, fromEnd: number): boolean {
+  const code = time.charCodeAt(time.length - fromEnd);
+  return code === 0x2b || code === 0x2d;
+}
+
+const ZONE = /[+-]\d\d:?\d\d$/;

@@ -52,7 +52,7 @@ export async function writeOut(
     }),
     text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
   });
-  shell.say(lossesText(to, losses));
+  shell.say(lossesText(to, losses, shell.talk.width));
   return "done";
 }
 

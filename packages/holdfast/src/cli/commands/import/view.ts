@@ -3,6 +3,7 @@ import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
+import { wrap } from "../../output/wrap.ts";
 
 const SHOWN = 10;
 
@@ -26,11 +27,15 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
     lines.push(`  ${escapeText(`${plan.run}@${at + 1}`)}  ${parts.map(escapeText).join(", ")}`);
   }
   if (plan.worktree !== null) lines.push(`Its files are in ${escapeText(plan.worktree)}`);
-  for (const { path, text } of plan.remarks)
-    lines.push(`${paint(page, "dim", "note:")} ${escapeText(path)} ${escapeText(text)}`);
+  for (const { path, text } of plan.remarks) lines.push(...told(paint(page, "dim", "note:"), `${path} ${text}`, page));
   for (const { name, error } of plan.broken)
-    lines.push(`${paint(page, "red", "left out:")} ${escapeText(name)}: ${escapeText(error.message)}`);
+    lines.push(...told(paint(page, "red", "left out:"), `${name}: ${error.message}`, page));
   return `${lines.join("\n")}\n`;
+}
+
+function told(head: string, text: string, page: Page): readonly string[] {
+  const [first = "", ...rest] = wrap(escapeText(text.trim()), Math.min(page.width, 100) - 10);
+  return [`${head} ${first}`, ...rest.map((line) => `    ${line}`)];
 }
 
 function headline(

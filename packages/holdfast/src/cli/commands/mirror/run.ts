@@ -48,7 +48,7 @@ function teller(shell: Shell, run: string, mirror: Mirror): (report: MirrorRepor
       if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
     }
     // They stay the same from checkpoint to checkpoint.
-    if (!told) shell.say(lossesText(mirror.to, losses));
+    if (!told) shell.say(lossesText(mirror.to, losses, shell.talk.width));
     told ||= losses.length > 0;
   };
 }

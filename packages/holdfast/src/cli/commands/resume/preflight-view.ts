@@ -6,7 +6,10 @@ import type { Page, Style } from "../../output/page.ts";
 import { wrap } from "../../output/wrap.ts";
 
 /** "What changed while I was away": every finding, what is decided about it, and what is done before the run goes on. */
-export function preflightText(plan: ResumePlan, page: Page): string {
+export function preflightText(
+  { plan, notes }: { readonly plan: ResumePlan; readonly notes: readonly string[] },
+  page: Page,
+): string {
   const judgements = plan.kind === "nothing" ? [] : plan.judgements;
   const actions = plan.kind === "nothing" || plan.kind === "refuse" ? [] : plan.actions;
   const news = judgements.filter(({ decision }) => decision !== "accepted_before");
@@ -17,7 +20,8 @@ export function preflightText(plan: ResumePlan, page: Page): string {
   const doings = [...new Set(actions.map(({ why }) => why))].flatMap((why) =>
     marked(paint(page, "cyan", "→"), why, page),
   );
-  return [...lines, ...doings].map((line) => `${line}\n`).join("");
+  const told = notes.flatMap((note) => marked(paint(page, "yellow", "!"), note, page));
+  return [...lines, ...told, ...doings].map((line) => `${line}\n`).join("");
 }
 
 function judgementLines({ finding, verdict, decision }: Judgement, page: Page): readonly string[] {

@@ -58,5 +58,5 @@ export const resumeSpec = {
     },
   ],
   windsDown: true,
-  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "verdict"}.',
+  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict"}.',
 } as const satisfies CommandSpec;

@@ -6,6 +6,7 @@ import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
 import { readPrompts } from "../run/read-prompts.ts";
 import { NOTHING_TYPED, readOptions } from "../run/read-request.ts";
+import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
 import { verdictText } from "./verdict-text.ts";
@@ -45,18 +46,21 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     ...(force === undefined ? {} : { force }),
   };
   const planned = await holdfast.work.preflight(request);
-  const { plan, findings } = planned;
+  const flags = await flagsOf(holdfast, params);
+  const { plan, findings, notes } = planned;
   if (params.dryRun) {
     shell.print({
-      json: () => ({ run, plan, findings, verdict: plan.kind }),
-      text: (page) => preflightText(plan, page) + verdictText(run, plan, page),
+      json: () => ({ run, plan, findings, notes, verdict: plan.kind }),
+      text: (page) => preflightText(planned, page) + verdictText(`${run}${flags.untouched}`, plan, page),
     });
     return "done";
   }
   if (shell.json && findings.length > 0)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "findings", findings })}\n`);
-  if (!shell.json && !shell.quiet) shell.write(preflightText(plan, shell.page));
-  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned));
+  for (const text of shell.json ? notes : [])
+    shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
+  if (!shell.json && !shell.quiet) shell.write(preflightText(planned, shell.page));
+  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), flags);
 }
 
 /** A run of somebody's own workflow remembers the file it came from. */
@@ -66,4 +70,11 @@ async function workflowOf(shell: Shell, holdfast: Holdfast, params: TakeUp) {
   if (typeof file !== "string") return undefined;
   const { loadWorkflow } = await import("../../../app.ts");
   return await loadWorkflow(file, shell.cwd);
+}
+
+/** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
+async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: TakeUp): Promise<ResumeFlags> {
+  const { labels } = await (await holdfast.run(run)).summary();
+  const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
+  return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}` };
 }

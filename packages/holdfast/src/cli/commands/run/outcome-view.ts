@@ -7,13 +7,23 @@ import { spentText } from "../../output/spent-text.ts";
 import { wrap } from "../../output/wrap.ts";
 import { momentText } from "../show/fields.ts";
 
+/** What has to be typed again with `resume RUN`, each with a blank before it. */
+export interface ResumeFlags {
+  /** Whenever it is resumed: what the run itself does not remember. */
+  readonly always: string;
+  /** As long as nothing was taken over. */
+  readonly untouched: string;
+}
+
+export const NO_FLAGS: ResumeFlags = { always: "", untouched: "" };
+
 /** How a stretch of work ended, what it took, and what to type next. */
-export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page): string {
+export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, flags = NO_FLAGS): string {
   const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
   const lines = [
     ...headLines(outcome, status, page),
     ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
-    ...nextLines(outcome, status, page),
+    ...nextLines(outcome, status, page, flags),
   ];
   return `${lines.join("\n")}\n`;
 }
@@ -48,7 +58,7 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
   }
 }
 
-function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: ResumeFlags): readonly string[] {
   const { id } = status.run;
   const { program } = page;
   switch (outcome.kind) {
@@ -57,23 +67,23 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
     case "fatal":
       return [
         `What happened: ${program} log ${id}`,
-        `Begin again from a checkpoint: ${program} resume ${id}@N --force`,
+        `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
       ];
     case "parked": {
       if (outcome.on === "budget")
-        return [`Give it more: ${program} resume ${id} --max-cost USD (or --max-tokens, --max-time)`];
+        return [`Give it more: ${program} resume ${id}${flags.always} --max-cost USD (or --max-tokens, --max-time)`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]
-        : [`Go on with: ${program} resume ${id}`];
+        : [`Go on with: ${program} resume ${id}${flags.always}`];
     }
     case "interrupted":
-      return [`Go on with: ${program} resume ${id}`];
+      return [`Go on with: ${program} resume ${id}${flags.always}`];
     case "ask":
       return outcome.findings.length === 0
         ? []
         : [
-            `Go on with: ${program} resume ${id} ${kinds(outcome)
+            `Go on with: ${program} resume ${id}${flags.untouched} ${kinds(outcome)
               .map((kind) => `--accept ${kind}`)
               .join(" ")}`,
           ];

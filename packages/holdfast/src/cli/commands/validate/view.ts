@@ -3,6 +3,7 @@ import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
+import { wrap } from "../../output/wrap.ts";
 
 export function validateText(rows: readonly Validated[], page: Page): string {
   return rows.map((row) => rowText(row, page)).join("");
@@ -11,8 +12,14 @@ export function validateText(rows: readonly Validated[], page: Page): string {
 function rowText(row: Validated, page: Page): string {
   const file = escapeText(row.file);
   if (!row.ok)
-    return `${paint(page, "red", "invalid")}  ${file}\n    ${row.code ?? ""}: ${escapeText(row.message ?? "")}\n`;
-  const notes = row.remarks.map(({ path, text }) => `    ${escapeText(path)} ${escapeText(text)}\n`).join("");
+    return `${paint(page, "red", "invalid")}  ${file}\n${told(`${row.code ?? ""}: ${row.message ?? ""}`, page)}`;
+  const notes = row.remarks.map(({ path, text }) => told(`${path} ${text}`, page)).join("");
   const count = row.checkpoints === 1 ? "" : `, ${countText(row.checkpoints, "checkpoint")}`;
   return `${paint(page, "green", "valid")}    ${file}  ${row.format ?? ""}${count}\n${notes}`;
+}
+
+function told(text: string, page: Page): string {
+  return wrap(escapeText(text.trim()), Math.min(page.width, 100) - 6)
+    .map((line, at) => `    ${at === 0 ? "" : "  "}${line}\n`)
+    .join("");
 }

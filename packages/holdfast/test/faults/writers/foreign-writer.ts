@@ -1,0 +1,29 @@
+import { join } from "node:path";
+import { openHoldfast } from "../../../src/app.ts";
+import { say } from "./said.ts";
+
+/**
+ * Usage: foreign-writer <root> import | mirror
+ * import: the checkpoints in <root>/theirs become a run. mirror: that run is brought over to <root>/crunch and to <root>/loops.
+ */
+const [, , root = "", plan = ""] = process.argv;
+
+const holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
+if (plan === "import") {
+  const [imported] = await holdfast.foreign.planImport({ paths: ["theirs"] });
+  if (imported === undefined) throw new Error("nothing would be imported");
+  await holdfast.foreign.applyImport(imported);
+  say({ kind: "note", text: "imported" });
+} else {
+  const [run] = await holdfast.store.listRuns();
+  if (run === undefined) throw new Error("there is no run");
+  for (const [to, directory] of [
+    ["crunch-yaml", "crunch"],
+    ["loop-json", "loops"],
+  ] as const) {
+    const mirror = await holdfast.foreign.mirror({ run: run.id, to, directory });
+    await mirror.catchUp();
+    say({ kind: "note", text: to });
+  }
+}
+await holdfast.close();
