@@ -15,11 +15,11 @@ export async function standOn(place: CapturePlace, { branch, head, commits }: St
   const { repository, root, gitDir } = place;
   const git = createGit({ cwd: root, gitDir, workTree: root });
   const linked = await mendGitLink(place);
-  const quit = await quitOperations(git, gitDir);
+  const underWay = (await findOperation(gitDir)) !== null;
   const [now, tip] = await Promise.all([readHead(place), readBranchTip(repository, branch)]);
   const moved = tip !== null && tip !== head && commits === "drop";
   const stands = now.branch === branch && tip !== null && !moved;
-  if (stands && !quit) return linked;
+  if (stands && !underWay) return linked;
   if (tip === null) await createBranch(repository, { branch, commit: head });
   if (moved) await moveBranch({ place, name: branch, ref: branch }, { from: tip, to: head });
   if (!stands) {
@@ -28,19 +28,19 @@ export async function standOn(place: CapturePlace, { branch, head, commits }: St
     if (stood.code !== 0) throw gitFailure(args, stood);
   }
   // What was staged of them would come back with the next commit made by hand, and a conflict would stay one.
-  if (commits === "drop" || quit) await replaceIndex(place, tip === null || moved ? head : tip);
+  if (commits === "drop" || underWay) await replaceIndex(place, tip === null || moved ? head : tip);
+  // Last: it is what tells a call after a kill that the rest is still to be done.
+  if (underWay) await quitOperations(git, gitDir);
   return true;
 }
 
 /** Whoever began it is gone, and nobody will finish it: its state goes, files and commits stay. One may lie under another. */
-async function quitOperations(git: ReturnType<typeof createGit>, gitDir: string): Promise<boolean> {
-  let quit = false;
+async function quitOperations(git: ReturnType<typeof createGit>, gitDir: string): Promise<void> {
   for (let last: string | null = null; ;) {
     const operation = await findOperation(gitDir);
-    if (operation === null || operation === last) return quit;
+    if (operation === null || operation === last) return;
     // "HEAD": the place where a bisect stands, so that nothing is checked out.
-    const args = operation === "bisect" ? ["bisect", "reset", "HEAD"] : [operation, "--quit"];
-    quit = (await git.result({ args })).code === 0 || quit;
+    await git.result({ args: operation === "bisect" ? ["bisect", "reset", "HEAD"] : [operation, "--quit"] });
     last = operation;
   }
 }
