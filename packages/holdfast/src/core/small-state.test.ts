@@ -101,11 +101,13 @@ test("what is not JSON, or not small, is left to capture", () => {
   expect(writer.write({ a: 1, b: 3 })).toBe('{"a":1,"b":3}');
 });
 
-test("what changed is looked into again for what JSON cannot carry", () => {
+test("what JSON cannot carry is seen beside what is as it was, and beside what changed", () => {
   const writer = createSmallStateWriter();
   const write = (list: readonly unknown[], part: object): string | undefined => writer.write({ list, part });
   expect(write([1], { a: 1 })).toBe('{"list":[1],"part":{"a":1}}');
+  expect(write([1], { a: 1, [Symbol("s")]: 1 })).toBeUndefined();
   expect(write([1], { a: 2, [Symbol("s")]: 1 })).toBeUndefined();
+  expect(write(Object.assign([1], { extra: 1 }), { a: 1 })).toBeUndefined();
   expect(write(Object.assign([2], { extra: 1 }), { a: 1 })).toBeUndefined();
   expect(write(Object.assign([2], { [Symbol("s")]: 1 }), { a: 1 })).toBeUndefined();
   expect(write([2], { a: 2 })).toBe('{"list":[2],"part":{"a":2}}');

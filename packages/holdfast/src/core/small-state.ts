@@ -101,8 +101,9 @@ function containerText(live: object, place: Place, depth: number): string {
 
 function arrayText(live: readonly unknown[], place: Place, depth: number): string {
   if (Object.getPrototypeOf(live) !== Array.prototype || live.length > LEAF_MAX) throw new NotSmall();
+  if (Object.keys(live).length !== live.length || Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
   place.frozen = Object.isFrozen(live);
-  if (live.length === 0) return settle(live, place, "[]");
+  if (live.length === 0) return settle(place, "[]");
   const element = (place.element ??= newPlace());
   let text = "[";
   for (let i = 0; i < live.length; i++) {
@@ -114,13 +115,11 @@ function arrayText(live: readonly unknown[], place: Place, depth: number): strin
     } else text += scalarText(value);
     if (text.length > LEAF_MAX) throw new NotSmall();
   }
-  return settle(live, place, `${text}]`);
+  return settle(place, `${text}]`);
 }
 
-/** As in capture, what reads the same as before is the same; what is new is inspected. */
-function settle(live: readonly unknown[], place: Place, text: string): string {
+function settle(place: Place, text: string): string {
   if (text !== place.text || place.version === 0) {
-    if (Object.keys(live).length !== live.length || Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
     place.text = text;
     place.version += 1;
   }
@@ -131,6 +130,7 @@ function settle(live: readonly unknown[], place: Place, text: string): string {
 function objectText(live: object, place: Place, depth: number): string {
   const prototype: unknown = Object.getPrototypeOf(live);
   if (prototype !== Object.prototype && prototype !== null) throw new NotSmall();
+  if (Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
   // Plain, and read by its own keys only.
   const source = live as Readonly<Record<string, unknown>>;
   place.frozen = isFrozen(live, place);
@@ -139,11 +139,8 @@ function objectText(live: object, place: Place, depth: number): string {
     learn(live, place);
     walked = walk(source, place, depth);
   }
-  if (walked !== "same") {
-    if (Object.getOwnPropertySymbols(live).length > 0) throw new NotSmall();
-    if (walked === "rearranged") arrange(place);
-    putTogether(place);
-  }
+  if (walked === "rearranged") arrange(place);
+  if (walked !== "same") putTogether(place);
   place.whole = true;
   return place.text;
 }
