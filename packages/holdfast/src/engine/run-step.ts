@@ -5,7 +5,6 @@ import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { reasonOf } from "./reason-of.ts";
-import { runMark } from "./run-mark.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -34,7 +33,7 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
     stay.open();
     writer.steps.set(name, result);
     writer.failures.delete(name);
-    await writer.append({ kind: "step.finished", body: { visit: writer.visit, step: name, result, spent: null } });
+    await writer.append(finishedEntry({ result, spent: null, step: name, visit: writer.visit }));
     if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
     return result;
   } finally {
@@ -91,7 +90,11 @@ export function finishStep(
   writer.running.delete(name);
   if (sequence !== null)
     for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });
-  const body: StepFinished = { visit: writer.visit, step: name, result, spent };
+  return finishedEntry({ result, spent, step: name, visit: writer.visit });
+}
+
+/** The keys come in canonical order: one entry a step, and each would be sorted first. */
+function finishedEntry(body: StepFinished): NewEntry {
   return { kind: "step.finished", body };
 }
 
@@ -142,8 +145,7 @@ export async function movedBranch(stay: { readonly writer: Stay["writer"] }, bas
 }
 
 export function markOf(stay: Stay, name: string): string {
-  const { parts, run, visit } = stay.writer;
-  return `${runMark(parts, run.id)}/${visit}/${name}`;
+  return stay.mark + name;
 }
 
 export function attemptOf(stay: Stay, name: string): number {

@@ -128,9 +128,9 @@ export class RunWriter {
     this.#unpack(position.visit);
   }
 
-  /** One entry, one commit: all that a plain step costs. */
-  async append(...entries: readonly NewEntry[]): Promise<void> {
-    this.#note(await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries })));
+  /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
+  append(...entries: readonly NewEntry[]): Promise<void> {
+    return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#note, this.#refused);
   }
 
   /** Files, position and entries as one act. One after the other: each needs the sequence before it. */
@@ -163,7 +163,7 @@ export class RunWriter {
     const files = await this.#snapshot(sequence, name ?? trigger);
     const entries = request.prepare?.({ sequence, files }) ?? [];
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
-    const committed = await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries, checkpoint }));
+    const committed = await this.parts.store.commit({ lease: this.#lease, entries, checkpoint }).catch(this.#refused);
     if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
     this.sequence = sequence;
     this.#top = sequence;
@@ -201,19 +201,15 @@ export class RunWriter {
   }
 
   /** A stale epoch means that somebody else carries the run: everything here stops, and nothing more is written. */
-  async #guarded(committing: Promise<Committed>): Promise<Committed> {
-    try {
-      return await committing;
-    } catch (error) {
-      if (error instanceof HoldfastError && error.code === "LEASE_LOST") this.halt.stop(error);
-      throw error;
-    }
-  }
+  readonly #refused = (error: unknown): never => {
+    if (error instanceof HoldfastError && error.code === "LEASE_LOST") this.halt.stop(error);
+    throw error;
+  };
 
   /** Answers may come in another order than commits. */
-  #note({ entry }: Committed): void {
+  readonly #note = ({ entry }: Committed): void => {
     if (entry > this.#entry) this.#entry = entry;
-  }
+  };
 
   #unpack(visit: Visit): void {
     this.steps = new Map(Object.entries(visit.steps));

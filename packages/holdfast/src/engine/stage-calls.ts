@@ -32,13 +32,9 @@ export function createStageContext<S extends JsonObject>(stay: Stay, state: S): 
     workspace: writer.workspace,
     now: () => writer.parts.clock.now(),
 
-    async step<T extends Json>(
-      name: string,
-      fn: (scope: StepScope) => Promise<T> | T,
-      options?: StepOptions,
-    ): Promise<T> {
+    step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
       // What was recorded is a capture of what fn returned, now or before.
-      return (await runStep(stay, name, fn, options)) as T;
+      return runStep(stay, name, fn, options) as Promise<T>;
     },
     async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
       // As above; what a target shows as present is the spec's own to type.

@@ -1,11 +1,14 @@
 import { HoldfastError } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
+import { runMark } from "./run-mark.ts";
 import type { RunWriter } from "./run-writer.ts";
 
 /** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
 export class Stay {
   readonly writer: RunWriter;
   readonly stage: string;
+  /** Begins the mark of every process of its steps. */
+  readonly mark: string;
   readonly checkpointEveryMs: number | undefined;
   readonly #asked = new Set<string>();
   /** Finished before this process took the run up, and not asked for yet. */
@@ -17,6 +20,7 @@ export class Stay {
   constructor(writer: RunWriter, params: { readonly checkpointEveryMs: number | undefined }) {
     this.writer = writer;
     this.stage = writer.position.stage;
+    this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
     this.checkpointEveryMs = params.checkpointEveryMs;
     this.#unasked = new Set(writer.steps.keys());
   }
