@@ -104,6 +104,33 @@ export function createGroupCommit(params: {
     if (commitTogether(group, "within") === "busy") waitForLock(group);
   }
 
+  /** The commonest of all, one row of a saver that is alone: as `trust`, without the bookkeeping of a group. */
+  function commitRow<Plan, Result>(job: Job<Plan, Result>): Promise<Result> {
+    sameTurn = true;
+    void SETTLED.then(newTurn);
+    let result: Result;
+    try {
+      log.gather("single");
+      result = job.apply(job.plan());
+      log.write(transactions.writeTrusting);
+    } catch (error) {
+      log.discard();
+      return commitAfter(job, error);
+    }
+    busySince = undefined;
+    params.afterCommit("within");
+    return Promise.resolve(result);
+  }
+
+  /** A refusal or a taken position is looked at with open eyes. Whatever else went wrong is not tried again: a sync may have failed. */
+  function commitAfter<Plan, Result>(job: Job<Plan, Result>, error: unknown): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const group: Pending[] = [{ job, resolve, reject, answer: NO_ANSWER }];
+      const inDoubt = error instanceof HoldfastError || isCollision(error);
+      if ((inDoubt ? commitTogether(group, "within") : settleError(group, error)) === "busy") waitForLock(group);
+    });
+  }
+
   function mayCommitAlone(): boolean {
     if (sameTurn) alone = false;
     return alone && !waiting && performance.now() - lastTurn < TURN_EVERY_MS;
@@ -146,9 +173,7 @@ export function createGroupCommit(params: {
     try {
       if (!trust(group)) transact(group);
     } catch (error) {
-      if (isBusy(error)) return "busy";
-      if (error instanceof WorkFirst) return workFirst(group, error);
-      return fail(group, error);
+      return settleError(group, error);
     }
     busySince = undefined;
     for (const pending of group) tell(pending);
@@ -219,6 +244,12 @@ export function createGroupCommit(params: {
     }
   }
 
+  function settleError(group: Pending[], error: unknown): "settled" | "busy" {
+    if (isBusy(error)) return "busy";
+    if (error instanceof WorkFirst) return workFirst(group, error);
+    return fail(group, error);
+  }
+
   function workFirst(group: Pending[], wish: WorkFirst): "settled" | "busy" {
     try {
       wish.work();
@@ -251,9 +282,11 @@ export function createGroupCommit(params: {
 
   return {
     submit(job) {
+      const mayNow = mayCommitAlone();
+      if (mayNow && job.rowsOnly === 1 && broken === undefined && !params.isDue()) return commitRow(job);
       return new Promise((resolve, reject) => {
         const pending: Pending = { job, resolve, reject, answer: NO_ANSWER };
-        if (mayCommitAlone()) commitAlone(pending);
+        if (mayNow) commitAlone(pending);
         else {
           queue.push(pending);
           schedule();
