@@ -108,3 +108,56 @@ test("after a failed sync nothing is written through the handle, and the sync is
   await refuses("IO_FAILED", () => group.submit(job));
   expect(calls.length).toBe(before);
 });
+
+test("one row of a saver that is alone: what it meets decides whether it is tried again", async () => {
+  for (const { meets, ends, again } of [
+    { meets: sqliteError(1555), ends: "done", again: true },
+    { meets: new HoldfastError({ code: "LEASE_LOST", message: "", hint: "" }), ends: "done", again: true },
+    { meets: sqliteError(5), ends: "done", again: true },
+    { meets: sqliteError(13), ends: "DISK_FULL", again: false },
+    { meets: sqliteError(1034), ends: "IO_FAILED", again: false },
+  ]) {
+    const seen: string[] = [];
+    let looking = false;
+    const group = createGroupCommit({
+      transactions: {
+        begin() {
+          looking = true;
+        },
+        writeTrusting: (work) => work(),
+        commit() {
+          looking = false;
+        },
+        rollback: () => {},
+        write: (work) => work(),
+        read: (work) => work(),
+      },
+      log: { gather: () => {}, write: () => {}, discard: () => {} },
+      isDue: () => false,
+      beforeCommit: () => {},
+      afterCommit: () => {},
+      onDistrust: () => {},
+      location: "/somewhere",
+      busyMs: 60_000,
+    });
+    const busy = isBusy(meets);
+    const row = {
+      rowsOnly: 1,
+      plan() {
+        seen.push(looking ? "looking" : "trusting");
+        if (meets instanceof HoldfastError && !looking) throw meets;
+      },
+      apply() {
+        if (!looking && !(meets instanceof HoldfastError) && !(busy && seen.length > 1)) throw meets;
+        return "done";
+      },
+    };
+    // The event loop has turned just now, so what follows at once is committed within its call.
+    await group.submit({ plan: () => {}, apply: () => {} });
+    const answer = await group.submit(row).catch((error: HoldfastError) => error.code);
+    expect(answer).toBe(ends);
+    expect(seen.length > 1).toBe(again);
+    // A refusal, or a position that is taken, is believed only by who has looked.
+    expect(seen.includes("looking")).toBe(again && !busy);
+  }
+});
