@@ -7,7 +7,7 @@ import { systemClock } from "../system/clock.ts";
 
 /**
  * A directory that is gone as a whole takes its marker with it. But the repository remembers: snapshots and worktrees of runs stay, and a fresh
- * store would not know what they are. So it is missing, never new. An empty directory there is somebody's word that it may be.
+ * store would not know what they are. So none is made in silence: it is missing, or they are of a store elsewhere. An empty directory there is somebody's word that it may be.
  * `repository`: whose own store it is; null: a store elsewhere, of which the repository tells nothing.
  */
 export async function openOwnStore(
@@ -15,7 +15,7 @@ export async function openOwnStore(
   create: boolean,
   repository: Pick<Workspaces, "refs" | "list"> | null,
 ): Promise<Store> {
-  if (repository !== null && !existsSync(directory)) {
+  if (create && repository !== null && !existsSync(directory)) {
     const left = await remains(repository);
     if (left.length > 0) throw missing(directory, left);
   }

@@ -110,7 +110,7 @@ describe("the picture", () => {
 
   test("a hostile text stays in its line", () => {
     const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
-    expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J\\nb\n");
+    expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
   });
 });
 
