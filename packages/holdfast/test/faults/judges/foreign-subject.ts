@@ -83,7 +83,7 @@ export function mirrorSubject(): Subject {
   };
 }
 
-export function writeTheirs(root: string): void {
+function writeTheirs(root: string): void {
   const text = readFileSync(join(GOLDEN, "CP-enrich-20250114-b4c5.yaml"), "utf8");
   mkdirSync(join(root, "theirs"));
   for (const [at, time] of TIMES.entries()) {
@@ -143,7 +143,7 @@ function latestOf(root: string): readonly string[] {
 }
 
 /** Of names that other tools look at; what a killed process left under a hidden name is none of them. */
-export function contentOf(directory: string): ReadonlyMap<string, string> {
+function contentOf(directory: string): ReadonlyMap<string, string> {
   if (!existsSync(directory)) return new Map();
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => !entry.isDirectory() && !entry.name.startsWith(".tmp-"))
