@@ -33,6 +33,11 @@ export interface AgentTask {
   readonly model: string | null;
   /** To go on with; null: a new one. */
   readonly session: string | null;
+  /**
+   * Go on from this message of `session`, as a `message` event told it, in a new session; what came after it is forgotten there and the old one
+   * is left as it is. Only for agents that can (`forkAtMessage`); the others fail with `session_lost`.
+   */
+  readonly forkAt?: string | null;
   /** May act without asking. */
   readonly yolo: boolean;
   readonly timeoutMs: number | null;
@@ -50,6 +55,8 @@ export interface AgentTask {
 
 export type AgentEvent =
   | { readonly kind: "session"; readonly id: string }
+  /** A message of the agent's that a session can be forked at. */
+  | { readonly kind: "message"; readonly id: string }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
   | { readonly kind: "usage"; readonly tokens: number }
@@ -71,6 +78,7 @@ export const FAILURE_CAUSES = [
   "context_too_long",
   "permission_denied",
   "missing", // the program is not there
+  "session_lost", // cannot be gone on with: unknown, no transcript, or refused by the provider; a fresh one can
   "hang",
   "timeout",
   "crash",

@@ -10,6 +10,7 @@ export function actionText(event: AgentEvent): string | null {
       return line === "" ? null : line;
     }
     case "session":
+    case "message":
     case "usage":
     case "raw":
       return null;

@@ -1,5 +1,5 @@
 import { objectInput, piecesOf, type Protocol, type Reply, type StreamEvent } from "./protocol.ts";
-import { asRecords, asText, textOf } from "./record.ts";
+import { asRecords, asText, textOf } from "../../core/record.ts";
 
 /** POST /v1/messages */
 export const anthropic: Protocol = {

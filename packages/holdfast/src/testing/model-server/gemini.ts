@@ -1,5 +1,5 @@
 import { objectInput, piecesOf, type Protocol, type Reply } from "./protocol.ts";
-import { asRecords, textOf } from "./record.ts";
+import { asRecords, textOf } from "../../core/record.ts";
 
 /** POST /v1beta/models/MODEL:generateContent and :streamGenerateContent */
 export const gemini: Protocol = {

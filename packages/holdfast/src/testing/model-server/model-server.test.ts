@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { ModelScript } from "./model-script.ts";
 import { startModelServer } from "./model-server.ts";
-import { asRecord, asRecords } from "./record.ts";
+import { asRecord, asRecords } from "../../core/record.ts";
 
 const TOOL = { name: "write", input: { path: "a", text: "é" } };
 const USAGE = { input: 70, cacheRead: 5, cacheWrite: 3, output: 7 };

@@ -6,7 +6,7 @@ import { NO_USAGE, type ModelScript, type ModelUsage } from "./model-script.ts";
 import { openaiChat } from "./openai-chat.ts";
 import { openaiResponses } from "./openai-responses.ts";
 import type { Protocol } from "./protocol.ts";
-import { asRecord, type JsonRecord } from "./record.ts";
+import { asRecord, type JsonRecord } from "../../core/record.ts";
 import { sendAnswer, type AnswerEnd } from "./send-answer.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { openaiError } from "./openai-error.ts";
 import { objectInput, piecesOf, type Protocol, type Reply } from "./protocol.ts";
-import { asRecords, asText, textOf } from "./record.ts";
+import { asRecords, asText, textOf } from "../../core/record.ts";
 
 /** POST /v1/chat/completions */
 export const openaiChat: Protocol = {

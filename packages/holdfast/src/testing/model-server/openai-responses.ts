@@ -1,7 +1,7 @@
 import { openaiError } from "./openai-error.ts";
 import { piecesOf, type Protocol, type Reply, type StreamEvent } from "./protocol.ts";
 import type { Turn } from "./conversation.ts";
-import { asRecords, asText, textOf, type JsonRecord } from "./record.ts";
+import { asRecords, asText, textOf, type JsonRecord } from "../../core/record.ts";
 
 /** POST /v1/responses */
 export const openaiResponses: Protocol = {

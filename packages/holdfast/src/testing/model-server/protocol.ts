@@ -1,6 +1,6 @@
 import type { Conversation } from "./conversation.ts";
 import type { ModelTool, ModelUsage } from "./model-script.ts";
-import type { JsonRecord } from "./record.ts";
+import type { JsonRecord } from "../../core/record.ts";
 
 /** How one maker's interface reads a request and tells an answer. */
 export interface Protocol {
