@@ -17,6 +17,12 @@ export function chooseSession(
 
 /** Version 8: made in a way of our own. */
 function uuidOf(hex: string): string {
-  const parts = [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)];
+  const parts = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `a${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ];
   return parts.join("-");
 }

@@ -13,7 +13,8 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: { read
   return {
     name: dialect.name,
     capabilities: dialect.capabilities,
-    async run(task) {
+    async run(given) {
+      const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
       const env = { ...process.env, ...task.env };
       const found = findProgram(dialect.program, env["PATH"]);
       if (found === undefined) return nothingDone(task.session, missing(dialect));

@@ -1,4 +1,11 @@
-import type { AgentCapabilities, AgentEvent, AgentProbe, AgentTask, AgentUsage, FailureCause } from "../../ports/agent.ts";
+import type {
+  AgentCapabilities,
+  AgentEvent,
+  AgentProbe,
+  AgentTask,
+  AgentUsage,
+  FailureCause,
+} from "../../ports/agent.ts";
 import type { ProcessResult } from "../../system/subprocess.ts";
 import type { AgentExit } from "../agent-process.ts";
 
@@ -17,6 +24,8 @@ export interface CliDialect<State> {
   /** What to do where it is missing. */
   readonly install: string;
   readonly capabilities: AgentCapabilities;
+  /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
+  readonly idleMs: number;
   /** The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. */
   native?(path: string): string;
   /** Was this session id used before? Only asked of agents that can choose one. */

@@ -50,4 +50,6 @@ test("instant is what ended soon and before any work was seen", () => {
   expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, false)).toMatchObject({ instant: true });
   expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, true)).toMatchObject({ instant: false });
   expect(judge({ kind: "open" }, { code: 1 }, false)).toMatchObject({ instant: false });
+  for (const kind of ["idle", "timed_out", "interrupted"] as const)
+    expect(judge({ kind: "open" }, { kind, milliseconds: 900 }, false)).toMatchObject({ instant: false });
 });

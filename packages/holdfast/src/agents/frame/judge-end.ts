@@ -22,12 +22,13 @@ export function judgeEnd(params: {
   const { end, exit, title, worked, now } = params;
   const { timeoutMs, idleMs } = params.task;
   const ended = classifyExit({ exit, name: title, now, timeoutMs, idleMs });
-  const isInstant = !worked && exit.milliseconds < INSTANT_MS;
+  const byItself = exit.survivors === null && exit.kind === "exited";
+  const isInstant = (byItself || exit.kind === "signalled") && !worked && exit.milliseconds < INSTANT_MS;
   const fail = (failure: CliFailure): Judged => {
     const { cause, message, hint, until } = failure;
     return { kind: "failed", cause, message, hint, until, instant: isInstant };
   };
-  const byItself = exit.survivors === null && exit.kind === "exited";
+  if (exit.kind === "not_started" && ended !== null) return ended;
   if (ended !== null && !byItself) return fail(ended);
   switch (end.kind) {
     case "failed":

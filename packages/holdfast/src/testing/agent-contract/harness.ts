@@ -11,8 +11,12 @@ export interface AgentHarness {
   readonly cwd: string;
   /** Makes the agent's next calls behave so; what comes back is the model to call with. */
   behave(behaviour: AgentBehaviour): Promise<string>;
-  /** A model for which the program or its instructions are not there. */
+  /** A model for which the program or its instructions are not there. So it is for none at all, until `behave` was called. */
   readonly missingModel: string;
+  /** What the agent makes of a usage, where it reckons the price itself. */
+  readonly priceOf?: (usage: { readonly input: number; readonly output: number }) => number;
+  /** How many times slower than a shell it may begin. */
+  readonly slowness?: number;
 }
 
 /** In this order; each part only where it is given. */
