@@ -1,4 +1,4 @@
-import type { AgentOutcome, AgentTask } from "../../ports/agent.ts";
+import type { AgentOutcome, AgentTask, FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
 import { classifyExit } from "../classify-exit.ts";
 import type { CliEnd, CliFailure } from "./dialect.ts";
@@ -26,7 +26,7 @@ export function judgeEnd(params: {
   const isInstant = (byItself || exit.kind === "signalled") && !worked && exit.milliseconds < INSTANT_MS;
   const fail = (failure: CliFailure): Judged => {
     const { cause, message, hint, until } = failure;
-    return { kind: "failed", cause, message, hint, until, instant: isInstant };
+    return { kind: "failed", cause, message, hint, until, instant: isInstant && !SAME_AGAIN.includes(cause) };
   };
   if (exit.kind === "not_started" && ended !== null) return ended;
   if (ended !== null && !byItself) return fail(ended);
@@ -40,5 +40,7 @@ export function judgeEnd(params: {
   }
 }
 
+/** The same call would come to the same. */
+const SAME_AGAIN: readonly FailureCause[] = ["context_too_long", "permission_denied"];
 /** These programs take a second or two to say that they cannot begin. */
 const INSTANT_MS = 10_000;

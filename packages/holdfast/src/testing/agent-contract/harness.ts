@@ -52,7 +52,7 @@ export interface Call {
 
 let calls = 0;
 
-export function prepareCall(harness: AgentHarness, change: Partial<AgentTask>): Call {
+export function prepareCall(harness: Pick<AgentHarness, "cwd">, change: Partial<AgentTask>): Call {
   const controller = new AbortController();
   const events: AgentEvent[] = [];
   calls += 1;
@@ -102,6 +102,6 @@ export function assertGone(mark: string): void {
   assert.deepEqual(processesOf(mark), [], "processes of the call are left");
 }
 
-export async function appears(harness: AgentHarness, path: string): Promise<void> {
+export async function appears(harness: Pick<AgentHarness, "cwd">, path: string): Promise<void> {
   while (!existsSync(join(harness.cwd, path))) await pause(10);
 }

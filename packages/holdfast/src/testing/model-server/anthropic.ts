@@ -24,7 +24,9 @@ export const anthropic: Protocol = {
   }),
   stream(reply) {
     const start = { ...message(reply), content: [], stop_reason: null, usage: { ...usageOf(reply), output_tokens: 1 } };
-    const events: StreamEvent[] = [named("message_start", { message: start })];
+    const events: StreamEvent[] = [
+      { ...named("message_start", { message: start }), told: { ...reply.usage, output: 1 } },
+    ];
     for (const [index, block] of blocksOf(reply).entries()) {
       const { empty, deltas } = block;
       events.push(named("content_block_start", { index, content_block: empty }));
@@ -32,7 +34,13 @@ export const anthropic: Protocol = {
       events.push(named("content_block_stop", { index }));
     }
     events.push(
-      named("message_delta", { delta: { stop_reason: stopOf(reply), stop_sequence: null }, usage: usageOf(reply) }),
+      {
+        ...named("message_delta", {
+          delta: { stop_reason: stopOf(reply), stop_sequence: null },
+          usage: usageOf(reply),
+        }),
+        told: reply.usage,
+      },
       named("message_stop", {}),
     );
     return events;

@@ -19,7 +19,7 @@ export const gemini: Protocol = {
   whole: (reply) => answer(reply, [...textParts(reply), ...callParts(reply)], true),
   stream: (reply) => [
     ...textParts(reply).map((part) => ({ data: answer(reply, [part], false) })),
-    { data: answer(reply, callParts(reply), true) },
+    { data: answer(reply, callParts(reply), true), told: reply.usage },
   ],
   error: ({ status, message, type }) => ({
     error: { code: status, message, status: type ?? STATUSES[status] ?? "INTERNAL" },

@@ -38,7 +38,7 @@ export async function startModelServer(script: ModelScript): Promise<ModelServer
       state.script = next;
       state.plays.clear();
     },
-    sent: (which = () => true) => sumUp(state.requests.filter((request) => request.end === "whole" && which(request))),
+    sent: (which = () => true) => sumUp(state.requests.filter(which)),
     until: (test) => untilRequest(state, test),
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
@@ -56,7 +56,7 @@ export interface ModelServer {
   readonly other: readonly string[];
   /** Another script from now on; faults that come a number of times begin anew. */
   play(script: ModelScript): void;
-  /** What the answers that went out whole have told about tokens. */
+  /** What all answers have told about tokens, those that broke off included. */
   sent(which?: (request: ModelRequest) => boolean): ModelUsage;
   /** The first request, past or to come, for which this holds; looked at when one comes and when its answer ends. */
   until(test: (request: ModelRequest) => boolean): Promise<ModelRequest>;
@@ -71,7 +71,8 @@ export interface ModelRequest {
   readonly text: string;
   /** null: no rule fitted. */
   readonly place: { readonly rule: number; readonly step: number } | null;
-  readonly usage: ModelUsage;
+  /** As told so far: nothing at first, a part when the stream begins (Anthropic), all at its end. */
+  usage: ModelUsage;
   readonly body: JsonRecord;
   readonly headers: IncomingMessage["headers"];
   /** "open": not yet; "silent" and "hang" stay so, "gone": the program left in the middle. */
@@ -106,7 +107,7 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
   const plays = state.plays.get(key) ?? 0;
   state.plays.set(key, plays + 1);
   const { model, stream, hasTools } = conversation;
-  const usage = { ...DEFAULT_USAGE, ...step.usage };
+  const spent = { ...DEFAULT_USAGE, ...step.usage };
   const { headers } = request;
   const entry: ModelRequest = {
     protocol: protocol.name,
@@ -114,7 +115,7 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
     hasTools,
     text,
     place,
-    usage,
+    usage: NO_USAGE,
     body,
     headers,
     end: "open",
@@ -122,12 +123,26 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
   state.requests.push(entry);
   tell(state, entry);
   answers += 1;
-  const reply = { id: `${process.pid}_${answers}`, model, text: step.text ?? "", tool: step.tool ?? null, usage };
+  const reply = {
+    id: `${process.pid}_${answers}`,
+    model,
+    text: step.text ?? "",
+    tool: step.tool ?? null,
+    usage: spent,
+  };
   const fault = step.fault !== undefined && plays < (step.fault.times ?? Infinity) ? step.fault : null;
-  await sendAnswer({ protocol, reply, step, fault, stream, response, sse: isEventStream(protocol, url) }, (end) => {
-    entry.end = end;
-    tell(state, entry);
-  });
+  await sendAnswer(
+    { protocol, reply, step, fault, stream, response, sse: isEventStream(protocol, url) },
+    {
+      ended(end) {
+        entry.end = end;
+        tell(state, entry);
+      },
+      told(usage) {
+        entry.usage = usage;
+      },
+    },
+  );
 }
 
 function tell(state: State, entry: ModelRequest): void {

@@ -35,7 +35,7 @@ export const openaiChat: Protocol = {
       ...piecesOf(reply.text).map((content) => chunk({ content })),
       ...(calls.length === 0 ? [] : [chunk({ tool_calls: calls })]),
       chunk({}, finishOf(reply)),
-      { data: { ...base, choices: [], usage: usageOf(reply) } },
+      { data: { ...base, choices: [], usage: usageOf(reply) }, told: reply.usage },
       { data: "[DONE]" },
     ];
   },

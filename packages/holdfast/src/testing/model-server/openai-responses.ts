@@ -34,6 +34,7 @@ export const openaiResponses: Protocol = {
     return events.map((data, number): StreamEvent => ({
       name: asText(data["type"]),
       data: { ...data, sequence_number: number },
+      ...(number === events.length - 1 ? { told: reply.usage } : {}),
     }));
   },
   error: openaiError,

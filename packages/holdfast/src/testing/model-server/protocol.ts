@@ -24,6 +24,8 @@ export interface Reply {
 export interface StreamEvent {
   readonly name?: string;
   readonly data: unknown;
+  /** What is known about tokens once this has come. */
+  readonly told?: ModelUsage;
 }
 
 /** Pieces of a text as a model would stream them. */

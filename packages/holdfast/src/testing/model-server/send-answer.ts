@@ -1,9 +1,14 @@
 import type { ServerResponse } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ModelFault, ModelStep } from "./model-script.ts";
+import type { ModelFault, ModelStep, ModelUsage } from "./model-script.ts";
 import type { Protocol, Reply, StreamEvent } from "./protocol.ts";
 
 export type AnswerEnd = "whole" | "status" | "cut" | "silent" | "hang" | "gone";
+
+export interface AnswerNote {
+  ended(end: AnswerEnd): void;
+  told(usage: ModelUsage): void;
+}
 
 export interface Answer {
   readonly protocol: Protocol;
@@ -16,8 +21,9 @@ export interface Answer {
   readonly response: ServerResponse;
 }
 
-/** `ended` is told before the last bytes of a whole answer go out, so that nobody who has read them finds it still open. */
-export async function sendAnswer(answer: Answer, ended: (end: AnswerEnd) => void): Promise<void> {
+/** What happens is noted before the bytes go out, so that nobody who has read them finds an older state. */
+export async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void> {
+  const { ended } = note;
   const { step, fault, response, protocol, reply } = answer;
   await pause(step.delayMs ?? 0);
   if (fault?.kind === "hang") return ended("hang");
@@ -29,19 +35,21 @@ export async function sendAnswer(answer: Answer, ended: (end: AnswerEnd) => void
     response.end(JSON.stringify(fault.body ?? protocol.error({ status, message, type })));
     return;
   }
-  if (answer.stream) return sendStream(answer, ended);
+  if (answer.stream) return sendStream(answer, note);
   if (fault?.kind === "silent") return ended("silent");
   if (fault?.kind === "cut") {
     ended("cut");
     response.destroy();
     return;
   }
-  ended(response.destroyed ? "gone" : "whole");
+  if (response.destroyed) return ended("gone");
+  note.told(reply.usage);
+  ended("whole");
   response.writeHead(200, { "content-type": "application/json" });
   response.end(JSON.stringify(protocol.whole(reply)));
 }
 
-async function sendStream(answer: Answer, ended: (end: AnswerEnd) => void): Promise<void> {
+async function sendStream(answer: Answer, { ended, told }: AnswerNote): Promise<void> {
   const { step, fault, response, protocol, reply } = answer;
   const events = protocol.stream(reply);
   const breaksAt = fault === null ? events.length : Math.ceil(events.length / 2);
@@ -49,6 +57,7 @@ async function sendStream(answer: Answer, ended: (end: AnswerEnd) => void): Prom
   for (const [index, event] of events.slice(0, breaksAt).entries()) {
     if (index > 0 && step.eventDelayMs !== undefined) await pause(step.eventDelayMs);
     if (response.destroyed) return ended("gone");
+    if (event.told !== undefined) told(event.told);
     if (index === events.length - 1) ended("whole");
     await written(response, answer.sse ? sseOf(event) : `${index === 0 ? "[" : ","}${JSON.stringify(event.data)}`);
   }
