@@ -5,6 +5,7 @@ import { makeBench } from "./bench.ts";
 
 const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
 const SCORES = { faithful: 95, style: 95, docs: 95, corner_cases: 95 };
+const UUID = /^[0-9a-f-]{36}$/;
 const WORK = [
   "echo hello > greeting.txt",
   'echo "Say hello" > "$HOLDFAST_COMMIT_REPORT"',
@@ -34,6 +35,11 @@ test.skipIf(REAL_CLAUDE.kind === "absent")(
     expect(server.requests.length).toBe(3);
     const { position, conversation } = await bench.planes();
     expect(position.budget.spent).toMatchObject({ tokens: input + output, microUsd: input * 3 + output * 15 });
-    expect(conversation).toMatchObject({ agent: "claude", session: expect.stringMatching(/^[0-9a-f-]{36}$/) });
+    expect(conversation).toMatchObject({
+      agent: "claude",
+      session: expect.stringMatching(UUID),
+      lastMessage: expect.stringMatching(UUID),
+      transcript: { text: expect.stringContaining("You review a change") },
+    });
   },
 );
