@@ -8,6 +8,9 @@ const root = new URL("..", import.meta.url).pathname;
 const build = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], { cwd: root, stdio: "inherit" });
 if (build.status !== 0) process.exit(build.status ?? 1);
 
+// Never a reason to fail: suites that lack their agent skip aloud, and are counted.
+spawnSync(process.execPath, [join(root, "scripts/install-agents.mjs")], { cwd: root, stdio: "inherit" });
+
 const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
 const report = join(folder, "report.json");
 const vitest = join(root, "node_modules/vitest/vitest.mjs");

@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
+import { createClaudeAgent } from "./claude/claude.ts";
 import { createCommandAgent } from "./command.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
@@ -18,6 +19,7 @@ export function createAgentRegistry(params: {
   readonly directory: string;
 }): AgentRegistry {
   const agents: readonly Agent[] = [
+    createClaudeAgent(params),
     createCommandAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),

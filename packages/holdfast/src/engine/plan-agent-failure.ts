@@ -35,6 +35,7 @@ export function planAgentFailure(params: {
       return atProvider(params);
     case "context_too_long":
     case "permission_denied":
+    case "session_lost":
     case "timeout":
     case "crash":
     case "killed":

@@ -53,6 +53,11 @@ export interface AgentTask {
   readonly model: string | null;
   /** To go on with; null: a new one. */
   readonly session: string | null;
+  /**
+   * Go on from this message of `session`, as a `message` event told it, in a new session; what came after it is forgotten there and the old one
+   * is left as it is. Only given to agents that can (`forkAtMessage`).
+   */
+  readonly forkAt?: string | null;
   /** May act without asking. */
   readonly yolo: boolean;
   readonly timeoutMs: number | null;
@@ -70,7 +75,7 @@ export interface AgentTask {
 
 export type AgentEvent =
   | { readonly kind: "session"; readonly id: string }
-  /** Each message that has an id, in their order. */
+  /** Each message of the agent's that has an id, in their order; a session can be forked at one where the agent can. */
   | { readonly kind: "message"; readonly id: string }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
@@ -93,6 +98,7 @@ export const FAILURE_CAUSES = [
   "context_too_long",
   "permission_denied",
   "missing", // the program is not there
+  "session_lost", // cannot be gone on with: unknown, no transcript, or refused by the provider; a fresh one can
   "hang",
   "timeout",
   "crash",

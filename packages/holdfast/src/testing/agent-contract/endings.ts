@@ -45,7 +45,9 @@ export const endingCases: readonly AgentCase[] = [
   {
     name: "an agent that takes longer than that but says something now and then is no hang",
     async run(harness) {
-      const { outcome } = await call(harness, { chatter: { lines: 30, everyMs: 100 }, reply: "ok" }, { idleMs: 2500 });
+      const idleMs = 2500 * (harness.slowness ?? 1);
+      const chatter = { lines: 30 * (harness.slowness ?? 1), everyMs: 100 };
+      const { outcome } = await call(harness, { chatter, reply: "ok" }, { idleMs });
       assert.equal(outcome.kind, "completed", JSON.stringify(outcome));
     },
   },
@@ -63,7 +65,9 @@ export const endingCases: readonly AgentCase[] = [
       const { task } = prepareCall(harness, { model: await harness.behave({ write: UP, hang: true }) });
       const running = harness.agent.run(task);
       await appears(harness, "up");
-      for (const pid of processesOf(task.mark)) process.kill(pid, "SIGKILL");
+      // All are stopped first: one whose child dies before it would go on and end by itself.
+      const pids = processesOf(task.mark);
+      for (const signal of ["SIGSTOP", "SIGKILL"]) for (const pid of pids) process.kill(pid, signal);
       failedWith(await running, "killed");
     },
   },

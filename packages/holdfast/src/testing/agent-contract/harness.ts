@@ -11,8 +11,12 @@ export interface AgentHarness {
   readonly cwd: string;
   /** Makes the agent's next calls behave so; what comes back is the model to call with. */
   behave(behaviour: AgentBehaviour): Promise<string>;
-  /** A model for which the program or its instructions are not there. */
+  /** A model for which the program or its instructions are not there. So it is for none at all, until `behave` was called. */
   readonly missingModel: string;
+  /** What the agent makes of a usage, where it reckons the price itself. */
+  readonly priceOf?: (usage: { readonly input: number; readonly output: number }) => number;
+  /** How many times slower than a shell it may begin. */
+  readonly slowness?: number;
 }
 
 /** In this order; each part only where it is given. */
@@ -48,7 +52,7 @@ export interface Call {
 
 let calls = 0;
 
-export function prepareCall(harness: AgentHarness, change: Partial<AgentTask>): Call {
+export function prepareCall(harness: Pick<AgentHarness, "cwd">, change: Partial<AgentTask>): Call {
   const controller = new AbortController();
   const events: AgentEvent[] = [];
   calls += 1;
@@ -98,6 +102,6 @@ export function assertGone(mark: string): void {
   assert.deepEqual(processesOf(mark), [], "processes of the call are left");
 }
 
-export async function appears(harness: AgentHarness, path: string): Promise<void> {
+export async function appears(harness: Pick<AgentHarness, "cwd">, path: string): Promise<void> {
   while (!existsSync(join(harness.cwd, path))) await pause(10);
 }

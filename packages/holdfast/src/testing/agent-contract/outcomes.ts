@@ -32,7 +32,8 @@ export const outcomeCases: readonly AgentCase[] = [
       const crashed = await call(harness, { usage: { input: 70, output: 7, microUsd: 900 }, reply: "x", exit: 3 });
       failedWith(crashed.outcome, "crash");
       assert.equal(crashed.outcome.usage.inputTokens, 70);
-      assert.equal(crashed.outcome.usage.microUsd, harness.agent.capabilities.cost ? 900 : null);
+      const price = harness.priceOf?.({ input: 70, output: 7 }) ?? 900;
+      assert.equal(crashed.outcome.usage.microUsd, harness.agent.capabilities.cost ? price : null);
       assert.ok(crashed.events.some((event) => event.kind === "usage" && event.tokens === 77));
     },
   },

@@ -1,0 +1,263 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
+import { readProcessTable } from "../../system/process-table.ts";
+import { appears, assertGone, prepareCall, processesOf } from "../../testing/agent-contract/harness.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import type { ModelScript, ModelTool, ModelUsage } from "../../testing/model-server/model-script.ts";
+import { transcriptPlace } from "./transcript-place.ts";
+
+const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
+const real = test.skipIf(REAL_CLAUDE.kind === "absent").concurrent;
+
+const write = (file_path: string, content: string): ModelTool => ({ name: "Write", input: { file_path, content } });
+const bash = (command: string): ModelTool => ({ name: "Bash", input: { command, description: "as scripted" } });
+const says = (text: string) => ({ match: new RegExp(text), steps: [{ text: `${text}, said` }] });
+
+async function open(script: ModelScript, later: Later) {
+  const scene = await openClaudeScene({ script, later });
+  const start = (change: Partial<AgentTask>) => {
+    const call = prepareCall(scene, { model: MODEL, ...change });
+    return { ...call, outcome: scene.agent.run(call.task) };
+  };
+  const run = async (change: Partial<AgentTask>) => {
+    const call = start(change);
+    const outcome = await call.outcome;
+    assertGone(call.task.mark);
+    return { ...call, outcome };
+  };
+  return { ...scene, start, run };
+}
+
+type Later = (undo: () => void | Promise<void>) => void;
+
+/** Only the program that we started, as `kill -9 PID` would: its tools are in sessions of their own. */
+function killProgram(task: AgentTask): void {
+  const program = readProcessTable()?.live.find((entry) => entry.mark === task.mark && entry.parent === process.pid);
+  if (program !== undefined) process.kill(program.pid, "SIGKILL");
+}
+
+/** Resolves when such a line was printed. */
+function sight(pattern: RegExp): { readonly promise: Promise<void>; onEvent(event: AgentEvent): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { promise, onEvent: (event) => event.kind === "raw" && pattern.test(event.line) && resolve() };
+}
+
+function tokensOf({ usage }: AgentOutcome): Pick<AgentUsage, "inputTokens" | "outputTokens"> {
+  return { inputTokens: usage.inputTokens, outputTokens: usage.outputTokens };
+}
+
+function told(usage: ModelUsage): ReturnType<typeof tokensOf> {
+  return { inputTokens: usage.input + usage.cacheRead + usage.cacheWrite, outputTokens: usage.output };
+}
+
+const MIXED: Partial<ModelUsage> = { input: 70, cacheRead: 11, cacheWrite: 13, output: 7 };
+
+describe(`the real Claude Code, killed and gone on with${why}`, () => {
+  real(
+    "in the middle of a tool call: nothing of it goes on, the same session finishes, every token is counted",
+    async ({ onTestFinished }) => {
+      const { cwd, server, start, run } = await open({ rules: [] }, onTestFinished);
+      server.play({
+        rules: [
+          {
+            match: /begin/,
+            steps: [
+              { text: "First.", tool: write(join(cwd, "a.txt"), "one\n"), usage: MIXED },
+              { tool: bash("touch up; sleep 30; touch late; sleep 300") },
+            ],
+          },
+          { match: /go on/, steps: [{ tool: bash("echo two >> a.txt") }, { text: "Finished." }] },
+        ],
+      });
+      const killed = start({ prompt: "begin" });
+      await appears({ cwd }, "up");
+      expect(processesOf(killed.task.mark).length).toBeGreaterThan(1);
+      killProgram(killed.task);
+      const first = await killed.outcome;
+      assertGone(killed.task.mark);
+      expect(first).toMatchObject({ kind: "failed", cause: "killed", instant: false });
+      expect(tokensOf(first)).toEqual(told(server.sent()));
+      expect(existsSync(join(cwd, "late"))).toBe(false);
+
+      const { session } = first;
+      const second = await run({ prompt: "go on", session });
+      expect(second.outcome).toMatchObject({ kind: "completed", text: "Finished.", session });
+      expect(tokensOf(second.outcome)).toEqual(told(server.sent((request) => request.text.includes("go on"))));
+      expect(second.outcome.usage.microUsd).toBe(2 * (100 * 3 + 20 * 15));
+      expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\ntwo\n");
+      expect(existsSync(join(cwd, "late"))).toBe(false);
+      // The model is told what it had been about.
+      const asked = server.requests.find((request) => request.text.includes("go on"));
+      expect(JSON.stringify(asked?.body["messages"])).toContain("sleep 300");
+    },
+  );
+
+  real(
+    "in the middle of a stream: what it had told counts, and the same session finishes",
+    async ({ onTestFinished }) => {
+      const { cwd, server, start, run } = await open({ rules: [] }, onTestFinished);
+      const silent = { text: "a\nb\nc\nd\n", fault: { kind: "silent" } } as const;
+      server.play({
+        rules: [
+          { match: /begin/, steps: [{ tool: write(join(cwd, "a.txt"), "one\n"), usage: MIXED }, silent] },
+          says("go on"),
+        ],
+      });
+      const seen = Promise.withResolvers<void>();
+      const killed = start({
+        prompt: "begin",
+        onEvent: (event) => event.kind === "raw" && /"text_delta".*"a\\n"/.test(event.line) && seen.resolve(),
+      });
+      await seen.promise;
+      killProgram(killed.task);
+      const first = await killed.outcome;
+      assertGone(killed.task.mark);
+      expect(first).toMatchObject({ kind: "failed", cause: "killed" });
+      expect(tokensOf(first)).toEqual(told(server.sent()));
+      expect(first.usage.microUsd).toBe(null);
+
+      const { session } = first;
+      const second = await run({ prompt: "go on", session });
+      expect(second.outcome).toMatchObject({ kind: "completed", text: "go on, said", session });
+      expect(second.outcome.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: 600 });
+      expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\n");
+    },
+  );
+
+  real("before it had a transcript: the session is lost, at once and for nothing", async ({ onTestFinished }) => {
+    const { server, run } = await open({ rules: [says("go on")] }, onTestFinished);
+    const { outcome } = await run({ prompt: "go on", session: "0b54b2e8-0000-4000-8000-000000000000" });
+    expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", instant: true });
+    expect(outcome.usage).toEqual({ inputTokens: 0, outputTokens: 0, microUsd: 0 });
+    expect(server.requests).toEqual([]);
+  });
+});
+
+describe(`the real Claude Code and its sessions${why}`, () => {
+  real(
+    "a fork at a message forgets what came after it, and leaves the session as it was",
+    async ({ onTestFinished }) => {
+      const { server, run, cwd, env } = await open({ rules: ["one", "two", "three"].map(says) }, onTestFinished);
+      const one = await run({ prompt: "one" });
+      const { session } = one.outcome;
+      const message = one.events.findLast((event) => event.kind === "message");
+      const two = await run({ prompt: "two", session });
+      expect(two.outcome).toMatchObject({ kind: "completed", session });
+      const place = transcriptPlace({ session: session ?? "", cwd, env });
+      const before = readFileSync(place.file, "utf8");
+
+      const fork = await run({ prompt: "three", session, forkAt: message?.id ?? "" });
+      expect(fork.outcome).toMatchObject({ kind: "completed", text: "three, said" });
+      expect(fork.outcome.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: 600 });
+      expect(fork.outcome.session).not.toBe(session);
+      expect(fork.events.filter((event) => event.kind === "session")).toEqual([
+        { kind: "session", id: fork.outcome.session },
+      ]);
+      const history = JSON.stringify(server.requests.at(-1)?.body["messages"]);
+      expect(history).toContain("one, said");
+      expect(history).not.toContain("two, said");
+      expect(readFileSync(place.file, "utf8")).toBe(before);
+    },
+  );
+
+  real(
+    "a history that the provider refuses, or a message that is not there, is a lost session",
+    async ({ onTestFinished }) => {
+      const { server, run } = await open({ rules: [says("one")] }, onTestFinished);
+      const { session } = (await run({ prompt: "one" })).outcome;
+      const unknown = await run({ prompt: "two", session, forkAt: "0b54b2e8-0000-4000-8000-000000000000" });
+      expect(unknown.outcome).toMatchObject({ kind: "failed", cause: "session_lost" });
+      for (const message of [UNPAIRED, "something is wrong with messages.1"]) {
+        server.play({ rules: [{ match: /(?:)/, steps: [{ fault: { kind: "status", status: 400, message } }] }] });
+        expect((await run({ prompt: "two", session })).outcome).toMatchObject({ cause: "session_lost", session });
+      }
+    },
+  );
+
+  real("a fork that is killed counts what it took itself", async ({ onTestFinished }) => {
+    const { server, start, run } = await open({ rules: [says("one")] }, onTestFinished);
+    const one = await run({ prompt: "one" });
+    const message = one.events.findLast((event) => event.kind === "message");
+    server.play({ rules: [{ match: /two/, steps: [{ text: "a\nb\nc\nd\n", fault: { kind: "silent" } }] }] });
+    const seen = sight(/"text_delta".*"a\\n"/);
+    const forkAt = message?.id ?? "";
+    const killed = start({ prompt: "two", session: one.outcome.session, forkAt, onEvent: seen.onEvent });
+    await seen.promise;
+    killProgram(killed.task);
+    expect(tokensOf(await killed.outcome)).toEqual(told(server.sent((request) => request.text === "two")));
+  });
+
+  real("work of subagents is counted, also of a killed call", async ({ onTestFinished }) => {
+    const input = { description: "d", prompt: "deep work", subagent_type: "general-purpose" };
+    const deep = { match: /deep work/, steps: [{ text: "deep, said", usage: { input: 1000, output: 500 } }] };
+    const top = { tool: { name: "Agent", input } };
+    const { server, start, run } = await open(
+      { rules: [deep, { match: /top/, steps: [top, { text: "top, said" }] }] },
+      onTestFinished,
+    );
+    const { outcome } = await run({ prompt: "top" });
+    expect(outcome).toMatchObject({ kind: "completed" });
+    expect(server.sent((request) => request.text.includes("deep work")).output).toBe(500);
+    expect(tokensOf(outcome)).toEqual(told(server.sent()));
+
+    const silent = { text: "a\nb\nc\nd\n", fault: { kind: "silent" } } as const;
+    server.play({ rules: [deep, { match: /again/, steps: [top, silent] }] });
+    const before = server.requests.length;
+    const seen = [sight(/"text_delta".*"a\\n"/), sight(/"subtype":"task_notification"/)];
+    const killed = start({ prompt: "again", onEvent: (event) => seen.forEach((one) => one.onEvent(event)) });
+    await Promise.all(seen.map((one) => one.promise));
+    killProgram(killed.task);
+    const after = await killed.outcome;
+    const asked = server.requests.slice(before);
+    expect(asked.map((request) => request.usage.output).toSorted()).toEqual([1, 20, 500]);
+    expect(tokensOf(after)).toEqual(told(server.sent((request) => asked.includes(request))));
+  });
+});
+
+/** Not one of the commands that it takes for an edit. */
+const REMOVE = `node -e 'require("fs").rmSync("a.txt")'`;
+const UNPAIRED = "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1";
+
+describe(`what the real Claude Code may do, and what it lacks${why}`, () => {
+  real("without yolo it edits, and what was denied is no success", async ({ onTestFinished }) => {
+    const { cwd, server, run } = await open({ rules: [] }, onTestFinished);
+    const edit = { tool: write(join(cwd, "a.txt"), "one\n") };
+    server.play({ rules: [{ match: /edit/, steps: [edit, { text: "Done." }] }] });
+    expect((await run({ prompt: "edit", yolo: false })).outcome).toMatchObject({ kind: "completed", text: "Done." });
+    expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\n");
+    server.play({ rules: [{ match: /remove/, steps: [{ tool: bash(REMOVE) }, { text: "Done." }] }] });
+    expect((await run({ prompt: "remove", yolo: false })).outcome).toMatchObject({
+      kind: "failed",
+      cause: "permission_denied",
+      message: "Claude Code was not allowed to use Bash",
+      hint: expect.stringContaining("--yolo"),
+    });
+    expect(existsSync(join(cwd, "a.txt"))).toBe(true);
+  });
+
+  real("a price that it only guesses is unknown", async ({ onTestFinished }) => {
+    const { run } = await open({ rules: [says("one")] }, onTestFinished);
+    const { outcome } = await run({ prompt: "one", model: "some-other-model" });
+    expect(outcome.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: null });
+  });
+
+  real("without a login it says how to log in", async ({ onTestFinished }) => {
+    const { run, server } = await open({ rules: [] }, onTestFinished);
+    const { outcome } = await run({ prompt: "one", env: { ANTHROPIC_API_KEY: "" } });
+    expect(outcome).toMatchObject({ cause: "auth", hint: expect.stringContaining("claude auth login") });
+    expect(server.requests).toEqual([]);
+  });
+});
+
+test("where it is not installed, the hint says how to install it", async ({ onTestFinished }) => {
+  const { run } = await open({ rules: [] }, onTestFinished);
+  const { outcome } = await run({ prompt: "one", env: { PATH: "/nonexistent" } });
+  expect(outcome).toMatchObject({
+    cause: "missing",
+    message: "Claude Code is not installed: there is no claude on PATH",
+    hint: expect.stringContaining("npm install -g @anthropic-ai/claude-code"),
+    instant: true,
+  });
+});

@@ -1,0 +1,88 @@
+import { describe, expect, test } from "vitest";
+import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { createClaudeAgent } from "./claude.ts";
+import { systemClock } from "../../system/clock.ts";
+
+const APART: Readonly<Record<string, string>> = {
+  "what the agent does not say about its usage is null, which is not zero": "Claude Code always says",
+};
+
+const gone = REAL_CLAUDE.kind === "absent" ? REAL_CLAUDE.why : null;
+
+describe("the real Claude Code keeps the contract", () => {
+  const agent = createClaudeAgent({ clock: systemClock });
+  for (const { name: promise, skip, run } of agentContract) {
+    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
+    // A probe and the case that changes our own environment read it: they run apart.
+    const concurrent = !/^(?:the child has our environment|a probe answers)/.test(promise);
+    test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
+      await run(await harnessOf(context.onTestFinished));
+    });
+  }
+});
+
+test.skipIf(gone !== null)(
+  "a probe tells the version, and a login that is missing with the fix",
+  async ({ onTestFinished }) => {
+    const { server, agent, env } = await openClaudeScene({ script: { rules: [] }, later: onTestFinished });
+    const version = expect.stringMatching(/^\d+\.\d+\.\d+$/);
+    expect(await withEnvironment(env, () => agent.probe())).toEqual({
+      installed: true,
+      version,
+      problem: null,
+      hint: null,
+    });
+    expect(await withEnvironment({ ...env, ANTHROPIC_API_KEY: "" }, () => agent.probe())).toMatchObject({
+      version,
+      problem: "Claude Code is not logged in",
+      hint: expect.stringContaining("claude auth login"),
+    });
+    expect(await withEnvironment({ ...env, PATH: "/nonexistent" }, () => agent.probe())).toMatchObject({
+      installed: false,
+      hint: expect.stringContaining("npm install"),
+    });
+    expect([server.requests, server.other]).toEqual([[], []]);
+  },
+);
+
+async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+  const fault = { kind: "status", status: 404, message: "model: no such" } as const;
+  const { server, agent, cwd, env } = await openClaudeScene({
+    script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
+    later,
+  });
+  return {
+    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
+    cwd,
+    behave(behaviour) {
+      server.play(
+        modelScriptOf({
+          behaviour,
+          cwd,
+          write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
+          shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),
+        }),
+      );
+      return Promise.resolve(MODEL);
+    },
+    missingModel: "no-such-model",
+    priceOf: ({ input, output }) => input * 3 + output * 15,
+    slowness: 4,
+  };
+}
+
+/** A probe asks about this process's own environment. */
+async function withEnvironment<T>(env: Readonly<Record<string, string>>, act: () => Promise<T>): Promise<T> {
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  try {
+    return await act();
+  } finally {
+    for (const name of Object.keys(env)) {
+      if (before[name] === undefined) delete process.env[name];
+      else process.env[name] = before[name];
+    }
+  }
+}

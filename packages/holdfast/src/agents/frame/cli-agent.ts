@@ -1,0 +1,95 @@
+import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { findProgram } from "../../system/probe.ts";
+import { quietly, runAgentProcess } from "../agent-process.ts";
+import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import { chooseSession } from "./choose-session.ts";
+import type { CliCall, CliDialect, CliFailure } from "./dialect.ts";
+import { judgeEnd } from "./judge-end.ts";
+import { probeProgram } from "./probe-program.ts";
+
+/** An agent that is a program with a command line of its own. */
+export function createCliAgent<State>(dialect: CliDialect<State>, params: { readonly clock: Clock }): Agent {
+  return {
+    name: dialect.name,
+    capabilities: dialect.capabilities,
+    sessions: dialect.sessions,
+    async run(given) {
+      const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
+      const env = { ...process.env, ...task.env };
+      const found = findProgram(dialect.program, env["PATH"]);
+      if (found === undefined) return nothingDone(task.session, missing(dialect));
+      const call = prepare(dialect, { task, session: task.session, env, now: () => params.clock.now() });
+      return await perform({ dialect, call, command: dialect.native?.(found) ?? found });
+    },
+    probe: () => probeProgram(dialect),
+  };
+}
+
+/** A new session, or a fork, has a new id where the agent takes one. */
+function prepare<State>(dialect: CliDialect<State>, call: CliCall): CliCall {
+  const { task } = call;
+  const isNew = task.session === null || isFork(task);
+  if (!isNew) return call;
+  const choose = dialect.capabilities.chooseSession;
+  return { ...call, session: choose ? chooseSession(task, (id) => dialect.isTaken?.(id, call) ?? false) : null };
+}
+
+async function perform<State>(params: {
+  readonly dialect: CliDialect<State>;
+  readonly call: CliCall;
+  readonly command: string;
+}): Promise<AgentOutcome> {
+  const { dialect, call, command } = params;
+  const { task } = call;
+  if (isFork(task) && !dialect.capabilities.forkAtMessage) return nothingDone(task.session, cannotFork(dialect));
+  const plan = dialect.plan(call);
+  if (plan.kind === "refused") return nothingDone(task.session, plan);
+  const emit = quietly(task.onEvent);
+  let { state } = plan;
+  let session: string | null = null;
+  let worked = false;
+  const tell = (event: AgentEvent): void => {
+    if (event.kind === "text" || event.kind === "tool") worked = true;
+    if (event.kind === "session" && event.id === session) return;
+    if (event.kind === "session") session = event.id;
+    emit(event);
+  };
+  // Told before the start: a crash at any moment after it can go on with this one.
+  if (call.session !== null && !task.signal.aborted) tell({ kind: "session", id: call.session });
+  const exit = await runAgentProcess({
+    task: { ...task, env: { ...task.env, ...plan.env } },
+    command,
+    args: plan.args,
+    input: plan.input,
+    onLine(line) {
+      const step = dialect.read(state, line);
+      state = step.state;
+      for (const event of step.events) tell(event);
+    },
+  });
+  const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : dialect.usage(state, call);
+  const end = dialect.end(state, exit, call);
+  const judged = judgeEnd({ end, exit, title: dialect.title, worked, now: call.now(), task });
+  return { ...judged, session: session ?? task.session, usage };
+}
+
+function isFork(task: AgentTask): boolean {
+  return task.forkAt !== undefined && task.forkAt !== null;
+}
+
+function nothingDone(session: string | null, failure: CliFailure): AgentOutcome {
+  const { cause, message, hint, until } = failure;
+  const usage = { inputTokens: 0, outputTokens: 0, microUsd: 0 };
+  return { kind: "failed", cause, message, hint, until, session, usage, instant: true };
+}
+
+function missing(dialect: { readonly title: string; readonly program: string; readonly install: string }): CliFailure {
+  const message = `${dialect.title} is not installed: there is no ${dialect.program} on PATH`;
+  return { cause: "missing", message, hint: dialect.install, until: null };
+}
+
+function cannotFork({ title }: { readonly title: string }): CliFailure {
+  const message = `${title} cannot go on from the middle of a session`;
+  return { cause: "session_lost", message, hint: null, until: null };
+}

@@ -1,0 +1,26 @@
+import type { AgentProbe } from "../../ports/agent.ts";
+import { childEnvironment } from "../../system/child-environment.ts";
+import { findProgram } from "../../system/probe.ts";
+import { randomId } from "../../system/ids.ts";
+import { runProcess } from "../../system/subprocess.ts";
+import type { CliDialect } from "./dialect.ts";
+
+/** Is it there, and does it answer? */
+export async function probeProgram<State>(dialect: CliDialect<State>): Promise<AgentProbe> {
+  const { title, program, install } = dialect;
+  const found = findProgram(program);
+  if (found === undefined) {
+    const problem = `There is no ${program} on PATH`;
+    return { installed: false, version: null, problem, hint: install };
+  }
+  const command = dialect.native?.(found) ?? found;
+  const env = childEnvironment({ base: process.env, mark: `probe-${randomId()}`, env: {} });
+  try {
+    return await dialect.probe((args) => runProcess({ command, args, cwd: "/", env, timeoutMs: PROBE_MS }));
+  } catch (error) {
+    const problem = `${title} could not be asked: ${error instanceof Error ? error.message : String(error)}`;
+    return { installed: true, version: null, problem, hint: `Run ${program} --version by hand.` };
+  }
+}
+
+const PROBE_MS = 15_000;
