@@ -3,6 +3,7 @@ import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
+import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
@@ -20,6 +21,7 @@ export function createAgentRegistry(params: {
 }): AgentRegistry {
   const agents: readonly Agent[] = [
     createClaudeAgent(params),
+    createCodexAgent(params),
     createCommandAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),

@@ -67,11 +67,15 @@ export interface CliStep<State> {
   readonly state: State;
   /** The raw event of the line is the frame's. A session is told once, however often it stands here. */
   readonly events: readonly AgentEvent[];
+  /** The line says only that the agent waits and tries again: no sign of life for the watchdog. */
+  readonly waiting?: boolean;
 }
 
 export type CliEnd =
   /** No terminal event came. */
   | { readonly kind: "open" }
+  /** Nor did one, and the last that it said is what it waits for: that is why it was silent, where it was ended for silence. */
+  | ({ readonly kind: "waiting" } & CliFailure)
   | { readonly kind: "completed"; readonly text: string }
   | ({ readonly kind: "failed" } & CliFailure);
 
