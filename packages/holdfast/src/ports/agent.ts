@@ -35,7 +35,7 @@ export interface AgentTask {
   readonly session: string | null;
   /**
    * Go on from this message of `session`, as a `message` event told it, in a new session; what came after it is forgotten there and the old one
-   * is left as it is. Only for agents that can (`forkAtMessage`); the others fail with `session_lost`.
+   * is left as it is. Only given to agents that can (`forkAtMessage`).
    */
   readonly forkAt?: string | null;
   /** May act without asking. */

@@ -5,6 +5,8 @@ import { delimiter, join } from "node:path";
 export function findRealAgent(
   program: string,
 ): { readonly kind: "found"; readonly path: string } | { readonly kind: "absent"; readonly why: string } {
+  if (process.env["HOLDFAST_NO_AGENTS"] === "1")
+    return { kind: "absent", why: "HOLDFAST_NO_AGENTS=1 asks for no real agents" };
   const bin = join(ROOT, "test-agents/node_modules/.bin");
   if (existsSync(join(bin, program))) return { kind: "found", path: [bin, process.env["PATH"]].join(delimiter) };
   const log = join(ROOT, "test-agents/install-problem.log");

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
+import type { AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
 import { readProcessTable } from "../../system/process-table.ts";
 import { appears, assertGone, prepareCall, processesOf } from "../../testing/agent-contract/harness.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
@@ -38,6 +38,12 @@ function killProgram(task: AgentTask): void {
   if (program !== undefined) process.kill(program.pid, "SIGKILL");
 }
 
+/** Resolves when such a line was printed. */
+function sight(pattern: RegExp): { readonly promise: Promise<void>; onEvent(event: AgentEvent): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { promise, onEvent: (event) => event.kind === "raw" && pattern.test(event.line) && resolve() };
+}
+
 function tokensOf({ usage }: AgentOutcome): Pick<AgentUsage, "inputTokens" | "outputTokens"> {
   return { inputTokens: usage.inputTokens, outputTokens: usage.outputTokens };
 }
@@ -59,7 +65,7 @@ describe(`the real Claude Code, killed and gone on with${why}`, () => {
             match: /begin/,
             steps: [
               { text: "First.", tool: write(join(cwd, "a.txt"), "one\n"), usage: MIXED },
-              { tool: bash("touch up; sleep 3; touch late; sleep 300") },
+              { tool: bash("touch up; sleep 30; touch late; sleep 300") },
             ],
           },
           { match: /go on/, steps: [{ tool: bash("echo two >> a.txt") }, { text: "Finished." }] },
@@ -170,21 +176,43 @@ describe(`the real Claude Code and its sessions${why}`, () => {
     },
   );
 
-  real("work of subagents is counted", async ({ onTestFinished }) => {
+  real("a fork that is killed counts what it took itself", async ({ onTestFinished }) => {
+    const { server, start, run } = await open({ rules: [says("one")] }, onTestFinished);
+    const one = await run({ prompt: "one" });
+    const message = one.events.findLast((event) => event.kind === "message");
+    server.play({ rules: [{ match: /two/, steps: [{ text: "a\nb\nc\nd\n", fault: { kind: "silent" } }] }] });
+    const seen = sight(/"text_delta".*"a\\n"/);
+    const forkAt = message?.id ?? "";
+    const killed = start({ prompt: "two", session: one.outcome.session, forkAt, onEvent: seen.onEvent });
+    await seen.promise;
+    killProgram(killed.task);
+    expect(tokensOf(await killed.outcome)).toEqual(told(server.sent((request) => request.text === "two")));
+  });
+
+  real("work of subagents is counted, also of a killed call", async ({ onTestFinished }) => {
     const input = { description: "d", prompt: "deep work", subagent_type: "general-purpose" };
-    const { server, run } = await open(
-      {
-        rules: [
-          { match: /deep work/, steps: [{ text: "deep, said", usage: { input: 1000, output: 500 } }] },
-          { match: /top/, steps: [{ tool: { name: "Agent", input } }, { text: "top, said" }] },
-        ],
-      },
+    const deep = { match: /deep work/, steps: [{ text: "deep, said", usage: { input: 1000, output: 500 } }] };
+    const top = { tool: { name: "Agent", input } };
+    const { server, start, run } = await open(
+      { rules: [deep, { match: /top/, steps: [top, { text: "top, said" }] }] },
       onTestFinished,
     );
     const { outcome } = await run({ prompt: "top" });
     expect(outcome).toMatchObject({ kind: "completed" });
-    expect(server.requests.some((request) => request.text.includes("deep work"))).toBe(true);
+    expect(server.sent((request) => request.text.includes("deep work")).output).toBe(500);
     expect(tokensOf(outcome)).toEqual(told(server.sent()));
+
+    const silent = { text: "a\nb\nc\nd\n", fault: { kind: "silent" } } as const;
+    server.play({ rules: [deep, { match: /again/, steps: [top, silent] }] });
+    const before = server.requests.length;
+    const seen = [sight(/"text_delta".*"a\\n"/), sight(/"subtype":"task_notification"/)];
+    const killed = start({ prompt: "again", onEvent: (event) => seen.forEach((one) => one.onEvent(event)) });
+    await Promise.all(seen.map((one) => one.promise));
+    killProgram(killed.task);
+    const after = await killed.outcome;
+    const asked = server.requests.slice(before);
+    expect(asked.map((request) => request.usage.output).toSorted()).toEqual([1, 20, 500]);
+    expect(tokensOf(after)).toEqual(told(server.sent((request) => asked.includes(request))));
   });
 });
 

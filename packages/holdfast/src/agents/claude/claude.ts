@@ -17,8 +17,8 @@ export function createClaudeAgent(params: { readonly clock: Clock }): Agent {
 
 interface Call {
   readonly read: ClaudeState;
-  readonly resumes: boolean;
-  readonly costBefore: number;
+  /** The transcript of the session that is gone on with. */
+  readonly from: string | null;
   /** Length of the session's files when the call began. */
   readonly before: ReadonlyMap<string, number>;
 }
@@ -51,8 +51,7 @@ const CLAUDE: CliDialect<Call> = {
       env: claudeEnv({ yolo: task.yolo, isRoot: process.getuid?.() === 0 }),
       state: {
         read: NOTHING_READ,
-        resumes: from !== null,
-        costBefore: from === null ? 0 : costSoFar(readTranscript(from).toString("utf8")),
+        from,
         before: measureTranscripts(placeOf(session, call)),
       },
     };
@@ -61,13 +60,18 @@ const CLAUDE: CliDialect<Call> = {
     const { state: read, events } = readClaudeLine(state.read, line);
     return { state: { ...state, read }, events };
   },
-  end: (state) => classifyClaude(state.read, { resumes: state.resumes }),
+  end: (state) => classifyClaude(state.read, { resumes: state.from !== null }),
   usage(state, call) {
-    const { read, before, costBefore } = state;
+    const { read, from, before } = state;
     const place = placeOf(call.session ?? "", call);
     // A fork's file begins with a copy of what others have paid for: there the stream alone is counted.
-    const isFork = call.session !== call.task.session && state.resumes;
-    return claudeUsage({ state: read, costBefore, added: () => (isFork ? [] : readAdded(place, before)) });
+    const isFork = from !== null && call.session !== call.task.session;
+    return claudeUsage({
+      state: read,
+      costBefore: () =>
+        from === null ? 0 : costSoFar(readTranscript(from).subarray(0, before.get(from)).toString("utf8")),
+      added: () => (isFork ? [] : readAdded(place, before)),
+    });
   },
   async probe(run): Promise<AgentProbe> {
     const version = await run(["--version"]);

@@ -1,4 +1,4 @@
-import { describe, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
 import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
@@ -22,6 +22,30 @@ describe("the real Claude Code keeps the contract", () => {
     });
   }
 });
+
+test.skipIf(gone !== null)(
+  "a probe tells the version, and a login that is missing with the fix",
+  async ({ onTestFinished }) => {
+    const { server, agent, env } = await openClaudeScene({ script: { rules: [] }, later: onTestFinished });
+    const version = expect.stringMatching(/^\d+\.\d+\.\d+$/);
+    expect(await withEnvironment(env, () => agent.probe())).toEqual({
+      installed: true,
+      version,
+      problem: null,
+      hint: null,
+    });
+    expect(await withEnvironment({ ...env, ANTHROPIC_API_KEY: "" }, () => agent.probe())).toMatchObject({
+      version,
+      problem: "Claude Code is not logged in",
+      hint: expect.stringContaining("claude auth login"),
+    });
+    expect(await withEnvironment({ ...env, PATH: "/nonexistent" }, () => agent.probe())).toMatchObject({
+      installed: false,
+      hint: expect.stringContaining("npm install"),
+    });
+    expect([server.requests, server.other]).toEqual([[], []]);
+  },
+);
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "model: no such" } as const;

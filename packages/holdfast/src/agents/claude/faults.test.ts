@@ -13,7 +13,7 @@ interface Fault {
   readonly env?: Readonly<Record<string, string>>;
   readonly idleMs?: number;
   readonly expect: Partial<Extract<AgentOutcome, { kind: "failed" }>> | "completed";
-  readonly then: Partial<FailurePlan> | null;
+  readonly plan: Partial<FailurePlan> | null;
 }
 
 const RESET = Math.floor(Date.now() / 1000) + 7200;
@@ -37,47 +37,47 @@ function status(code: number, more: Partial<Extract<ModelFault, { kind: "status"
 }
 
 const FAULTS: readonly Fault[] = [
-  { name: "401", fault: status(401), expect: { cause: "auth" }, then: PERSON },
-  { name: "403", fault: status(403), expect: { cause: "auth" }, then: PERSON },
-  { name: "402", fault: status(402), expect: { cause: "billing" }, then: PERSON },
-  { name: "no credit", fault: status(400, { message: NO_CREDIT }), expect: { cause: "billing" }, then: PERSON },
-  { name: "404, no such model", fault: status(404), expect: { cause: "missing" }, then: PERSON },
-  { name: "429", fault: status(429), expect: { cause: "rate_limit", until: null }, then: RETRY },
+  { name: "401", fault: status(401), expect: { cause: "auth" }, plan: PERSON },
+  { name: "403", fault: status(403), expect: { cause: "auth" }, plan: PERSON },
+  { name: "402", fault: status(402), expect: { cause: "billing" }, plan: PERSON },
+  { name: "no credit", fault: status(400, { message: NO_CREDIT }), expect: { cause: "billing" }, plan: PERSON },
+  { name: "404, no such model", fault: status(404), expect: { cause: "missing" }, plan: PERSON },
+  { name: "429", fault: status(429), expect: { cause: "rate_limit", until: null }, plan: RETRY },
   {
     name: "429 with a short retry-after: waited for",
     fault: status(429, { headers: { "retry-after": "1" }, times: 1 }),
     expect: "completed",
-    then: null,
+    plan: null,
   },
   {
     // The program gives up at once and keeps to itself when it might try again.
     name: "429 with a long retry-after",
     fault: status(429, { headers: { "retry-after": "3600" } }),
     expect: { cause: "rate_limit", until: null },
-    then: RETRY,
+    plan: RETRY,
   },
   {
     name: "quota with a reset date",
     fault: status(429, { headers: LIMIT }),
     env: SUBSCRIBED,
     expect: { cause: "rate_limit", until: UNTIL },
-    then: { kind: "park", on: "quota", until: UNTIL },
+    plan: { kind: "park", on: "quota", until: UNTIL },
   },
-  { name: "500", fault: status(500), expect: { cause: "overload" }, then: RETRY },
-  { name: "529", fault: status(529), expect: { cause: "overload" }, then: RETRY },
-  { name: "a stream cut each time", fault: { kind: "cut" }, expect: { cause: "network" }, then: RETRY },
-  { name: "a stream cut once", fault: { kind: "cut", times: 1 }, expect: "completed", then: null },
-  { name: "a silent stream", fault: { kind: "silent" }, idleMs: 8000, expect: { cause: "hang" }, then: REPORT },
-  { name: "a connection that hangs", fault: { kind: "hang" }, idleMs: 8000, expect: { cause: "hang" }, then: REPORT },
-  { name: "a server that is down", fault: null, expect: { cause: "network" }, then: RETRY },
+  { name: "500", fault: status(500), expect: { cause: "overload" }, plan: RETRY },
+  { name: "529", fault: status(529), expect: { cause: "overload" }, plan: RETRY },
+  { name: "a stream cut each time", fault: { kind: "cut" }, expect: { cause: "network" }, plan: RETRY },
+  { name: "a stream cut once", fault: { kind: "cut", times: 1 }, expect: "completed", plan: null },
+  { name: "a silent stream", fault: { kind: "silent" }, idleMs: 8000, expect: { cause: "hang" }, plan: REPORT },
+  { name: "a connection that hangs", fault: { kind: "hang" }, idleMs: 8000, expect: { cause: "hang" }, plan: REPORT },
+  { name: "a server that is down", fault: null, expect: { cause: "network" }, plan: RETRY },
   {
     name: "a context that is too long",
     fault: status(400, { message: TOO_LONG }),
     expect: { cause: "context_too_long" },
-    then: REPORT,
+    plan: REPORT,
   },
-  { name: "413", fault: status(413), expect: { cause: "context_too_long" }, then: REPORT },
-  { name: "400", fault: status(400), expect: { cause: "crash" }, then: RETRY },
+  { name: "413", fault: status(413), expect: { cause: "context_too_long" }, plan: REPORT },
+  { name: "400", fault: status(400), expect: { cause: "crash" }, plan: RETRY },
 ];
 
 const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
@@ -96,7 +96,7 @@ describe(`the real Claude Code and what goes wrong at its provider${why}`, () =>
       else expect(outcome).toMatchObject({ kind: "failed", ...row.expect });
       if (outcome.kind !== "failed") return;
       const plan = planAgentFailure({ agent: "claude", failure: outcome, failures: 1, now: Date.now() });
-      expect(plan).toMatchObject(row.then ?? {});
+      expect(plan).toMatchObject(row.plan ?? {});
     });
   }
 });

@@ -12,7 +12,7 @@ export function claudeUsage(params: {
   /** Lines that this call has added to the session's transcripts; only looked at where no result closed the count. */
   readonly added: () => readonly string[];
   /** The session's cumulative cost when the call began, as older versions go on from it. */
-  readonly costBefore: number;
+  readonly costBefore: () => number;
 }): AgentUsage {
   const { state } = params;
   const { result } = state;
@@ -23,11 +23,17 @@ export function claudeUsage(params: {
   return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
 }
 
-function costOf({ state, costBefore }: { readonly state: ClaudeState; readonly costBefore: number }): number | null {
+function costOf({
+  state,
+  costBefore,
+}: {
+  readonly state: ClaudeState;
+  readonly costBefore: () => number;
+}): number | null {
   const { result, spent } = state;
   if (result === null) return null;
   if (result.isItemized) return spent.microUsd === null ? null : Math.round(spent.microUsd);
-  return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore) * 1e6));
+  return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore()) * 1e6));
 }
 
 function withTranscripts(state: ClaudeState, added: readonly string[]): ReadonlyMap<string, TokenCount> {

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { claudeArgs, claudeEnv } from "./argv.ts";
+
+const TASK = { model: null, yolo: false, session: null, forkAt: null };
+const ALWAYS = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
+const FORK = ["--resume", "old", "--fork-session", "--resume-session-at", "message", "--session-id", "new"];
+const EDITS = ["--permission-mode", "acceptEdits"];
+
+test("a new session gets the id that was chosen, and only edits are free", () => {
+  expect(claudeArgs({ task: TASK, session: "new" })).toEqual([...ALWAYS, ...EDITS, "--session-id", "new"]);
+});
+
+test("model and yolo", () => {
+  expect(claudeArgs({ task: { ...TASK, model: "opus", yolo: true }, session: "new" })).toEqual([
+    ...ALWAYS,
+    "--model",
+    "opus",
+    "--dangerously-skip-permissions",
+    "--session-id",
+    "new",
+  ]);
+  expect(claudeEnv({ yolo: true, isRoot: true })).toEqual({ IS_SANDBOX: "1" });
+  expect(claudeEnv({ yolo: true, isRoot: false })).toEqual({});
+  expect(claudeEnv({ yolo: false, isRoot: true })).toEqual({});
+});
+
+test("a session that is gone on with keeps its id, a fork gets a new one", () => {
+  const task = { ...TASK, session: "old" };
+  expect(claudeArgs({ task, session: "old" })).toEqual([...ALWAYS, ...EDITS, "--resume", "old"]);
+  expect(claudeArgs({ task: { ...task, forkAt: "message" }, session: "new" })).toEqual([...ALWAYS, ...EDITS, ...FORK]);
+});

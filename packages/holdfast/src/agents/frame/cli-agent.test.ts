@@ -1,0 +1,144 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { AgentEvent, AgentTask } from "../../ports/agent.ts";
+import { systemClock } from "../../system/clock.ts";
+import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
+import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { createCliAgent } from "./cli-agent.ts";
+import type { CliCall, CliDialect } from "./dialect.ts";
+
+/** A program that says `session X`, `text X`, `end X` or `fail X`, and counts its lines. */
+interface Toy {
+  readonly lines: number;
+  readonly last: string;
+}
+
+const TOY: CliDialect<Toy> = {
+  name: "toy",
+  title: "Toy",
+  program: "toy",
+  install: "Build one.",
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: true,
+    usage: true,
+    cost: false,
+    structuredOutput: false,
+  },
+  idleMs: 60_000,
+  plan: ({ task, session }) => ({
+    kind: "start",
+    args: ["--session", session ?? "none", task.prompt],
+    input: "",
+    env: { TOY: "from the plan" },
+    state: { lines: 0, last: "" },
+  }),
+  read(state, line) {
+    const [word, ...rest] = line.split(" ");
+    const text = rest.join(" ");
+    const events: AgentEvent[] =
+      word === "session" ? [{ kind: "session", id: text }] : word === "text" ? [{ kind: "text", text }] : [];
+    return { state: { lines: state.lines + 1, last: line }, events };
+  },
+  end({ last }) {
+    if (last.startsWith("end ")) return { kind: "completed", text: last.slice(4) };
+    if (!last.startsWith("fail ")) return { kind: "open" };
+    return { kind: "failed", cause: "overload", message: last.slice(5), hint: null, until: null };
+  },
+  usage: ({ lines }) => ({ inputTokens: lines, outputTokens: 0, microUsd: null }),
+  probe: async (run) => {
+    const { stdout } = await run(["--version"]);
+    return { installed: true, version: stdout.toString("utf8").trim(), problem: null, hint: null };
+  },
+};
+
+function scene(script: string, dialect: Partial<CliDialect<Toy>> = {}) {
+  const folder = scratchDirectory(onTestFinished);
+  const cwd = scratchDirectory(onTestFinished);
+  writeFileSync(join(folder, "toy"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const agent = createCliAgent({ ...TOY, ...dialect }, { clock: systemClock });
+  const env = { PATH: `${folder}${delimiter}${process.env["PATH"] ?? ""}` };
+  const start = (change: Partial<AgentTask> = {}) => {
+    const call = prepareCall({ cwd }, { env, ...change });
+    return { ...call, outcome: agent.run(call.task) };
+  };
+  return { folder, cwd, env, start };
+}
+
+const ids = (events: readonly AgentEvent[]) => events.flatMap((event) => (event.kind === "session" ? [event.id] : []));
+
+test("the session is told before the program starts, and once; the plan's environment is the child's", async () => {
+  const { start, cwd, env } = scene('[ -e told ] || exit 9; echo "session $2"; echo "end $TOY"');
+  const events: AgentEvent[] = [];
+  const { outcome, task } = start({
+    env: { ...env, TOY: "from the task" },
+    onEvent(event) {
+      events.push(event);
+      if (event.kind === "session") writeFileSync(join(cwd, "told"), "");
+    },
+  });
+  expect(await outcome).toMatchObject({ kind: "completed", text: "from the plan", usage: { inputTokens: 2 } });
+  expect(ids(events)).toEqual([(await outcome).session]);
+  assertGone(task.mark);
+});
+
+test("an agent that chooses its session itself tells it", async () => {
+  const { start } = scene("echo session own; echo session own; echo end ok", {
+    capabilities: { ...TOY.capabilities, chooseSession: false },
+  });
+  const { outcome, events } = start();
+  expect(await outcome).toMatchObject({ kind: "completed", session: "own" });
+  expect(ids(events)).toEqual(["own"]);
+});
+
+test("a chosen session that was used before is not chosen again", async () => {
+  const seen: string[] = [];
+  const isTaken = (id: string): boolean => seen.push(id) === 1;
+  const { start } = scene("echo end ok", { isTaken });
+  const { session } = await start().outcome;
+  expect(seen).toHaveLength(2);
+  expect(session).toBe(seen[1]);
+});
+
+test("a refusal starts nothing and costs nothing", async () => {
+  const refuse = (call: CliCall) =>
+    ({ kind: "refused", cause: "session_lost", message: `no ${call.session}`, hint: null, until: null }) as const;
+  const { start, cwd } = scene("touch started", { plan: refuse });
+  const { outcome, events } = start({ session: "old" });
+  expect(await outcome).toMatchObject({ cause: "session_lost", message: "no old", session: "old", instant: true });
+  expect((await outcome).usage).toEqual({ inputTokens: 0, outputTokens: 0, microUsd: 0 });
+  expect([existsSync(join(cwd, "started")), events]).toEqual([false, []]);
+});
+
+test("an agent that cannot fork does not go on as if it had", async () => {
+  const { start, cwd } = scene("touch started; echo end ok");
+  expect(await start({ session: "old", forkAt: "m" }).outcome).toMatchObject({ cause: "session_lost", session: "old" });
+  expect(existsSync(join(cwd, "started"))).toBe(false);
+});
+
+test("the program behind a wrapper is what is started", async () => {
+  const { start, folder } = scene("echo end wrapper", { native: (path) => path.replace(/toy$/, "native") });
+  writeFileSync(join(folder, "native"), "#!/bin/sh\necho end native\n", { mode: 0o755 });
+  expect(await start().outcome).toMatchObject({ kind: "completed", text: "native" });
+});
+
+test("who is killed is still counted, and what it says of a failure goes before its exit code", async () => {
+  const killed = scene("echo text one; echo text two; kill -9 $$").start();
+  expect(await killed.outcome).toMatchObject({ cause: "killed", instant: false, usage: { inputTokens: 2 } });
+  expect(await scene("echo fail busy; exit 9").start().outcome).toMatchObject({ cause: "overload", message: "busy" });
+  expect(await scene("echo end ok; exit 9").start().outcome).toMatchObject({ cause: "crash" });
+  expect(await scene("echo text hm").start().outcome).toMatchObject({
+    cause: "crash",
+    message: "Toy ended without a result",
+  });
+});
+
+test("its own watchdog ends a silent one where the task has none", async () => {
+  const { start, cwd } = scene("touch up; sleep 600", { idleMs: 300 });
+  const { outcome, task } = start();
+  await appears({ cwd }, "up");
+  expect(await outcome).toMatchObject({ cause: "hang", instant: false });
+  assertGone(task.mark);
+});
