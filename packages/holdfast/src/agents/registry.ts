@@ -5,6 +5,7 @@ import type { Clock } from "../ports/clock.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
+import { createGeminiAgent } from "./gemini/gemini.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -23,6 +24,7 @@ export function createAgentRegistry(params: {
     createClaudeAgent(params),
     createCodexAgent(params),
     createCommandAgent(params),
+    createGeminiAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];

@@ -48,5 +48,7 @@ export interface GeminiScene {
 const SETTINGS = {
   security: { auth: { selectedType: "gemini-api-key" } },
   privacy: { usageStatisticsEnabled: false },
+  // What it would choose by itself it chooses by asking a second model.
+  model: { name: GEMINI_MODEL },
   general: { disableAutoUpdate: true, disableUpdateNag: true, maxAttempts: 1 },
 };

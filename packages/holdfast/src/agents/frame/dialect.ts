@@ -12,7 +12,7 @@ import type { AgentExit } from "../agent-process.ts";
 /**
  * What one maker's command line says and understands; createCliAgent does the rest: finds the program, chooses a session where that can be
  * done and tells it before the start, runs it with the mark and the watchdog, folds its lines, judges its end.
- * `read` and `end` are pure; the others may look at the agent's own files, and never write them.
+ * `read` and `end` are pure; the others may look at the agent's own files. Nothing writes them, but `plan` where an agent would lose a session by itself.
  */
 export interface CliDialect<State> {
   /** What stands before the colon of `provider:model`. */

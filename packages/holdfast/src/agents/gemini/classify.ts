@@ -30,7 +30,8 @@ function withoutDenials({ text, denied }: GeminiState): CliEnd {
 /** Exit codes of its own for what it finds wrong before it begins. */
 function withoutResult({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">, resumes: boolean): CliEnd {
   if (kind !== "exited") return { kind: "open" };
-  const cause = code === 41 ? "auth" : code === 42 && resumes && /resuming session/i.test(stderr) ? "session_lost" : null;
+  const cause =
+    code === 41 ? "auth" : code === 42 && resumes && /resuming session/i.test(stderr) ? "session_lost" : null;
   if (cause === null) return { kind: "open" };
   const said = stderr.split("\n").filter((line) => line.trim() !== "" && !/^(?:YOLO mode|Warning:|Ripgrep)/.test(line));
   const message = `Gemini CLI: ${said.slice(-3).join(" ").slice(0, 500)}`;

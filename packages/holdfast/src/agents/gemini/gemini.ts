@@ -23,7 +23,8 @@ interface Call {
   readonly before: ReadonlySet<string>;
 }
 
-const INSTALL = "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.";
+const INSTALL =
+  "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.";
 
 const GEMINI: CliDialect<Call> = {
   name: "gemini",
@@ -44,6 +45,7 @@ const GEMINI: CliDialect<Call> = {
   plan(call) {
     const { task, session } = call;
     if (session === null) throw new TypeError("Gemini CLI's session is chosen before it starts");
+    if (Buffer.byteLength(task.prompt) > MAX_PROMPT_BYTES) return tooLong(task.prompt);
     const place = placeOf(session, call);
     removeHollowChats(place);
     const chats = findChats(place);
@@ -78,6 +80,14 @@ function usageOf({ read, before }: Call, call: CliCall): AgentUsage {
 
 function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
   return transcriptPlace({ session, cwd: task.cwd, env });
+}
+
+/** It repeats the prompt on its output, and what does not go through the pipe before it ends is lost: the result with it. */
+const MAX_PROMPT_BYTES = 600_000;
+
+function tooLong(prompt: string) {
+  const message = `Gemini CLI loses its result after a prompt of ${Buffer.byteLength(prompt)} bytes; it can take ${MAX_PROMPT_BYTES}`;
+  return { kind: "refused", cause: "context_too_long", message, hint: null, until: null } as const;
 }
 
 function lost(session: string) {
