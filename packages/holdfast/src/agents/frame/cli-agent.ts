@@ -62,7 +62,7 @@ async function perform<State>(params: {
   const watch = createWaitingWatch(task.idleMs);
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
-    task: { ...task, signal, env: { ...task.env, ...plan.env } },
+    task: { ...task, signal, env: { ...task.env, ...dialect.environment, ...plan.env } },
     command,
     args: plan.args,
     input: plan.input,

@@ -26,6 +26,8 @@ export interface CliDialect<State> {
   readonly capabilities: AgentCapabilities;
   /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
   readonly idleMs: number;
+  /** What the program finds in its environment whatever it is started for. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. */
   native?(path: string): string;
   /** Was this session id used before? Only asked of agents that can choose one. */

@@ -41,6 +41,7 @@ const GEMINI: CliDialect<Call> = {
   },
   // It is silent while the model thinks and while a command runs.
   idleMs: 15 * 60_000,
+  environment: GEMINI_ENV,
   isTaken: (session, call) => findChats(placeOf(session, call)).length > 0,
   plan(call) {
     const { task, session } = call;
@@ -54,7 +55,7 @@ const GEMINI: CliDialect<Call> = {
       kind: "start",
       args: geminiArgs({ task, session }),
       input: task.prompt,
-      env: GEMINI_ENV,
+      env: {},
       state: { read: NOTHING_READ, before: new Set(chats.flatMap(({ answers }) => [...answers.keys()])) },
     };
   },
