@@ -26,6 +26,7 @@ export async function open(directory: string) {
     leaseWaitMs: 0,
     worktreePath: undefined,
     agent: unused,
+    agentIdleMs: null,
     forge: null,
     branches: { of: unused, asking: unused },
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },

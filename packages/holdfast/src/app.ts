@@ -15,6 +15,7 @@ import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
 import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
 import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
+import { openOwnStore } from "./app/open-own-store.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
@@ -34,7 +35,6 @@ import type { WorkParts } from "./engine/work-parts.ts";
 import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
 import type { Diff, DiffParams, Workspaces } from "./ports/workspace.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
-import { openSqliteStore } from "./stores/sqlite/open.ts";
 import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
@@ -80,6 +80,8 @@ export interface OpenParams {
   readonly worktrees?: string;
   /** Where issues and pull requests are; default told from the remote. */
   readonly forge?: ForgeChoice;
+  /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
+  readonly agentIdleMs?: number | null;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -112,8 +114,11 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "leaseWaitMs",
   "worktrees",
   "forge",
+  "agentIdleMs",
   "parts",
 ];
+
+const AGENT_IDLE_MS = 30 * 60_000;
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
@@ -122,10 +127,11 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   const workspaces = await repositoryOrNull(openGitWorkspaces(cwd));
   try {
     const directory = storeDirectory(params, workspaces);
+    const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");
     const store =
       params.pretend === true
         ? openMemoryStore({ clock: systemClock })
-        : await openSqliteStore({ directory, create: params.create ?? true, clock: systemClock });
+        : await openOwnStore(directory, params.create ?? true, owns ? workspaces : null);
     const root = params.worktrees;
     const parts: Parts = {
       store,
@@ -135,13 +141,13 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       retention: params.retention ?? defaultRetention,
       maxUntrackedBytes: params.maxUntrackedBytes,
       includeIgnored: params.includeIgnored ?? false,
-      ownsRefs: workspaces !== null && directory === join(workspaces.commonDir, "holdfast"),
+      ownsRefs: owns,
       liveness: (owner) => livenessOf(owner, processIdentity()),
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const forge = params.forge ?? { kind: "auto", path: null };
-    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, decorate: params.parts }));
+    const { forge = { kind: "auto", path: null }, agentIdleMs = AGENT_IDLE_MS, parts: decorate } = params;
+    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, decorate }));
   } catch (error) {
     await workspaces?.close();
     throw error;

@@ -1,10 +1,14 @@
+import { maskSecrets, secretValues } from "../core/mask.ts";
 import type { AgentEvent, AgentTask } from "../ports/agent.ts";
 import { childEnvironment } from "../system/child-environment.ts";
 import { runMarked, type MarkedExit } from "../system/marked-process.ts";
 import { createLines } from "../system/output-lines.ts";
 import { createTail } from "../system/output-tail.ts";
 
-/** Runs the program behind an agent call: its lines are events as they come, and nothing of it is left when this returns. */
+/**
+ * Runs the program behind an agent call: its lines are events as they come, and nothing of it is left when this returns. Whatever it said is
+ * masked here, so that no secret goes further, to a log, a checkpoint or a journal.
+ */
 export async function runAgentProcess(params: {
   readonly task: AgentTask;
   readonly command: string;
@@ -16,14 +20,17 @@ export async function runAgentProcess(params: {
   const { task } = params;
   const tail = { stdout: createTail(TEXT_CHARACTERS), stderr: createTail(STDERR_CHARACTERS) };
   const emit = quietly(task.onEvent);
+  const secrets = secretValues({ ...process.env, ...task.env });
+  const mask = (text: string): string => maskSecrets(text, secrets);
   const lines = {
     stdout: createLines({
       onLine(line) {
-        emit({ kind: "raw", line });
-        params.onLine(line);
+        const masked = mask(line);
+        emit({ kind: "raw", line: masked });
+        params.onLine(masked);
       },
     }),
-    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line }) }),
+    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line: mask(line) }) }),
   };
   const exit = await runMarked({
     command: params.command,
@@ -42,7 +49,7 @@ export async function runAgentProcess(params: {
   });
   lines.stdout.end();
   lines.stderr.end();
-  return { ...exit, stdout: tail.stdout.text(), stderr: tail.stderr.text() };
+  return { ...exit, stdout: mask(tail.stdout.text()), stderr: mask(tail.stderr.text()) };
 }
 
 export interface AgentExit extends MarkedExit {

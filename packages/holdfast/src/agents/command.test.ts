@@ -45,6 +45,17 @@ test("the facts of the call are in its environment", async () => {
   expect(outcome).toMatchObject({ kind: "completed", text: "review 4 2 1 7 []\n" });
 });
 
+test("secrets of the environment and keys of known makes go no further than the agent", async () => {
+  const lines: string[] = [];
+  const key = ["sk-ant", "api03-AbCdEfGhIjKlMnOpQrStUvWx"].join("-");
+  const outcome = await run(`echo "$SHOP_TOKEN and ${key}"; echo "$SHOP_TOKEN" >&2`, {
+    env: { SHOP_TOKEN: "correct horse" },
+    onEvent: (event) => void (event.kind === "raw" && lines.push(event.line)),
+  });
+  expect(outcome).toMatchObject({ kind: "completed", text: "*** and ***\n" });
+  expect(lines.toSorted()).toEqual(["***", "*** and ***"]);
+});
+
 describe("failures by their cause", () => {
   test.each([
     ["no-such-program-here", { cause: "missing", instant: true }],

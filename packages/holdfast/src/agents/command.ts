@@ -13,6 +13,7 @@ export function createCommandAgent(params: { readonly clock: Clock }): Agent {
   return {
     name: "command",
     capabilities: CAPABILITIES,
+    sessions: null,
     async run(task) {
       if (task.model === null || task.model.trim() === "") {
         return {

@@ -28,6 +28,7 @@ export function createScriptedAgent(params: {
       cost: true,
       structuredOutput: false,
     },
+    sessions: null,
     async run(task) {
       const session = params.sessions ? (task.session ?? `scripted-${sha256(task.mark).slice(0, 12)}`) : null;
       const prepared = await prepare({ task, session, directory: params.directory });
@@ -93,6 +94,7 @@ async function perform(params: {
   const emit = quietly(task.onEvent);
   let usage = UNKNOWN_USAGE;
   let last: RunnerEvent | null = null;
+  let messages = 0;
   const exit = await runAgentProcess({
     task,
     command: process.execPath,
@@ -102,6 +104,8 @@ async function perform(params: {
       const event = parseEvent(line);
       if (event === null) return;
       last = event;
+      messages += 1;
+      emit({ kind: "message", id: `${session ?? "scripted"}-${messages}` });
       if (event.type === "session") emit({ kind: "session", id: event.id });
       if (event.type === "edit") emit({ kind: "tool", name: event.do, detail: event.path });
       if (event.type === "result") emit({ kind: "text", text: event.text });

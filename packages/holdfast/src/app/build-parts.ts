@@ -16,6 +16,7 @@ export function buildParts(params: {
   readonly forge: Forge | null;
   /** Where relative paths of scripts and commands begin. */
   readonly directory: string;
+  readonly agentIdleMs: number | null;
 }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
@@ -23,6 +24,7 @@ export function buildParts(params: {
   return {
     ...parts,
     agent: (provider) => registry.agent(provider),
+    agentIdleMs: params.agentIdleMs,
     forge: params.forge,
     branches: createGitBranches(),
     commands: systemCommands,

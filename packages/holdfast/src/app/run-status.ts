@@ -1,3 +1,5 @@
+import { isJsonObject } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { ParkedOn, RunSummary } from "../core/run.ts";
@@ -22,6 +24,8 @@ export interface RunStatus {
   readonly worktree: string | null;
   readonly branch: string | null;
   readonly issue: { readonly number: number; readonly title: string } | null;
+  /** The one that the run has opened or taken over, as far as its newest checkpoint knows. */
+  readonly pullRequest: { readonly number: number; readonly url: string } | null;
   /** Newest checkpoints that cannot be read, by sequence; what stands above is from the one before them. */
   readonly damaged: readonly number[];
 }
@@ -68,8 +72,16 @@ export async function readStatus(handle: RunHandle): Promise<RunStatus> {
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
     issue: issue === null ? null : { number: issue.number, title: issue.title },
+    pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
     damaged,
   };
+}
+
+/** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */
+function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
+  if (!isJsonObject(value)) return null;
+  const { number, url } = value;
+  return typeof number === "number" && typeof url === "string" ? { number, url } : null;
 }
 
 /** An end is an end, whoever holds the lease; then a live holder; a parked run keeps its reason also when nobody holds it. */

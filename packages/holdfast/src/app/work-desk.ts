@@ -78,6 +78,7 @@ export class WorkDesk {
   readonly #options: {
     readonly directory: string;
     readonly forge: ForgeChoice;
+    readonly agentIdleMs: number | null;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -87,6 +88,7 @@ export class WorkDesk {
     options: {
       readonly directory: string;
       readonly forge: ForgeChoice;
+      readonly agentIdleMs: number | null;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -160,10 +162,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, decorate } = this.#options;
+    const { directory, forge: choice, agentIdleMs, decorate } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ parts: this.#parts, forge, directory });
+    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs });
     return decorate === undefined ? parts : decorate(parts);
   }
 

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
@@ -62,6 +62,85 @@ describe("run", () => {
     expect((await place.run("logs", "1")).stdout).toContain("── agent (visit 2)");
     expect((await place.run("logs", "1", "--step", "nothing")).stdout).toBe("");
     expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
+  });
+
+  test("an issue that has its pull request does not get a second one unless somebody says so", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([GOOD]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+    const again = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(again).toMatchObject({
+      status: 4,
+      stderr: expect.stringMatching(/issue-1 is done, and its pull request is /),
+    });
+    expect(again.stderr).toContain("run 1 --again");
+    expect(await place.run("list", "--json")).toMatchObject({ stdout: expect.not.stringContaining("issue-1-2") });
+    const anew = await place.run("run", "1", "--no-review", "--agent", agent, "--again");
+    expect(anew, anew.stdout + anew.stderr).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("Done issue-1-2"),
+    });
+  });
+
+  test("a store that is deleted as a whole is missing, not new; an empty directory in its place begins anew", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([GOOD]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+    const store = join(place.clone, ".git/holdfast");
+    await rm(store, { recursive: true });
+    for (const command of [["run", "1", "--agent", agent], ["list"], ["checkpoint"]])
+      expect(await place.run(...command)).toMatchObject({ status: 6, stderr: expect.stringContaining("issue-1") });
+    expect(existsSync(store)).toBe(false);
+    await mkdir(store);
+    expect(await place.run("checkpoint")).toMatchObject({ status: 0 });
+  });
+
+  test("a remote that is gone is a question on resume, and no error", async () => {
+    const place = await work.begin();
+    const started = place.start("run", "1", "--no-review", "--agent", await place.agent([HANG]));
+    await started.says("half.txt");
+    started.child.kill("SIGKILL");
+    await started.ended;
+    await rename(place.remote, `${place.remote}.away`);
+    const asked = await place.run("resume", "1", "--dry-run");
+    expect(asked.stdout + asked.stderr).toMatch(/there is no git repository at/);
+    const resumed = await place.run("resume", "1");
+    expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 4 });
+    expect(resumed.stdout).toContain("--accept forge_unreachable");
+    await rename(`${place.remote}.away`, place.remote);
+    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+  });
+
+  test("a quota is waited for, unless a person says otherwise or another agent takes over", async () => {
+    const limited = { when: { role: "impl", attempt: [1, 2] }, fail: { cause: "rate_limit", untilMs: 3_600_000 } };
+    for (const way of ["approve", "agent"] as const) {
+      const place = await work.begin();
+      const agent = await place.agent([limited, GOOD]);
+      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+      expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
+      if (way === "approve") {
+        expect(await place.run("approve")).toMatchObject({ status: 3 });
+        expect(await place.run("approve", "1", "yes")).toMatchObject({ status: 0 });
+        expect(await place.run("resume", "1")).toMatchObject({
+          status: 7,
+          stdout: expect.stringContaining("answers again"),
+        });
+        continue;
+      }
+      await writeFile(join(place.clone, "../other.json"), JSON.stringify({ answers: [GOOD] }));
+      const other = await place.run("resume", "1", "--agent", `scripted:${join(place.clone, "../other.json")}`);
+      expect(other, other.stdout + other.stderr).toMatchObject({ status: 0 });
+    }
+  });
+
+  test("what a budget waits for is no question, and approve says what it is", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([{ ...GOOD, finalize: undefined }]);
+    expect(await place.run("run", "1", "--max-tokens", "500", "--agent", agent)).toMatchObject({ status: 7 });
+    const refused = await place.run("approve", "1", "yes");
+    expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
+    expect(refused.stderr).toContain("resume issue-1 --max-cost USD");
   });
 
   test("a run that died as it was created is begun by the next one, under its own name", async () => {

@@ -36,6 +36,13 @@ export const configSchema = z.strictObject({
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
   agent: z.optional(model()),
   models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
+  agents: z.optional(
+    z.strictObject({
+      maxIdle: z.optional(
+        leaf('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+    }),
+  ),
   forge: z.optional(
     z.strictObject({
       kind: z.optional(choice(["auto", "local", "none"])),

@@ -50,6 +50,10 @@ gc:
 #   impl: command:./my-agent
 #   review: command:./my-reviewer
 
+agents:
+  # One that prints nothing for this long hangs: it is ended and tried again. A duration, or none.
+  maxIdle: ${value("agents.maxIdle")}
+
 forge:
   # Where issues and pull requests are: auto (told from the remote), local (files beside a bare repository) or none.
   kind: ${value("forge.kind")}

@@ -114,6 +114,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     maxUntrackedBytes,
     includeIgnored,
     forge: work.forge,
+    agentIdleMs: work.agents.idleMs,
   };
 }
 

@@ -8,6 +8,10 @@ export interface WorkSettings {
   /** `provider:model`; null: must be named on the command line. */
   readonly agent: string | null;
   readonly models: { readonly impl: string | null; readonly review: string | null };
+  readonly agents: {
+    /** Milliseconds without a sign of life that are a hang; null: no end. */
+    readonly idleMs: number | null;
+  };
   readonly forge: {
     /** "auto": told from the remote. */
     readonly kind: "auto" | "local" | "none";
@@ -58,6 +62,7 @@ type PromptRole = (typeof PROMPT_ROLES)[number];
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   models: { impl: null, review: null },
+  agents: { idleMs: 30 * 60_000 },
   forge: { kind: "auto", path: null },
   impl: {
     maxIterations: 10,
@@ -90,6 +95,7 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
     models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
+    agents: { idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle },
     forge: { kind: forge?.kind ?? DEFAULT_WORK.forge.kind, path: path === undefined ? null : resolve(directory, path) },
     impl: {
       ...DEFAULT_WORK.impl,
@@ -121,6 +127,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["agent", work.agent ?? "(none)"],
     ["models.impl", work.models.impl ?? "(the agent)"],
     ["models.review", work.models.review ?? "(the agent)"],
+    ["agents.maxIdle", work.agents.idleMs === null ? "none" : formatDuration(work.agents.idleMs)],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
     ["impl.maxIterations", impl.maxIterations],

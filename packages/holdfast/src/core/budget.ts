@@ -49,6 +49,11 @@ export function settle(budget: Budget, params: { readonly estimate: Amounts; rea
   };
 }
 
+/** Time passes by itself, whoever works: nobody reserves it and nobody settles it. */
+export function spendTime(budget: Budget, milliseconds: number): Budget {
+  return milliseconds === 0 ? budget : settle(budget, { estimate: NOTHING, actual: { ...NOTHING, milliseconds } });
+}
+
 /**
  * After a crash: calls under way never told what they took. All that was set aside counts as spent, so that dying and
  * resuming cannot win a run more than its limit.

@@ -64,7 +64,7 @@ const full: Planes = {
     index: null,
     operation: "rebase",
   },
-  conversation: { agent: "x", session: null, transcript: { digest: "d", bytes: 1 }, lastMessage: null },
+  conversation: { agent: "x", session: null, transcript: { digest: "d", bytes: 1, text: "t" }, lastMessage: null },
   effects: { entry: 4, pending: ["k"] },
   inputs: {
     issue: { number: 42, title: "t", body: "b", labels: ["l"], state: "open", updatedAt: "u" },

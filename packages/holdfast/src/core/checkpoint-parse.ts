@@ -155,7 +155,7 @@ const files: Shape<FilesPlane> = object<FilesPlane>({
 const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
   agent: text,
   session: nullable(text),
-  transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count })),
+  transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count, text })),
   lastMessage: nullable(text),
 });
 

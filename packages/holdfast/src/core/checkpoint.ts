@@ -128,7 +128,8 @@ export interface Skipped {
 export interface ConversationPlane {
   readonly agent: string;
   readonly session: string | null;
-  readonly transcript: { readonly digest: Digest; readonly bytes: number } | null;
+  /** A copy of what was said, secrets masked; digest and length are of its UTF-8. */
+  readonly transcript: { readonly digest: Digest; readonly bytes: number; readonly text: string } | null;
   readonly lastMessage: string | null;
 }
 

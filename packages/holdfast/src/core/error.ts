@@ -33,7 +33,6 @@ export const ERROR_CODES = [
   "WORKFLOW_INVALID", // the definition does not hold together: unknown stage, missing transition
   "WORKFLOW_CHANGED", // the run began with another definition, or a stage asks for other steps than it finished
   "RUN_FATAL", // the run ended for good; its reason is in the message
-  "RUN_PARKED", // it waits for something named
   "AGENT_FAILED",
   "FORGE_FAILED", // not reached, or no complete answer
   "FORGE_DENIED", // it knows us and says no, or does not know us

@@ -51,7 +51,6 @@ export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   WORKFLOW_INVALID: "usage",
   WORKFLOW_CHANGED: "decision",
   RUN_FATAL: "failed",
-  RUN_PARKED: "parked",
   AGENT_FAILED: "failed",
   FORGE_FAILED: "failed",
   FORGE_DENIED: "failed",

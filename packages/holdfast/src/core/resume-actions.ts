@@ -75,7 +75,12 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
     ...keepTips(finding, "Commits that the pull request lacks are kept under refs/holdfast/."),
     remember(finding, "The pull request counts as it was merged."),
   ],
-  pull_request_closed: (finding) => [remember(finding, "The run goes on although its pull request was closed.")],
+  pull_request_closed: (finding) => [
+    remember(
+      finding,
+      "The run goes on, and is given up where it needs the pull request unless that is open again by then.",
+    ),
+  ],
   files_changed: () => [takeFiles("The files are kept as they are now; the checkpoint's are still in the checkpoint.")],
   tree_missing: () => [],
   store_damaged: (finding) => quarantine(finding),

@@ -72,7 +72,9 @@ function decide(params: {
       const actions = [...actionsFor(judgements)];
       if (actions.some((action) => action.kind === "finish")) {
         const ending = new Set(["keep_tips", "finish"]);
-        return { kind: "done", judgements, actions: actions.filter((one) => ending.has(one.kind)), why };
+        // What else changed is told beside it; it is not why there is nothing left to do.
+        const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged")?.finding.summary;
+        return { kind: "done", judgements, actions: actions.filter((one) => ending.has(one.kind)), why: merged ?? why };
       }
       const place = actions.findIndex((action) => !BEFORE_GOING_BACK.has(action.kind));
       actions.splice(place < 0 ? actions.length : place, 0, ...params.goesBack);

@@ -9,6 +9,8 @@ export interface SinceCheckpoint {
   readonly changesFiles: boolean;
   /** Commits that finished steps and settled effects tell of. */
   readonly commits: ReadonlySet<string>;
+  /** Those, and the ones that steps of the same visit had told of before: the stage knows them and deals with them itself. */
+  readonly seen: ReadonlySet<string>;
 }
 
 export function foldSince(params: {
@@ -24,7 +26,9 @@ export function foldSince(params: {
     if (kind === "step.finished") collect(body["result"], commits);
     if (kind === "effect.settled") collect(body["receipt"], commits);
   }
-  return { changesFiles, commits };
+  const seen = new Set(commits);
+  collect(params.visit.steps, seen);
+  return { changesFiles, commits, seen };
 }
 
 function collect(value: Json | undefined, into: Set<string>): void {

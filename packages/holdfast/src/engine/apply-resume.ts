@@ -7,6 +7,7 @@ import type { Lease } from "../core/lease.ts";
 import type { Judgement, ResumeAction, ResumePlan } from "../core/resume.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { unparked } from "./park.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import { Saver } from "./saver.ts";
@@ -80,6 +81,12 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
   };
 }
 
+/** A quota is the agent's that ran out of it: another one need not wait. */
+function unparkedBy({ run }: ResumeWork, judgements: readonly Judgement[]): readonly NewEntry[] {
+  const waits = run.state.kind === "parked" && run.state.on === "quota";
+  return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [unparked({})] : [];
+}
+
 async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
   const { parts, run, lease, current } = work;
   const { actions, judgements } = plan;
@@ -98,6 +105,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     ...judgements.flatMap(note),
     ...actions.flatMap((action) => noteBack(action)),
     ...place.entries,
+    ...unparkedBy(work, judgements),
     ...(putsBack ? [started(standing.newest)] : []),
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));

@@ -1,9 +1,14 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { bump } from "../core/counters.ts";
-import { ID, begin, define, startToy, worked } from "../testing/toy-run.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Store } from "../ports/store.ts";
+import { ID, TOY_CONFIG, TOY_INPUTS, begin, define, startToy, worked } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { WORK_STORES } from "../testing/work-stores.ts";
 import { answerDecision, raiseLimits } from "./answer.ts";
+import { beginRun } from "./begin-run.ts";
+import { findRunFor } from "./find-run.ts";
+import { RunHandle } from "./run-handle.ts";
 import type { WorkflowParams } from "./define-workflow.ts";
 
 describe.each(WORK_STORES)("over the $name store", (kind) => {
@@ -140,6 +145,52 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await kinds()).slice(-2)).toEqual(["step.finished", "lease.released"]);
   });
 
+  test("a lost lease: what was done since is kept aside as a run that can be forked, and the issue's run is found alone", async () => {
+    const { parts, store, go } = await start();
+    const workflow = define({
+      work: async ({ step }) => {
+        await step("a", () => 1);
+        const lease = await store.getLease(ID);
+        if (lease !== undefined) await store.releaseLease(lease);
+        await step("b", () => 2);
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    const work = { kind: "issue", number: 42 } as const;
+    await beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace: undefined });
+    const error = await go(workflow).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "LEASE_LOST", data: { aside: expect.stringMatching(/^run-1-aside-\d+@1$/) } });
+    const [, aside] = (await store.listRuns()).map(({ id }) => id).toSorted();
+    const kept = await store.latest(aside ?? "");
+    expect(kept?.planes.position.visit.steps).toEqual({ a: 1, b: 2 });
+    expect(kept?.parent?.id).toBe(`${ID}@1`);
+    expect(await findRunFor({ parts, issue: 42 })).toMatchObject({
+      kind: "one",
+      run: { id: ID, state: { kind: "open" } },
+    });
+    const handle = new RunHandle(parts, (await store.getRun(aside ?? "")) ?? expect.fail());
+    expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
+  });
+
+  test("a full disk parks the run where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
+    for (const fits of [true, false]) {
+      const { parts, store, go } = await start();
+      const full = fullStore(store, { entries: fits });
+      let runs = 0;
+      const workflow = define({
+        work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
+      });
+      await begin(parts, workflow);
+      const outcome = await go(workflow, { parts: { ...parts, store: full } }).catch((thrown: unknown) => thrown);
+      if (fits)
+        expect(outcome).toEqual({ kind: "parked", on: "disk", reason: "The disk is full: no room", until: null });
+      else expect(outcome).toMatchObject({ code: "DISK_FULL", hint: expect.stringContaining(`holdfast resume ${ID}`) });
+      expect((await store.getRun(ID))?.state.kind).toBe(fits ? "parked" : "open");
+      expect(await go(workflow)).toMatchObject({ kind: "done" });
+      expect(runs).toBe(fits ? 1 : 2);
+    }
+  });
+
   test("one call at a time carries a run in a process", async () => {
     const { parts, go } = await start();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -176,3 +227,12 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 });
+
+/** Files and checkpoints do not fit any more; small entries may. */
+function fullStore(store: Store, fits: { readonly entries: boolean }): Store {
+  const commit: Store["commit"] = (request) =>
+    request.checkpoint === undefined && fits.entries
+      ? store.commit(request)
+      : Promise.reject(new HoldfastError({ code: "DISK_FULL", message: "no room", hint: "Free some." }));
+  return new Proxy(store, { get: (target, key) => (key === "commit" ? commit : Reflect.get(target, key)) });
+}

@@ -7,8 +7,11 @@ import { advance, finishRun } from "./advance.ts";
 import type { Workflow } from "./definition.ts";
 import { Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
+import type { HeldLease } from "./hold-lease.ts";
 import { saveInterrupted } from "./interrupt.ts";
+import { keepAside } from "./keep-aside.ts";
 import type { RunOutcome } from "./outcome.ts";
+import { parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { runStage } from "./run-stage.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -33,7 +36,7 @@ export interface ConductParams<S extends JsonObject> {
  * Carries a run on until it is done, fatal, parked or interrupted. Takes the lease (LEASE_HELD while another process has
  * it) and lets go of it. A run that is done is a success that changes nothing; a fatal one is RUN_FATAL with its own
  * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
- * took the run over; work has stopped and nothing more was written.
+ * took the run over; work has stopped, nothing more was written, and what was not saved is kept aside as a run of its own.
  */
 export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
@@ -52,13 +55,23 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
       const { on, reason, until } = state;
       return { kind: "parked", on, reason, until };
     }
-    const { workflow, listen, allowChanged = false } = params;
-    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
-    lease.onLost((error) => writer.halt.stop(error));
-    return await work(writer, params);
+    return await carry(summary, lease).catch((error: unknown) => parkOnDisk(parts, lease.lease, error));
   } finally {
     held();
   }
+
+  async function carry(summary: RunSummary, lease: HeldLease): Promise<RunOutcome> {
+    const { workflow, listen, allowChanged = false } = params;
+    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
+    lease.onLost((error) => writer.halt.stop(error));
+    return await work(writer, params).catch(async (error: unknown) => {
+      throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
+    });
+  }
+}
+
+function isLost(error: unknown): error is HoldfastError {
+  return error instanceof HoldfastError && error.code === "LEASE_LOST";
 }
 
 async function work<S extends JsonObject>(writer: RunWriter, params: ConductParams<S>): Promise<RunOutcome> {

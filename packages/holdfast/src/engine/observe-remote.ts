@@ -12,6 +12,8 @@ export async function observeRemote(params: {
   readonly place: Place;
   /** The pull request was merged: that the branch went with it is no news. */
   readonly merged: boolean;
+  /** Commits that the stage has seen for itself: a question about them is its own, and asked once. */
+  readonly seen: ReadonlySet<string>;
 }): Promise<readonly Finding[]> {
   const { relied, place } = params;
   if (place.branch === null) return [];
@@ -32,6 +34,7 @@ async function observeOwn(params: {
   readonly head: string;
   readonly relied: ReliedOn;
   readonly merged: boolean;
+  readonly seen: ReadonlySet<string>;
 }): Promise<readonly Finding[]> {
   const { branch, own, head, relied } = params;
   const there = await branch.lookUpRemote(own);
@@ -42,7 +45,7 @@ async function observeOwn(params: {
     const summary = `${own} was pushed and is gone on the remote`;
     return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
   }
-  if (commit === relied.pushed || commit === head) return [];
+  if (commit === relied.pushed || commit === head || params.seen.has(commit)) return [];
   await branch.fetch();
   if (await reaches(branch, commit, head)) return [];
   const added = relied.pushed !== null && (await reaches(branch, relied.pushed, commit));

@@ -33,7 +33,7 @@ export async function observeWorld(params: {
   const effects = await parts.store.listEffects(run.id);
   const place = await observePlace({ parts, run, checkpoint: newest, since });
   const forge = await observeForge({ parts, run, relied, effects, place });
-  const remote = await observeRemote({ parts, relied, place, merged: forge.merged });
+  const remote = await observeRemote({ parts, relied, place, merged: forge.merged, seen: since.seen });
   return [
     ...forge.findings,
     ...place.findings,

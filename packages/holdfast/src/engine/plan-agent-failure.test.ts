@@ -26,7 +26,7 @@ const plan = (
   });
 
 test("the provider's failures back off, longer each time, then park, and a resume grants as many again", () => {
-  for (const cause of ["overload", "network", "rate_limit"] as const) {
+  for (const cause of ["overload", "network", "rate_limit", "hang"] as const) {
     const plans = Array.from({ length: 12 }, (_, i) => plan(cause, { failures: i + 1 }));
     const delays = plans.slice(0, 5).map((one) => (one.kind === "retry" ? one.delayMs : -1));
     expect(delays).toEqual(delays.toSorted((a, b) => a - b));
@@ -54,7 +54,7 @@ test("what only a person can mend waits for one, with the fix in the reason", ()
 });
 
 test("everything else is the stage's to decide, unless nothing was done at all", () => {
-  const handled = ["overload", "network", "rate_limit", "auth", "billing", "missing"];
+  const handled = ["overload", "network", "rate_limit", "hang", "auth", "billing", "missing"];
   for (const cause of FAILURE_CAUSES.filter((one) => !handled.includes(one))) {
     expect(plan(cause)).toEqual({ kind: "report" });
     expect(plan(cause, { instant: true })).toMatchObject({ kind: "retry" });

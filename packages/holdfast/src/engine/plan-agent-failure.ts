@@ -30,11 +30,12 @@ export function planAgentFailure(params: {
     case "rate_limit":
     case "overload":
     case "network":
+    // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
+    case "hang":
       return atProvider(params);
     case "context_too_long":
     case "permission_denied":
     case "session_lost":
-    case "hang":
     case "timeout":
     case "crash":
     case "killed":

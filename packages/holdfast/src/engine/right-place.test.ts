@@ -88,6 +88,34 @@ describe("an agent that leaves the run's branch", () => {
     expect(git(workspace.root, "status", "--porcelain")).toBe("?? new.txt");
   });
 
+  test.each([
+    ["a rebase", ["rebase", "-q", "theirs"]],
+    ["a merge", ["merge", "-q", "theirs"]],
+    ["a cherry-pick", ["cherry-pick", "theirs"]],
+  ])("with %s under way: it is given up where it stands, and the files are kept", async (_name, begun) => {
+    const { parts, go, workspace } = await startInWorktree((_task, root) => {
+      git(root, "branch", "theirs");
+      commitFile(root, "a.txt");
+      git(root, "switch", "-q", "theirs");
+      writeFileSync(join(root, "a.txt"), "theirs\n");
+      git(root, "commit", "-qam", "theirs");
+      git(root, "switch", "-q", `holdfast/${ID}`);
+      expect(() => git(root, ...begun)).toThrow();
+      return { text: "done" };
+    });
+    const workflow = define({
+      work: async (context) => {
+        await context.agent(CALL);
+        await context.restoreFiles("back", { sequence: 1 });
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(parts, workflow, workspace);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
+    expect(git(workspace.root, "status")).not.toMatch(/rebas|merg|cherry-pick/);
+  });
+
   test("commits on it are its own work and stay", async () => {
     const { parts, go, workspace } = await startInWorktree((_task, root) => {
       commitFile(root, "new.txt");
@@ -140,5 +168,19 @@ describe("an agent that is to change nothing", () => {
     await begin(parts, workflow, workspace);
     await go(workflow);
     expect(existsSync(join(workspace.root, "new.txt"))).toBe(true);
+  });
+});
+
+test("an agent that removes its own worktree: said with what brings it back", async () => {
+  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    rmSync(root, { recursive: true });
+    return { text: "done" };
+  });
+  const workflow = define({ work: calling() });
+  await begin(parts, workflow, workspace);
+  await expect(go(workflow)).rejects.toMatchObject({
+    code: "WORKSPACE_MISSING",
+    message: expect.stringContaining("while edit worked in it"),
+    hint: expect.stringContaining(`holdfast resume ${ID}`),
   });
 });

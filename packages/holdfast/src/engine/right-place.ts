@@ -1,3 +1,4 @@
+import { HoldfastError } from "../core/error.ts";
 import type { FilesPlane } from "../core/checkpoint.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { lookParams } from "./parts.ts";
@@ -12,11 +13,26 @@ export async function keepBranch(writer: RunWriter, step: string, before: FilesP
   const { workspace } = writer;
   const own = ownBranch(before);
   if (workspace === undefined || own === null) return;
-  if (!(await workspace.standOn({ ...own, commits: "keep" }))) return;
+  const righted = await workspace.standOn({ ...own, commits: "keep" });
+  if (writer.halt.cause === undefined) await checkPlace(writer, workspace.root, step);
+  if (!righted) return;
   await tellNote(
     writer,
     `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
   );
+}
+
+/** An agent can remove the very directory that it works in; what it did there is gone with it, and nothing else is. */
+async function checkPlace(writer: RunWriter, root: string, step: string): Promise<void> {
+  const { parts, run } = writer;
+  const trees = (await parts.workspaces?.list()) ?? [];
+  if (trees.some(({ path, exists }) => exists && path === root)) return;
+  throw new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `The worktree ${root} is gone: it was removed while ${step} worked in it`,
+    hint: `\`holdfast resume ${run.id}\` makes it again with the files of ${run.id}@${writer.sequence} and repeats the step.`,
+    data: { run: run.id, step },
+  });
 }
 
 /**

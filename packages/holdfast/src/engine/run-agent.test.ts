@@ -1,11 +1,14 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { sha256 } from "../system/hash.ts";
 import { begin, define, ID, TOY_CONFIG, TOY_INPUTS } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { startInWorktree } from "../testing/toy-worktree.ts";
 import { raiseLimits } from "./answer.ts";
 import { beginRun } from "./begin-run.ts";
+import type { Agent } from "../ports/agent.ts";
+import { RunHandle } from "./run-handle.ts";
 import type { ProgressEvent } from "./progress-event.ts";
 import type { AgentCall, AgentReport, StageFunction } from "./stage-context.ts";
 
@@ -28,6 +31,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
     writeFileSync(join(root, "new.txt"), "made\n");
     writeFileSync(join(root, "final.txt"), "all of it");
     task.onEvent({ kind: "raw", line: "raw line" });
+    task.onEvent({ kind: "message", id: "m-7" });
     return { text: "I made it", session: "s-1", usage: usage(12) };
   });
   const reports: AgentReport[] = [];
@@ -46,13 +50,20 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       changed: true,
       milliseconds: 0,
       collected: { "final.txt": "all of it", ".tmp/none.txt": null },
+      uncollected: {},
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);
   expect(logs.get("edit")).toEqual(["raw line"]);
   const [saved] = await store.listCheckpoints({ run: ID, trigger: "agent_complete" });
   const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
-  expect(planes.conversation).toMatchObject({ agent: "toy", session: "s-1" });
+  const text = "raw line\n";
+  expect(planes.conversation).toEqual({
+    agent: "toy",
+    session: "s-1",
+    transcript: { digest: sha256(text), bytes: 9, text },
+    lastMessage: "m-7",
+  });
   expect(planes.position.visit.steps["edit"]).toEqual(reports[0]);
   expect(planes.position.budget.spent.tokens).toBe(12);
   expect(planes.files?.artifacts.map(({ path }) => path)).toContain("new.txt");
@@ -100,6 +111,79 @@ test("killed in the middle of a session that can go on: files are kept and the s
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect(sessions).toEqual([null, "s-1"]);
   expect(await store.listCheckpoints({ run: ID, trigger: "error_recovery" })).toEqual([]);
+});
+
+/** An agent's own record of a session, as a file would be. */
+function recordOf(texts: Map<string, string>): NonNullable<Agent["sessions"]> {
+  return {
+    read: ({ session }) => {
+      const text = texts.get(session);
+      return Promise.resolve(text === undefined ? null : { text, lastMessage: `m-${text.length}` });
+    },
+    write: ({ session, text }) => {
+      texts.set(session, text);
+      return Promise.resolve();
+    },
+  };
+}
+
+test("the agent's own record of a session is in the checkpoint, and put back when it is gone or the run went back", async () => {
+  const texts = new Map<string, string>();
+  const found: (string | undefined)[] = [];
+  const toy = await startInWorktree(
+    (task) => {
+      found.push(texts.get("s-1"));
+      texts.set("s-1", `${texts.get("s-1") ?? ""}${task.prompt}.`);
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+    recordOf(texts),
+  );
+  const parks = ["after one", "after two"];
+  const workflow = define({
+    work: async ({ agent, park }) => {
+      const parkOnce = async (reason: string) => {
+        if (parks[0] === reason) await park({ on: "person", reason: parks.shift() ?? "" });
+      };
+      await agent({ ...CALL, name: "one", prompt: "one" });
+      await parkOnce("after one");
+      await agent({ ...CALL, name: "two", prompt: "two", session: "s-1" });
+      await parkOnce("after two");
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const saved = await toy.store.latest(ID);
+  expect(saved?.planes.conversation).toMatchObject({
+    session: "s-1",
+    transcript: { text: "one." },
+    lastMessage: "m-4",
+  });
+  texts.clear();
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one."]);
+  expect(texts.get("s-1")).toBe("one.two.");
+  const handle = new RunHandle(
+    toy.parts,
+    await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }),
+  );
+  await handle.restore({ sequence: saved?.sequence ?? 0 });
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one.", "one."]);
+});
+
+test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
+  const controller = new AbortController();
+  const { parts, store, go, workspace } = await startInWorktree((task) => {
+    task.onEvent({ kind: "raw", line: "half a thought" });
+    controller.abort();
+    return { kind: "failed", cause: "interrupted", session: null };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+  expect((await store.latest(ID))?.planes.conversation?.transcript?.text).toBe("half a thought\n");
 });
 
 test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
@@ -206,4 +290,41 @@ test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call tha
   await raiseLimits({ parts, run: ID, limit: { tokens: 200 } });
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
+});
+
+test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
+  const toy = await startInWorktree(() => {
+    toy.pass(5 * MINUTES);
+    return {};
+  });
+  const work: StageFunction<State> = async ({ step, agent, park, sleep }) => {
+    await step("slow", () => (toy.pass(10 * MINUTES), 1));
+    await agent(CALL);
+    if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    await sleep("pause", 5 * MINUTES);
+    await sleep("one more", 5 * MINUTES);
+    return { event: "worked", reason: "did it" };
+  };
+  let parks = 0;
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({
+    parts: toy.parts,
+    workflow,
+    ...given,
+    workspace: toy.workspace,
+    limit: { milliseconds: 20 * MINUTES },
+  });
+  const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.milliseconds;
+  // Dies after the slow step, before any checkpoint holds its ten minutes.
+  expect(await toy.crash(workflow, 1, "after")).toBe("died");
+  expect(await spent()).toBe(0);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await spent()).toBe(15 * MINUTES);
+  toy.pass(600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "parked",
+    on: "budget",
+    reason: "The budget is used up: 20 of 20 minutes",
+  });
 });

@@ -15,6 +15,7 @@ import { keepBranch, takeBackChanges } from "./right-place.ts";
 import { reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
+import { bringSession, Talk } from "./talk.ts";
 import { withTimer } from "./with-timer.ts";
 
 /**
@@ -86,16 +87,21 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   stay.check();
   const began = writer.parts.clock.now();
   const { files: before, sequence } = writer;
+  const talk = talkOf(stay, trying);
+  const keepTalk = async (session?: string | null): Promise<void> => {
+    writer.conversation = await talk.plane(session);
+  };
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(stay, () => callAgent(stay, trying));
+    outcome = await withTimer(stay, () => callAgent(stay, trying, talk), keepTalk);
   } catch (error) {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before);
   else await takeBackChanges(writer, call.name, { files: before, sequence });
-  const spent = spentOf(writer, outcome.usage, milliseconds);
+  const spent = spentOf(writer, outcome.usage);
+  await keepTalk(outcome.session);
   stay.open();
   if (writer.halt.cause !== undefined) {
     // It told what it took, so nothing of that is lost; the rest is as after a crash.
@@ -104,11 +110,20 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
     if (step !== undefined) writer.running.set(call.name, { ...step, estimate: NOTHING });
     throw writer.halt.cause;
   }
-  writer.conversation = conversationOf(trying, outcome);
   return { outcome, spent, milliseconds };
 }
 
-async function callAgent(stay: Stay, trying: Trying): Promise<AgentOutcome> {
+/** One that died in the middle of this very call goes on before any that the stage names. */
+function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
+  return writer.sessions.get(name) ?? session ?? null;
+}
+
+function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
+  const tell = (text: string): void => stay.writer.tell({ kind: "note", text });
+  return new Talk(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
+}
+
+async function callAgent(stay: Stay, trying: Trying, talk: Talk): Promise<AgentOutcome> {
   const { writer } = stay;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
@@ -117,20 +132,24 @@ async function callAgent(stay: Stay, trying: Trying): Promise<AgentOutcome> {
   const onEvent = (event: AgentEvent): void => {
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, name, event.id));
+    talk.hear(event);
     writer.tell({ kind: "agent", step: name, event });
   };
+  const session = sessionOf(stay, call);
+  const cwd = workspace.root;
   try {
+    const { conversation: kept, rewound } = writer;
+    if (session !== null) await bringSession(agent, { kept, session, cwd, rewound });
     return await agent.run({
       mark: markOf(stay, name),
-      cwd: workspace.root,
+      cwd,
       prompt: call.prompt,
       role: call.role,
       model,
-      // One that died in the middle of this very call goes on before any that the stage names.
-      session: writer.sessions.get(name) ?? call.session ?? null,
+      session,
       yolo: call.yolo,
       timeoutMs: call.timeoutMs ?? null,
-      idleMs: null,
+      idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,
       attempt: attemptOf(stay, name),
       env: call.env ?? {},
@@ -188,11 +207,16 @@ async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<Agent
   const { name, collect = [] } = trying.call;
   const outputs = writer.parts.outputs(trying.workspace.root);
   const collected: Record<string, string | null> = {};
-  for (const path of collect) collected[path] = await outputs.read(path);
+  const uncollected: Record<string, string> = {};
+  for (const path of collect) {
+    collected[path] = await outputs.read(path);
+    const why = collected[path] === null ? await outputs.refusal(path) : null;
+    if (why !== null) uncollected[path] = why;
+  }
   stay.open();
   const before = writer.files?.tree ?? null;
   const finish = (changed: boolean | null, sequence: number | null): readonly [AgentReport, NewEntry] => {
-    const report = reportOf(tried, changed, collected);
+    const report = reportOf(tried, changed, { collected, uncollected });
     settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
     return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
   };
@@ -220,7 +244,7 @@ async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<Agent
 function reportOf(
   tried: Tried,
   changed: boolean | null,
-  collected: Readonly<Record<string, string | null>>,
+  files: Pick<AgentReport, "collected" | "uncollected">,
 ): AgentReport {
   const { outcome, milliseconds } = tried;
   const failed = outcome.kind === "failed";
@@ -233,14 +257,10 @@ function reportOf(
     session: outcome.session,
     usage: { inputTokens, outputTokens, microUsd },
     changed,
-    collected,
+    ...files,
     milliseconds,
   };
   const captured: Json = capture(report);
   // A capture has the shape of what it was taken from.
   return captured as AgentReport;
-}
-
-function conversationOf({ agent }: Trying, { session }: AgentOutcome): Stay["writer"]["conversation"] {
-  return { agent: agent.name, session, transcript: null, lastMessage: null };
 }

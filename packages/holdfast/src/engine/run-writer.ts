@@ -1,4 +1,4 @@
-import { nearLimit } from "../core/budget.ts";
+import { nearLimit, spendTime } from "../core/budget.ts";
 import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
@@ -49,6 +49,8 @@ export class RunWriter {
   /** What the run works on; a stage may find out more. */
   inputs: Planes["inputs"];
   conversation: ConversationPlane | null;
+  /** The run was taken up at a checkpoint that somebody went back to: what agents remember may be ahead of it. */
+  readonly rewound: boolean;
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
@@ -58,6 +60,8 @@ export class RunWriter {
   readonly #listen: ProgressListener | undefined;
   #entry: number;
   #top: number;
+  /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
+  #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(params: {
@@ -66,7 +70,7 @@ export class RunWriter {
     readonly lease: Lease;
     readonly workspace: Workspace | undefined;
     readonly listen: ProgressListener | undefined;
-    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes">;
+    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes" | "trigger">;
     /** Of the newest checkpoint, one that cannot be used included. */
     readonly top: number;
     readonly position: Position;
@@ -86,9 +90,11 @@ export class RunWriter {
     this.values = newest.planes.context.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
+    this.rewound = newest.trigger === "restore" || newest.trigger === "fork";
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
     this.#unpack(params.position.visit);
+    this.#countedTo = this.#elapsed();
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -110,6 +116,14 @@ export class RunWriter {
 
   set budget(budget: Budget) {
     this.#position = { ...this.#position, budget };
+  }
+
+  /** Before the budget is judged or saved. What passes between a commit and a kill is told by the journal's own times. */
+  countTime(): void {
+    const passed = Math.floor(this.#elapsed() - this.#countedTo);
+    if (passed <= 0) return;
+    this.#countedTo += passed;
+    this.budget = spendTime(this.budget, passed);
   }
 
   get position(): Position {
@@ -140,6 +154,11 @@ export class RunWriter {
     return saved;
   }
 
+  /** What is in memory, as a checkpoint would hold it. */
+  planesWith(files: FilesPlane | null): Planes {
+    return this.#planes(files);
+  }
+
   get listening(): boolean {
     return this.#listen !== undefined;
   }
@@ -161,6 +180,7 @@ export class RunWriter {
     const { trigger, name } = request;
     const sequence = this.#top + 1;
     const files = await this.#snapshot(sequence, name ?? trigger);
+    this.countTime();
     const entries = request.prepare?.({ sequence, files }) ?? [];
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
     const committed = await this.#guarded(this.parts.store.commit({ lease: this.#lease, entries, checkpoint }));
@@ -213,6 +233,11 @@ export class RunWriter {
   /** Answers may come in another order than commits. */
   #note({ entry }: Committed): void {
     if (entry > this.#entry) this.#entry = entry;
+  }
+
+  #elapsed(): number {
+    const { clock } = this.parts;
+    return clock.elapsed?.() ?? clock.now();
   }
 
   #unpack(visit: Visit): void {

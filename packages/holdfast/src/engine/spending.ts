@@ -1,4 +1,4 @@
-import { nearLimit, reserve, settle } from "../core/budget.ts";
+import { exceeded, nearLimit, reserve, settle } from "../core/budget.ts";
 import type { Resource } from "../core/budget.ts";
 import type { Amounts, Budget } from "../core/position.ts";
 import type { AgentUsage } from "../ports/agent.ts";
@@ -9,21 +9,29 @@ import type { Stay } from "./stay.ts";
 /** Sets the estimate aside, or parks the run on its budget. */
 export async function reserveOrPark(stay: Stay, estimate: Amounts): Promise<void> {
   const { writer } = stay;
+  writer.countTime();
   const reservation = reserve(writer.budget, estimate);
-  if (reservation.kind === "exceeded") {
-    const used = reservation.resources.map((one) => usedText(writer.budget, one));
-    await parkRun(stay, { on: "budget", reason: `The budget is used up: ${used.join(", ")}`, until: null });
-    return;
-  }
+  if (reservation.kind === "exceeded") return await parkSpent(stay, reservation.resources);
   changeBudget(writer, reservation.budget);
+}
+
+/** Before a pause: whoever waits for others uses up time as well, and nothing else. */
+export async function parkOutOfTime(stay: Stay): Promise<void> {
+  stay.writer.countTime();
+  if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
+}
+
+async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
+  const used = resources.map((one) => usedText(stay.writer.budget, one));
+  return await parkRun(stay, { on: "budget", reason: `The budget is used up: ${used.join(", ")}`, until: null });
 }
 
 export function settleSpent(writer: RunWriter, params: { readonly estimate: Amounts; readonly actual: Amounts }): void {
   changeBudget(writer, settle(writer.budget, params));
 }
 
-/** What is unknown counts as nothing; the run says so where a limit hangs on it. */
-export function spentOf(writer: RunWriter, usage: AgentUsage, milliseconds: number): Amounts {
+/** What is unknown counts as nothing; the run says so where a limit hangs on it. Time is the run's, not the call's. */
+export function spentOf(writer: RunWriter, usage: AgentUsage): Amounts {
   const { limit } = writer.budget;
   const { inputTokens, outputTokens, microUsd } = usage;
   const silent = [
@@ -36,7 +44,7 @@ export function spentOf(writer: RunWriter, usage: AgentUsage, milliseconds: numb
   return {
     tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
     microUsd: whole(microUsd ?? 0),
-    milliseconds: whole(milliseconds),
+    milliseconds: 0,
   };
 }
 

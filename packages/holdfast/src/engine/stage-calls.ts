@@ -6,6 +6,7 @@ import { putFilesBack } from "./put-files-back.ts";
 import { runAgent } from "./run-agent.ts";
 import { runEffect } from "./run-effect.ts";
 import { finishStep, runStep } from "./run-step.ts";
+import { parkOutOfTime } from "./spending.ts";
 import type {
   AgentCall,
   Decision,
@@ -68,7 +69,10 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
   const { parts, halt } = stay.writer;
   const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
   const rest = Math.min(milliseconds, until - parts.clock.now());
-  if (rest > 0) await parts.wait(rest, halt.signal);
+  if (rest > 0) {
+    await parkOutOfTime(stay);
+    await parts.wait(rest, halt.signal);
+  }
   halt.check();
 }
 

@@ -117,6 +117,8 @@ export interface AgentReport {
   /** Did the files change? null where that is not known. */
   readonly changed: boolean | null;
   readonly collected: Readonly<Record<string, string | null>>;
+  /** Files to collect that are there and could not be read, and why (larger than a megabyte, not UTF-8). */
+  readonly uncollected: Readonly<Record<string, string>>;
   readonly milliseconds: number;
 }
 

@@ -1,4 +1,4 @@
-import { NOTHING, exceeded, settleLost } from "../core/budget.ts";
+import { NOTHING, exceeded, settleLost, spendTime } from "../core/budget.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -7,6 +7,7 @@ import type { Position } from "../core/position.ts";
 import { foldProgress } from "../core/progress-fold.ts";
 import type { Progress } from "../core/progress-fold.ts";
 import type { RunSummary } from "../core/run.ts";
+import { workingTime } from "../core/working-time.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { Workflow } from "./definition.ts";
 import { unparked } from "./park.ts";
@@ -30,8 +31,13 @@ export async function readProgress(
       hint: "Begin it again under the same id: what is there is kept.",
     });
   }
-  const entries = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry }));
-  const progress = foldProgress({ position: newest.planes.position, sequence: newest.sequence, entries });
+  const since = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry - 1 }));
+  const { position } = newest.planes;
+  const progress = foldProgress({
+    position: { ...position, budget: spendTime(position.budget, workingTime(since)) },
+    sequence: newest.sequence,
+    entries: since.filter(({ entry }) => entry > newest.entry),
+  });
   const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
   return { newest, top: top?.sequence ?? newest.sequence, progress };
 }

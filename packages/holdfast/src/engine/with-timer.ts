@@ -1,15 +1,22 @@
 import { reasonOf } from "./reason-of.ts";
 import type { Stay } from "./stay.ts";
 
-/** Saves a checkpoint every so often while `work` is under way: a safety net, whose own failure fails nothing. */
-export async function withTimer<T>(stay: Stay, work: () => Promise<T>): Promise<T> {
+/**
+ * Saves a checkpoint every so often while `work` is under way: a safety net, whose own failure fails nothing. `before` brings up to date what it
+ * is to hold.
+ */
+export async function withTimer<T>(
+  stay: Stay,
+  work: () => Promise<T>,
+  before: () => Promise<void> = () => Promise.resolve(),
+): Promise<T> {
   const { writer, checkpointEveryMs } = stay;
   if (checkpointEveryMs === undefined) return await work();
   let saving: Promise<unknown> | undefined;
   const timer = setInterval(() => {
     if (writer.halt.cause !== undefined) return;
-    saving ??= writer
-      .save({ trigger: "timer" })
+    saving ??= before()
+      .then(() => writer.save({ trigger: "timer" }))
       .catch((error: unknown) => writer.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
       .finally(() => {
         saving = undefined;

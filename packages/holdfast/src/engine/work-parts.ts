@@ -10,6 +10,8 @@ import type { Parts } from "./parts.ts";
 export interface WorkParts extends Parts {
   /** By the part before the colon; USAGE with the known names for any other. */
   readonly agent: (provider: string) => Agent;
+  /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
+  readonly agentIdleMs: number | null;
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

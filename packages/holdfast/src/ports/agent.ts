@@ -7,6 +7,8 @@ export interface Agent {
   /** What stands before the colon of `provider:model`. */
   readonly name: string;
   readonly capabilities: AgentCapabilities;
+  /** Its own record of sessions; null: what it prints is all that there is of a conversation. */
+  readonly sessions: AgentSessions | null;
   run(task: AgentTask): Promise<AgentOutcome>;
   /** Is it installed, which version, does it answer? For doctor; spends no token. */
   probe(): Promise<AgentProbe>;
@@ -20,6 +22,24 @@ export interface AgentCapabilities {
   readonly usage: boolean;
   readonly cost: boolean;
   readonly structuredOutput: boolean;
+}
+
+/**
+ * The files in which an agent keeps its sessions. A copy goes into each checkpoint, so that a conversation can be gone back to like files can,
+ * and outlives the agent's own housekeeping. What is in a copy is masked, and so is what is put back.
+ */
+export interface AgentSessions {
+  /** As it is now; null: the agent has none of that name for this worktree. */
+  read(params: { readonly session: string; readonly cwd: string }): Promise<AgentTranscript | null>;
+  /** Takes the place of what is there, whole or not at all: the next call with this session goes on from it. */
+  write(params: { readonly session: string; readonly cwd: string; readonly text: string }): Promise<void>;
+}
+
+export interface AgentTranscript {
+  /** In the agent's own format, secrets masked. */
+  readonly text: string;
+  /** Id of the last message, where the agent names them. */
+  readonly lastMessage: string | null;
 }
 
 export interface AgentTask {
@@ -49,13 +69,13 @@ export interface AgentTask {
   /** Further environment of the child. Ours, less GIT_* and HOLDFAST_*, is the base. */
   readonly env: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Every raw line, for the log and the live view. Must not throw. */
+  /** Every raw line, for the log, the live view and the copy in the checkpoint; secrets are masked. Must not throw. */
   readonly onEvent: (event: AgentEvent) => void;
 }
 
 export type AgentEvent =
   | { readonly kind: "session"; readonly id: string }
-  /** A message of the agent's that a session can be forked at. */
+  /** Each message of the agent's that has an id, in their order; a session can be forked at one where the agent can. */
   | { readonly kind: "message"; readonly id: string }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }

@@ -2,4 +2,6 @@
 export interface Clock {
   /** Milliseconds since the epoch. May jump back. */
   now(): number;
+  /** Milliseconds that have passed, from any start; nobody can set it. Absent: `now` is taken for as good. */
+  elapsed?(): number;
 }

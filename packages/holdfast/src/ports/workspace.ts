@@ -101,8 +101,8 @@ export interface Workspace {
    */
   applyRestore(plan: RestorePlan): Promise<RestoreResult>;
   /**
-   * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? Nothing is while a git operation
-   * (a rebase, a merge) is under way.
+   * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? A git operation
+   * (a rebase, a merge) that is under way is given up where it stands: for worktrees of runs only, when whoever began it is gone.
    */
   standOn(params: StandOn): Promise<boolean>;
 }

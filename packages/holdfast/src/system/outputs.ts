@@ -32,9 +32,21 @@ export function createOutputs(root: string): Outputs {
         if (directory.kind === "inside") unlinkIfThere(join(directory.path, parts.at(-1) ?? ""));
       });
     },
+    async refusal(path) {
+      const parts = partsOf(path);
+      return told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind !== "inside") return directory.kind === "outside" ? "it leads out of the worktree" : null;
+        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        if (file.kind === "refused") return file.why;
+        return file.kind === "read" && decode(file.bytes) === null ? "it is not UTF-8" : null;
+      });
+    },
     async hide(directory) {
-      const place = ensureDirectory(root, partsOf(directory));
-      await this.write(`${directory}/.gitignore`, "*\n");
+      const parts = partsOf(directory);
+      told(directory, () => clearPlace(root, parts));
+      const place = ensureDirectory(root, parts);
+      if ((await this.read(`${directory}/.gitignore`)) !== "*\n") await this.write(`${directory}/.gitignore`, "*\n");
       told(directory, () => sweep(place));
     },
   };
@@ -67,6 +79,15 @@ function existingDirectory(root: string, parts: readonly string[]): Directory {
       return { kind: "absent" };
     throw error;
   }
+}
+
+/** A file or a link where a directory of ours belongs: through a link we would write, and hide, what is somebody else's. */
+function clearPlace(root: string, parts: readonly string[]): void {
+  const parent = existingDirectory(root, parts.slice(0, -1));
+  if (parent.kind !== "inside") return;
+  const path = join(parent.path, parts.at(-1) ?? "");
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory()) unlinkSync(path);
 }
 
 /** One level after the other, each looked at before the next is made below it. */

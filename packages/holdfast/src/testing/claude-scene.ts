@@ -24,7 +24,7 @@ export async function openClaudeScene(params: {
     HOME: home,
     CLAUDE_CONFIG_DIR: join(home, ".claude"),
     ANTHROPIC_BASE_URL: server.url,
-    ANTHROPIC_API_KEY: "scripted",
+    ANTHROPIC_API_KEY: "a-key-for-tests-only",
     // Nothing but the model is talked to, and it is not asked ten times.
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_TELEMETRY: "1",

@@ -210,6 +210,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     worktreePath: undefined,
     branches: createGitBranches(),
     agent: unused,
+    agentIdleMs: null,
     commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },
     outputs: unused,

@@ -71,11 +71,8 @@ export async function startToy(
 ): Promise<ToyRun> {
   const clock = createSetClock();
   const store = await kind.open(clock, later);
-  let now = clock.now();
-  const pass = (milliseconds: number): void => {
-    now += milliseconds;
-  };
-  const bench = createWorkBench({ ...more, store, clock: { now: () => now }, onWait: pass });
+  const pass = (milliseconds: number): void => clock.set(new Date(clock.now() + milliseconds).toISOString());
+  const bench = createWorkBench({ ...more, store, clock, onWait: pass });
   const { parts } = bench;
   const go: ToyRun["go"] = (workflow, given = {}) =>
     conduct({ parts, run: ID, workflow, signal: new AbortController().signal, ...given });

@@ -1,7 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { AgentTask } from "../ports/agent.ts";
+import type { Agent, AgentTask } from "../ports/agent.ts";
 import type { Workspace, Workspaces } from "../ports/workspace.ts";
 import { openGitWorkspaces } from "../workspaces/git-workspaces.ts";
 import { ID, startToy } from "./toy-run.ts";
@@ -26,6 +26,7 @@ export interface ToyWorktree extends ToyRun {
 export async function startInWorktree(
   run: (task: AgentTask, root: string) => BenchOutcome | Promise<BenchOutcome> = () => ({ text: "done" }),
   capabilities: { readonly resume?: boolean } = {},
+  sessions: Agent["sessions"] = null,
 ): Promise<ToyWorktree> {
   const repository = startCommitted({ "a.txt": "one\n", ".gitignore": ".tmp/\n" });
   const workspaces = await openGitWorkspaces(repository.root);
@@ -33,7 +34,7 @@ export async function startInWorktree(
   const workspace = await workspaces.create({ run: ID });
   const { root } = workspace;
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
-  const agent = createBenchAgent("toy", (task) => run(task, root), capabilities);
+  const agent = createBenchAgent("toy", (task) => run(task, root), capabilities, sessions);
   const toy = await startToy(SQLITE, onTestFinished, { workspaces, agents: [agent] });
   return {
     ...toy,

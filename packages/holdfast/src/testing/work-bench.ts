@@ -47,6 +47,7 @@ export function createWorkBench(params: {
     leaseWaitMs: 0,
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
+    agentIdleMs: 60_000,
     forge: null,
     branches: { of: unused, asking: unused },
     commands: {
@@ -78,11 +79,13 @@ export function createBenchAgent(
   name: string,
   run: (task: AgentTask) => Promise<BenchOutcome> | BenchOutcome,
   capabilities: Partial<Agent["capabilities"]> = {},
+  sessions: Agent["sessions"] = null,
 ): Agent {
   const none = { resume: false, forkAtMessage: false, chooseSession: false };
   return {
     name,
     capabilities: { ...none, usage: true, cost: true, structuredOutput: false, ...capabilities },
+    sessions,
     run: async (task) => complete(await run(task)),
     probe: () => Promise.resolve({ installed: true, version: "1", problem: null, hint: null }),
   };
@@ -107,6 +110,7 @@ function plainOutputs(root: string): Outputs {
       const file = join(root, path);
       return Promise.resolve(existsSync(file) ? readFileSync(file, "utf8") : null);
     },
+    refusal: () => Promise.resolve(null),
     write: (path, text) => {
       mkdirSync(dirname(join(root, path)), { recursive: true });
       writeFileSync(join(root, path), text);

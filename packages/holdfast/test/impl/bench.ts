@@ -15,6 +15,7 @@ import type { ProgressListener } from "../../src/engine/progress-event.ts";
 import type { WorkParts } from "../../src/engine/work-parts.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
 import { createSyntaxGate } from "../../src/gates/syntax-gate.ts";
+import type { Clock } from "../../src/ports/clock.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
 import { createMemoryWorld } from "../../src/stores/memory/world.ts";
@@ -62,6 +63,8 @@ export interface Bench extends AsyncDisposable {
 export interface Life {
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+  /** What this process takes for the time. */
+  readonly clock?: Clock;
   /** It dies at its nth commit to the store: before or after it is made. Nothing that it does later reaches the store. */
   readonly dies?: { readonly at: number; readonly when: "before" | "after" };
 }
@@ -71,6 +74,7 @@ export async function makeBench(params: {
   readonly answers: readonly Answer[];
   readonly options?: JsonObject;
   readonly files?: Readonly<Record<string, string>>;
+  readonly agentIdleMs?: number;
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-impl-"));
   const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "work", RUN) };
@@ -86,10 +90,10 @@ export async function makeBench(params: {
   const workspaces = await openGitWorkspaces(at.clone);
   const world = createMemoryWorld();
   const store = openMemoryStore({ world });
-  const partsOf = (own: Store): WorkParts => ({
+  const partsOf = (own: Store, clock: Clock = systemClock): WorkParts => ({
     store: own,
     workspaces,
-    clock: systemClock,
+    clock,
     random: () => "bench",
     retention: defaultRetention,
     maxUntrackedBytes: undefined,
@@ -99,6 +103,7 @@ export async function makeBench(params: {
     leaseWaitMs: 0,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
+    agentIdleMs: params.agentIdleMs ?? null,
     forge,
     branches: createGitBranches(),
     commands: systemCommands,
@@ -127,11 +132,11 @@ export async function makeBench(params: {
     planes,
     state: async () => parseImplState((await planes()).context.values),
     answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
-    async work({ signal = new AbortController().signal, listen = () => undefined, dies } = {}) {
+    async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
-      const own = openMemoryStore({ world, identity: { ...processIdentity(), started: "0" } });
+      const own = openMemoryStore({ world, clock, identity: { ...processIdentity(), started: "0" } });
       const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
-      const parts = partsOf(mortal.store);
+      const parts = partsOf(mortal.store, clock);
       const workflow = implWorkflow(options, parts);
       try {
         const path = join(root, "work", RUN);

@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { defaultFindingPolicy } from "../../src/core/finding.ts";
 import type { Answers, ResumePlan } from "../../src/core/resume.ts";
@@ -106,6 +108,62 @@ describe("what changed while the run was away", () => {
     expect((await bench.state()).issue?.body).toContain("loudly");
   });
 
+  test("a foreign tip that a person has answered about is not asked about again; another one is", async () => {
+    const push = (text: string) =>
+      [`cd ${bench.root}/clone`, `git commit -q --allow-empty -m ${text}`, `git push -qf origin HEAD:${BRANCH}`].join(
+        " && ",
+      );
+    const implModel = "command:cat > ../prompt; sh ../../agent.sh";
+    await using bench = await makeBench({
+      answers: [pass],
+      options: { implModel, reviewModel: "scripted:script.yaml" },
+    });
+    const finalize =
+      '{ echo "[feat][#1] Add a greeting"; grep -A1 "completion marker of this" ../prompt | tail -1; } > .tmp/finalize.txt';
+    await bench.git("clone", "config", "user.name", "b");
+    await bench.git("clone", "config", "user.email", "b@example.org");
+    await writeFile(join(bench.root, "agent.sh"), `(${push("foreign")})\necho hello > greeting.txt\n${finalize}\n`);
+    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+    await bench.answer("ours");
+    expect(await preflight(bench)).toMatchObject({ kind: "resume", judgements: [] });
+    await promisify(execFile)("sh", ["-c", push("later")]);
+    expect((await preflight(bench)).kind).toBe("ask");
+    expect((await preflight(bench, { branch_diverged: "accept" })).kind).toBe("warn");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
+  });
+
+  test("a clock that was set back two days: the run goes on, does nothing twice, and no time is given back", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "review_pass");
+    const before = (await bench.planes()).position.budget.spent.milliseconds;
+    const clock = { now: () => Date.now() - 2 * 86_400_000 };
+    expect(await bench.work({ clock })).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(1);
+    expect(await calls(bench, "agent")).toBe(1);
+    expect((await bench.planes()).position.budget.spent.milliseconds).toBeGreaterThanOrEqual(before);
+    for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
+  });
+
+  test("a pull request that somebody closed: asks; told to go on, the run is given up with that reason", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    await editPull(bench, '"state": "open"', '"state": "closed"');
+    expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("was closed") });
+    expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("closed without") });
+  });
+
+  test("a pull request that somebody reworded: their words stay", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    await editPull(bench, "[feat][#1] Add a greeting", "Say hello");
+    expect((await preflight(bench)).kind).toBe("resume");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.forge.findPullRequest(BRANCH)).toMatchObject({ title: "Say hello" });
+    expect(await bench.pulls()).toBe(1);
+  });
+
   test("a pull request that was merged: done, without another word to the forge", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
@@ -117,6 +175,14 @@ describe("what changed while the run was away", () => {
     expect(await bench.work()).toMatchObject({ kind: "done" });
   });
 });
+
+async function editPull(bench: Bench, from: string, to: string): Promise<void> {
+  const pull = await bench.forge.findPullRequest(BRANCH);
+  const path = join(bench.forge.location, "pulls", `${pull?.number}.json`);
+  const text = await readFile(path, "utf8");
+  expect(text).toContain(from);
+  await writeFile(path, text.replace(from, to));
+}
 
 /** As a person does it: the issue is a file. */
 async function editIssue(bench: Bench, from: string, to: string): Promise<void> {

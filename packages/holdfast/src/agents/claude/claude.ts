@@ -7,6 +7,7 @@ import { classifyClaude } from "./classify.ts";
 import { findTranscript, measureTranscripts, readAdded, readTranscript } from "./find-transcripts.ts";
 import { readLogin } from "./login.ts";
 import { NOTHING_READ, readClaudeLine, type ClaudeState } from "./reader.ts";
+import { claudeSessions } from "./sessions.ts";
 import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 import { claudeUsage, costSoFar } from "./usage.ts";
 
@@ -36,6 +37,7 @@ const CLAUDE: CliDialect<Call> = {
     cost: true,
     structuredOutput: false,
   },
+  sessions: claudeSessions,
   // Tools tell of themselves every 30 s, answers as they stream; a request may wait ten minutes for its first byte.
   idleMs: 15 * 60_000,
   isTaken: (session, call) => findTranscript(placeOf(session, call)) !== null,

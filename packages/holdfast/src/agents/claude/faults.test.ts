@@ -67,8 +67,8 @@ const FAULTS: readonly Fault[] = [
   { name: "529", fault: status(529), expect: { cause: "overload" }, plan: RETRY },
   { name: "a stream cut each time", fault: { kind: "cut" }, expect: { cause: "network" }, plan: RETRY },
   { name: "a stream cut once", fault: { kind: "cut", times: 1 }, expect: "completed", plan: null },
-  { name: "a silent stream", fault: { kind: "silent" }, idleMs: 8000, expect: { cause: "hang" }, plan: REPORT },
-  { name: "a connection that hangs", fault: { kind: "hang" }, idleMs: 8000, expect: { cause: "hang" }, plan: REPORT },
+  { name: "a silent stream", fault: { kind: "silent" }, idleMs: 8000, expect: { cause: "hang" }, plan: RETRY },
+  { name: "a connection that hangs", fault: { kind: "hang" }, idleMs: 8000, expect: { cause: "hang" }, plan: RETRY },
   { name: "a server that is down", fault: null, expect: { cause: "network" }, plan: RETRY },
   {
     name: "a context that is too long",

@@ -11,6 +11,7 @@ import { nativeBinary } from "./native-binary.ts";
 import { probeCodex } from "./probe.ts";
 import { NOTHING_READ, readCodexLine, type CodexState } from "./reader.ts";
 import { sumOfAnswers, totalSoFar, type TokenCount } from "./token-count.ts";
+import { codexSessions } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 /** `codex:MODEL`: OpenAI Codex. */
@@ -40,6 +41,7 @@ const CODEX: CliDialect<Call> = {
     cost: false,
     structuredOutput: false,
   },
+  sessions: codexSessions,
   // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
   idleMs: 15 * 60_000,
   native: nativeBinary,

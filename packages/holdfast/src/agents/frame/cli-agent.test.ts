@@ -27,6 +27,7 @@ const TOY: CliDialect<Toy> = {
     cost: false,
     structuredOutput: false,
   },
+  sessions: null,
   idleMs: 60_000,
   plan: ({ task, session }) => ({
     kind: "start",

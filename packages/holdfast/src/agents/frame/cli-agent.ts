@@ -14,6 +14,7 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: { read
   return {
     name: dialect.name,
     capabilities: dialect.capabilities,
+    sessions: dialect.sessions,
     async run(given) {
       const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
       const env = { ...process.env, ...task.env };

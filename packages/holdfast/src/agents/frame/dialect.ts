@@ -2,6 +2,7 @@ import type {
   AgentCapabilities,
   AgentEvent,
   AgentProbe,
+  AgentSessions,
   AgentTask,
   AgentUsage,
   FailureCause,
@@ -24,6 +25,7 @@ export interface CliDialect<State> {
   /** What to do where it is missing. */
   readonly install: string;
   readonly capabilities: AgentCapabilities;
+  readonly sessions: AgentSessions | null;
   /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
   readonly idleMs: number;
   /** What the program finds in its environment whatever it is started for. */

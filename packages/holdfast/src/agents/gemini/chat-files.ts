@@ -25,16 +25,22 @@ export function removeHollowChats(place: TranscriptPlace): void {
   }
 }
 
-function chatsIn({ tmp, cwd }: TranscriptPlace, ending: string): readonly ChatFile[] {
-  const roots = new Set([cwd, realOf(cwd)]);
-  return namesIn(tmp)
-    .filter((project) => roots.has(textOf(join(tmp, project, ".project_root")).trim()))
+function chatsIn(place: TranscriptPlace, ending: string): readonly ChatFile[] {
+  return projectFolders(place)
     .flatMap((project) => {
-      const folder = join(tmp, project, "chats");
+      const folder = join(project, "chats");
       const names = namesIn(folder).filter((name) => name.startsWith("session-") && name.endsWith(ending));
       return names.toSorted().map((name) => join(folder, name));
     })
-    .map((path) => ({ path, ...chatOf(textOf(path)) }));
+    .map((path) => ({ path, ...chatOf(readText(path)) }));
+}
+
+/** Those that say that they are of this worktree. */
+export function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd">): readonly string[] {
+  const roots = new Set([cwd, realOf(cwd)]);
+  return namesIn(tmp)
+    .map((project) => join(tmp, project))
+    .filter((folder) => roots.has(readText(join(folder, ".project_root")).trim()));
 }
 
 function realOf(path: string): string {
@@ -46,7 +52,7 @@ function realOf(path: string): string {
 }
 
 /** What cannot be read says nothing. */
-function textOf(path: string): string {
+export function readText(path: string): string {
   try {
     const file = readRegularFile({ path, maxBytes: MAX_BYTES });
     return file.kind === "read" ? file.bytes.toString("utf8") : "";

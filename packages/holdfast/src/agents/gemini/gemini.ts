@@ -10,6 +10,7 @@ import { classifyGemini } from "./classify.ts";
 import { probeGemini } from "./probe.ts";
 import { NOTHING_READ, readGeminiLine, type GeminiState } from "./reader.ts";
 import { add, NO_TOKENS } from "./token-count.ts";
+import { geminiSessions } from "./sessions.ts";
 import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 
 /** `gemini:MODEL`: Gemini CLI. */
@@ -39,6 +40,7 @@ const GEMINI: CliDialect<Call> = {
     cost: false,
     structuredOutput: false,
   },
+  sessions: geminiSessions,
   // It is silent while the model thinks and while a command runs.
   idleMs: 15 * 60_000,
   environment: GEMINI_ENV,

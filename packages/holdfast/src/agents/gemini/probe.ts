@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { asRecord, asText } from "../../core/record.ts";
 import type { AgentProbe } from "../../ports/agent.ts";
-import { readRegularFile } from "../../system/regular-file.ts";
 import type { ProcessResult } from "../../system/subprocess.ts";
+import { readText } from "./chat-files.ts";
 
 /** There is no command that tells of a login, so its settings are looked at: nothing here asks anybody. */
 export async function probeGemini(
@@ -24,10 +24,10 @@ function hasAccess(env: Readonly<Record<string, string | undefined>>): boolean {
   const given = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"];
   if (given.some((name) => (env[name] ?? "") !== "")) return true;
   const home = env["GEMINI_CLI_HOME"] || (env["HOME"] ?? "/");
-  const settings = asRecord(parse(textOf(join(home, ".gemini", "settings.json"))));
+  const settings = asRecord(parse(readText(join(home, ".gemini", "settings.json"))));
   const chosen = asText(asRecord(asRecord(settings["security"])["auth"])["selectedType"]);
   // A key may also stand in a .env file, or in the keyring: only for a login with Google is there a file of its own.
-  return chosen === "oauth-personal" ? textOf(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";
+  return chosen === "oauth-personal" ? readText(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";
 }
 
 function parse(text: string): unknown {
@@ -35,14 +35,5 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return null;
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    const file = readRegularFile({ path, maxBytes: 1_000_000 });
-    return file.kind === "read" ? file.bytes.toString("utf8") : "";
-  } catch {
-    return "";
   }
 }

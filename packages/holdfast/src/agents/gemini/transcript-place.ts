@@ -20,3 +20,9 @@ export interface TranscriptPlace {
   readonly session: string;
   readonly ending: string;
 }
+
+/** The name that a file has which was begun at that time. */
+export function nameOfLost({ ending }: TranscriptPlace, startTime: string): string {
+  const minute = startTime.slice(0, "2026-01-01T00:00".length).replaceAll(":", "-");
+  return `session-${minute === "" ? "1970-01-01T00-00" : minute}${ending}`;
+}

@@ -1,5 +1,5 @@
 import type { ProgressEvent } from "../../app.ts";
-import { escapeText } from "../output/escape-text.ts";
+import { escapeText, escapeWords } from "../output/escape-text.ts";
 import { paint } from "../output/page.ts";
 import type { Page } from "../output/page.ts";
 import { exactTime } from "../output/relative-time.ts";
@@ -21,14 +21,14 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       return paint(page, "bold", place(event));
     case "stage_ended": {
       const score = event.score === null ? "" : ` (score ${event.score})`;
-      const reason = event.reason === "" ? "" : `: ${escapeText(event.reason)}`;
+      const reason = event.reason === "" ? "" : `: ${escapeWords(event.reason)}`;
       return `  ${escapeText(event.event)}${score}${reason}`;
     }
     case "step_finished":
       return event.replayed ? `  ${escapeText(event.step)} was finished before` : null;
     case "step_failed": {
       const again = event.retryAt === null ? "" : `; again at ${event.retryAt.slice(11, 19)} UTC`;
-      return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeText(event.reason)}${again}`;
+      return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}`;
     }
     case "agent": {
       const action = event.event.kind === "tool" ? actionText(event.event) : null;
@@ -37,9 +37,9 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "effect":
       return event.what === "intended" ? null : `  ${effectText(event)}`;
     case "budget":
-      return `  ${paint(page, "yellow", escapeText(event.text))}`;
+      return `  ${paint(page, "yellow", escapeWords(event.text))}`;
     case "note":
-      return `  ${escapeText(event.text)}`;
+      return `  ${escapeWords(event.text)}`;
     case "findings":
     case "step_started":
     case "checkpoint":

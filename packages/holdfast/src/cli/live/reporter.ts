@@ -1,7 +1,7 @@
 import type { ProgressEvent } from "../../app.ts";
 import type { Amounts } from "../../core/position.ts";
 import type { Shell } from "../command.ts";
-import { truncate } from "../output/display-width.ts";
+import { wrapStyled } from "../output/wrap-styled.ts";
 import { eventLine } from "./event-line.ts";
 import { createLiveRegion } from "./live-region.ts";
 import { emptyPicture, foldEvent } from "./picture.ts";
@@ -58,17 +58,14 @@ function liveReporter(shell: Shell): Reporter {
     tell(event) {
       picture = foldEvent(picture, event);
       const line = event.kind === "agent" ? null : eventLine(event, shell.page);
-      if (line !== null && open) region.log(cut(line, shell));
+      if (line !== null && open)
+        region.log(`${wrapStyled(line.trimEnd(), { width: shell.columns() - 1, indent: 12 })}\n`);
     },
     spent(amounts) {
       picture = { ...picture, spent: amounts };
     },
     close,
   };
-}
-
-function cut(line: string, shell: Shell): string {
-  return shell.page.color ? line : `${truncate(line.trimEnd(), shell.columns() - 1)}\n`;
 }
 
 const REDRAW_MS = 100;

@@ -18,7 +18,8 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
 /** Being interrupted is what the person wanted: no error, and no colour of one. */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
-  const lines = [`${paint(page, "red", "error:")} ${escapeText(error.message)}`];
+  const [first = "", ...more] = escapeLines(error.message.trim()).split("\n");
+  const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
   const excerpt = error.data["excerpt"];
   if (typeof excerpt === "string")
     lines.push(

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { escapeLines, escapeText } from "./escape-text.ts";
+import { escapeLines, escapeText, escapeWords } from "./escape-text.ts";
 
 test("escape sequences, line breaks and reversed text become visible", () => {
   expect(escapeText("a\x1b[31mred\x1b[0m\nb\tc\u009b2J")).toBe("a\\x1b[31mred\\x1b[0m\\nb\\tc\\x9b2J");
@@ -25,4 +25,9 @@ test("no control character survives, whatever the text", () => {
 
 test("lines and tabs of a patch stay", () => {
   expect(escapeLines("+\ta\n-b\r\n")).toBe("+\ta\n-b\\r\n");
+});
+
+test("what others said in several lines is one line of ours, without a literal \\n", () => {
+  expect(escapeWords("remote: no\n  remote: really\r\n\n")).toBe("remote: no; remote: really");
+  expect(escapeWords("a;\nb\x1b[2J")).toBe("a; b\\x1b[2J");
 });

@@ -6,6 +6,11 @@ export function escapeText(text: string): string {
   return text.replace(UNSAFE, escapeOne);
 }
 
+/** Words of others inside a line of ours, such as what git or a hook said: their line ends become semicolons. */
+export function escapeWords(text: string): string {
+  return escapeText(text.trim().replaceAll(/[;,]?\s*\n\s*/g, "; "));
+}
+
 /** For text that is meant to have lines, such as a patch: line feeds and tabs stay, the rest is escaped. */
 export function escapeLines(text: string): string {
   return text.replace(UNSAFE_IN_LINES, escapeOne);

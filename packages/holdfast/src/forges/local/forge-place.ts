@@ -19,18 +19,31 @@ export function findForgePlace(params: {
   readonly clock: Clock;
 }): ForgePlace {
   const path = resolve(params.repository);
-  const gitDir = [path, join(path, ".git")].find(isGitDir);
+  const gitDir = gitDirOf(path);
   if (gitDir === undefined) {
     throw new HoldfastError({
       code: "FORGE_FAILED",
       message: `there is no git repository at ${path}`,
-      hint: `Make one with \`git init --bare ${path}\`, or point the remote at the right place.`,
-      retry: "ask",
+      hint: "Bring it back (is its drive mounted?), or point the remote at where it is now: `git remote set-url`.",
+      retry: "later",
       data: { path },
     });
   }
-  const directory = params.directory === undefined ? join(gitDir, "holdfast-forge") : resolve(params.directory);
-  return { gitDir, directory, git: createBareGit(gitDir), clock: params.clock };
+  return { gitDir, directory: forgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
+}
+
+/** Where issues and pull requests lie, whether or not they do now. */
+export function forgeDirectory(params: {
+  readonly repository: string;
+  readonly directory: string | undefined;
+}): string {
+  if (params.directory !== undefined) return resolve(params.directory);
+  const path = resolve(params.repository);
+  return join(gitDirOf(path) ?? path, "holdfast-forge");
+}
+
+function gitDirOf(path: string): string | undefined {
+  return [path, join(path, ".git")].find(isGitDir);
 }
 
 /** The path that a remote's URL stands for; null when it leads to another machine. Relative ones start at `from`. */

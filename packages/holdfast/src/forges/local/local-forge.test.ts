@@ -117,10 +117,13 @@ describe("bad input is refused before anything is written", () => {
     },
   );
 
-  test("no repository there", () => {
-    expect(() => openLocalForge({ repository: "/nowhere/at/all.git" })).toThrow(
-      expect.objectContaining({ code: "FORGE_FAILED" }),
-    );
+  test("no repository there: it does not answer, and does once it is there again", async () => {
+    const forge = openLocalForge({ repository: "/nowhere/at/all.git" });
+    await expect(forge.getIssue(1)).rejects.toMatchObject({
+      code: "FORGE_FAILED",
+      retry: "later",
+      hint: expect.stringContaining("git remote set-url"),
+    });
   });
 });
 

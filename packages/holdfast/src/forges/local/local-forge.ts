@@ -5,7 +5,7 @@ import { systemClock } from "../../system/clock.ts";
 import { readBranch } from "./bare-git.ts";
 import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
-import { findForgePlace, type ForgePlace } from "./forge-place.ts";
+import { findForgePlace, forgeDirectory, type ForgePlace } from "./forge-place.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
 import { mergePull } from "./merge-pull.ts";
 import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
@@ -21,30 +21,34 @@ export interface LocalForgeOptions {
   readonly ciWaitMs?: number;
 }
 
-/** Issues, pull requests, checks and merges on a plain repository and files beside it: no server, no account. */
+/**
+ * Issues, pull requests, checks and merges on a plain repository and files beside it: no server, no account. A repository that is not there (a
+ * drive that is not mounted) is an answer that fails, as with any forge that does not answer, and may come back.
+ */
 export function openLocalForge(options: LocalForgeOptions): Forge {
   const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
-  const place = findForgePlace({ repository, directory, clock });
+  const at = async <T>(work: (place: ForgePlace) => T | Promise<T>): Promise<T> => {
+    const place = findForgePlace({ repository, directory, clock });
+    return await tellForgeFailures(place, () => work(place));
+  };
   return {
     name: "local",
-    location: place.directory,
-    getIssue: (number) => tell(place, () => readIssue(place, number)),
-    createIssue: (issue) => tell(place, () => createIssue(place, issue)),
-    findIssue: (key) => tell(place, () => findIssue(place, key)),
-    setLabels: (number, labels) => tell(place, () => setLabels(place, number, labels)),
-    findComment: (number, key) => tell(place, () => findComment(place, number, key)),
-    comment: (number, comment) => tell(place, () => addComment(place, number, comment)),
-    defaultBranch: () => tell(place, () => findDefaultBranch(place)),
-    findPullRequest: (head) => tell(place, () => findPull(place, head)),
-    getPullRequest: (number) => tell(place, () => getPull(place, number)),
-    createPullRequest: (request) => tell(place, () => createPull(place, request)),
-    updatePullRequest: (number, change) => tell(place, () => updatePull(place, number, change)),
-    mergePullRequest: (number, params) => tell(place, () => mergePull(place, number, params)),
-    checks: (commit) => tell(place, () => readChecks(place, commit, ciWaitMs)),
+    location: forgeDirectory({ repository, directory }),
+    getIssue: (number) => at((place) => readIssue(place, number)),
+    createIssue: (issue) => at((place) => createIssue(place, issue)),
+    findIssue: (key) => at((place) => findIssue(place, key)),
+    setLabels: (number, labels) => at((place) => setLabels(place, number, labels)),
+    findComment: (number, key) => at((place) => findComment(place, number, key)),
+    comment: (number, comment) => at((place) => addComment(place, number, comment)),
+    defaultBranch: () => at((place) => findDefaultBranch(place)),
+    findPullRequest: (head) => at((place) => findPull(place, head)),
+    getPullRequest: (number) => at((place) => getPull(place, number)),
+    createPullRequest: (request) => at((place) => createPull(place, request)),
+    updatePullRequest: (number, change) => at((place) => updatePull(place, number, change)),
+    mergePullRequest: (number, params) => at((place) => mergePull(place, number, params)),
+    checks: (commit) => at((place) => readChecks(place, commit, ciWaitMs)),
   };
 }
-
-const tell = tellForgeFailures;
 
 async function findDefaultBranch(place: ForgePlace): Promise<string> {
   const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");

@@ -39,7 +39,8 @@ export function takeLease(
       });
       run.lease = lease;
       run.epoch = plan.epoch;
-      const body: JsonObject = { owner: ownerRecord(lease), from: plan.from === null ? null : ownerRecord(plan.from) };
+      const from = plan.from === null ? null : { ...ownerRecord(plan.from), heartbeatAt: plan.from.heartbeatAt };
+      const body: JsonObject = { owner: ownerRecord(lease), from };
       append(world, run, { kind: "lease.taken", body, epoch: plan.epoch, at });
       return lease;
     }

@@ -43,7 +43,8 @@ export function takeLease(
       });
       const head = handle.heads.of(params.run);
       handle.runs.setLease(head.no, lease);
-      const body: JsonObject = { owner: ownerRecord(lease), from: plan.from === null ? null : ownerRecord(plan.from) };
+      const from = plan.from === null ? null : { ...ownerRecord(plan.from), heartbeatAt: plan.from.heartbeatAt };
+      const body: JsonObject = { owner: ownerRecord(lease), from };
       handle.append.outside(
         { ...head, lease, epoch: lease.epoch },
         { kind: "lease.taken", body, epoch: lease.epoch },

@@ -122,7 +122,7 @@ const files: fc.Arbitrary<FilesPlane> = fc.record({
 const conversation: fc.Arbitrary<ConversationPlane> = fc.record({
   agent: word,
   session: fc.option(word),
-  transcript: fc.option(fc.record({ digest, bytes: count })),
+  transcript: fc.option(fc.record({ digest, bytes: count, text: prose })),
   lastMessage: fc.option(prose),
 });
 

@@ -36,14 +36,15 @@ export async function openWorktree(work: ImplWork, context: ImplContext): Promis
   });
 }
 
-/** An agent may have removed the directory: files in one that does not hide itself would count as the run's work. */
+/** An agent may have removed the directory or put something in its place: files in one that does not hide itself would count as the run's work. */
 function hiddenOutputs(outputs: Outputs): Outputs {
   return {
     read: (path) => outputs.read(path),
+    refusal: (path) => outputs.refusal(path),
     remove: (path) => outputs.remove(path),
     hide: (directory) => outputs.hide(directory),
     async write(path, text) {
-      if ((await outputs.read(`${OUTPUT_DIRECTORY}/.gitignore`)) === null) await outputs.hide(OUTPUT_DIRECTORY);
+      await outputs.hide(OUTPUT_DIRECTORY);
       await outputs.write(path, text);
     },
   };

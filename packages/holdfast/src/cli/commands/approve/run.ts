@@ -4,7 +4,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
 import type { approveSpec } from "./spec.ts";
@@ -26,7 +26,7 @@ export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags
   await holdfast.work.approve({ run: id, answer, by });
   shell.print({
     json: () => ({ run: id, question, answer, by }),
-    text: () => `${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${escapeText(question.question)}\n`,
+    text: () => `${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${escapeWords(question.question)}\n`,
   });
   shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
   return "done";
@@ -41,9 +41,9 @@ interface Asking {
 async function findAsking(holdfast: Holdfast, typed: string | undefined): Promise<Asking> {
   if (typed !== undefined) {
     const status = await holdfast.status((await findRun(holdfast, typed)).id);
-    const asking = askingOf(status);
+    const asking = askingOf(status) ?? waitingOf(status);
     if (asking !== undefined) return asking;
-    throw nobodyAsks(`Run ${status.run.id} asks nothing`, `See \`holdfast status ${status.run.id}\`.`);
+    throw asksNothing(status);
   }
   const all: Asking[] = [];
   for (const { id, state } of await holdfast.listRuns()) {
@@ -67,10 +67,27 @@ function askingOf({ run, condition }: RunStatus): Asking | undefined {
   return { id: run.id, question, reason: condition.reason };
 }
 
+/** Nobody is asked about a time. But who knows better than the provider's clock may say so. */
+function waitingOf({ run, condition }: RunStatus): Asking | undefined {
+  if (condition.kind !== "parked" || condition.on !== "quota" || condition.until === null) return undefined;
+  const question = `May it go on before ${condition.until}?`;
+  return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
+}
+
+function asksNothing({ run, condition }: RunStatus): HoldfastError {
+  const { id } = run;
+  if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  const more = condition.on === "budget" ? " --max-cost USD` (or --max-tokens, --max-time)" : "`";
+  return nobodyAsks(
+    `Run ${id} asks nothing; it waits: ${condition.reason}`,
+    `Go on with \`holdfast resume ${id}${more}.`,
+  );
+}
+
 function questionText({ id, question, reason }: Asking, page: Page): string {
-  const why = reason === question.question ? "" : `  ${escapeText(reason)}\n`;
+  const why = reason === question.question ? "" : `  ${escapeWords(reason)}\n`;
   const answers = question.options.length === 0 ? "any text" : question.options.join(", ");
-  return `${paint(page, "bold", escapeText(id))} asks: ${escapeText(question.question)}\n${why}  answers: ${escapeText(answers)}\n`;
+  return `${paint(page, "bold", escapeText(id))} asks: ${escapeWords(question.question)}\n${why}  answers: ${escapeText(answers)}\n`;
 }
 
 function nobodyAsks(message: string, hint: string): HoldfastError {

@@ -4,7 +4,7 @@ export const approveSpec = {
   name: "approve",
   summary: "answer the question that a run waits for",
   details: [
-    "Without an answer it shows the question and what may be answered. The answer and who gave it stand in the journal; the run goes on with `holdfast resume`.",
+    "Without an answer it shows the question and what may be answered. The answer and who gave it stand in the journal; the run goes on with `holdfast resume`. For a run that waits for a quota until some time, yes is leave to go on before it.",
   ],
   operands: [
     {

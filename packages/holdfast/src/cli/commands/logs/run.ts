@@ -5,6 +5,7 @@ import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
+import { wrapStyled } from "../../output/wrap-styled.ts";
 import { parseLimit } from "../../parse-count.ts";
 import type { logsSpec } from "./spec.ts";
 
@@ -80,5 +81,6 @@ function header(file: Pick<AgentLogFile, "visit" | "step">, page: Shell["page"])
 }
 
 function lineText(shell: Shell, line: string): string {
-  return `${shell.page.terminal ? escapeText(line) : line}\n`;
+  if (!shell.page.terminal) return `${line}\n`;
+  return `${wrapStyled(escapeText(line), { width: shell.columns(), indent: 2 })}\n`;
 }

@@ -1,5 +1,5 @@
 import type { Judgement, ResumePlan } from "../../../core/resume.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { truncate } from "../../output/display-width.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
@@ -35,7 +35,7 @@ const MARKS: Readonly<Record<Judgement["verdict"], { readonly mark: string; read
 };
 
 function marked(mark: string, text: string, page: Page): readonly string[] {
-  const [first = "", ...rest] = wrap(escapeText(text), Math.min(page.width, 100) - 4);
+  const [first = "", ...rest] = wrap(escapeWords(text), Math.min(page.width, 100) - 4);
   return [`${mark} ${first}`, ...rest.map((line) => `  ${line}`)];
 }
 

@@ -1,5 +1,5 @@
 import type { ResumePlan } from "../../../core/resume.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeWords } from "../../output/escape-text.ts";
 import type { Page } from "../../output/page.ts";
 
 /** What the pre-flight comes to, for --dry-run. */
@@ -13,12 +13,12 @@ export function verdictText(run: string, plan: ResumePlan, page: Page): string {
     case "warn":
       return `It can go on as told above: ${go}\n`;
     case "ask":
-      return `Needs a decision: ${escapeText(plan.why)}.\n${escapeText(plan.hint)}\n`;
+      return `Needs a decision: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
     case "refuse":
-      return `Cannot go on: ${escapeText(plan.why)}.\n${escapeText(plan.hint)}\n`;
+      return `Cannot go on: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
     case "done":
-      return `${escapeText(plan.why)}. There is nothing to do.\n`;
+      return `${escapeWords(plan.why)}. There is nothing to do.\n`;
     case "nothing":
-      return `${escapeText(plan.why)}. ${escapeText(plan.hint)}\n`;
+      return `${escapeWords(plan.why)}. ${escapeWords(plan.hint)}\n`;
   }
 }

@@ -1,6 +1,6 @@
 import type { RunOutcome, RunStatus } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
 import { spentText } from "../../output/spent-text.ts";
@@ -89,7 +89,7 @@ function at(status: RunStatus): string {
 }
 
 function told(head: string, text: string, page: Page): readonly string[] {
-  const [first = "", ...rest] = wrap(escapeText(text), Math.min(page.width, 100) - 2);
+  const [first = "", ...rest] = wrap(escapeWords(text), Math.min(page.width, 100) - 2);
   return [`${head} ${first}`, ...rest.map((line) => `  ${line}`)];
 }
 

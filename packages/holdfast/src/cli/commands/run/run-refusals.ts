@@ -24,3 +24,19 @@ export function heldError(run: string, lease: Lease): HoldfastError {
     data: { run, owner, since: lease.takenAt },
   });
 }
+
+/** What was carried to a pull request is not carried there twice unless somebody says so. */
+export function finishedError(
+  run: RunSummary,
+  params: { readonly issue: number; readonly request: string | null },
+): HoldfastError {
+  const { issue, request } = params;
+  const end = run.state.kind === "done" ? "is done" : "was given up";
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `Issue ${issue} has a run already: ${run.id} ${end}${request === null ? "" : `, and its pull request is ${request}`}`,
+    hint: `See it: \`holdfast show ${run.id}\`. To carry the issue to another pull request all the same: \`holdfast run ${issue} --again\`.`,
+    retry: "ask",
+    data: { run: run.id, request },
+  });
+}

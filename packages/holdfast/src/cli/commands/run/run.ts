@@ -13,7 +13,7 @@ import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
 import { oldSpellings, readLimits, readRequest } from "./read-request.ts";
 import type { RunRequest } from "./read-request.ts";
-import { heldError, openError } from "./run-refusals.ts";
+import { finishedError, heldError, openError } from "./run-refusals.ts";
 import type { runSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>): Promise<Exit> {
@@ -34,6 +34,7 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
     return "done";
   }
   if (open !== undefined) throw openError(open);
+  if (!input.on("again")) await refuseFinished(holdfast, work);
   sayEarlier(shell, plan);
   return await carryRun(shell, holdfast, (listen) => holdfast.work.start(plan, { listen, signal: shell.signal }));
 }
@@ -64,6 +65,16 @@ async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise
         hint: `Say which one goes on: ${found.runs.map(({ id }) => `\`holdfast resume ${id}\``).join(" or ")}.`,
       });
   }
+}
+
+/** One that is done, or that was given up when its pull request stood already: begun anew, there would be two. */
+async function refuseFinished(holdfast: Holdfast, work: Work): Promise<void> {
+  if (work.kind !== "issue") return;
+  const found = await holdfast.work.findRunFor(work.number);
+  const [newest] = found.kind === "none" ? found.ended : [];
+  if (newest === undefined) return;
+  const request = (await holdfast.status(newest.id)).pullRequest?.url ?? null;
+  if (newest.state.kind === "done" || request !== null) throw finishedError(newest, { issue: work.number, request });
 }
 
 async function planRun(

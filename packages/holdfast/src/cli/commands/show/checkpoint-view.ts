@@ -1,4 +1,4 @@
-import type { Checkpoint, FilesPlane, Planes } from "../../../core/checkpoint.ts";
+import type { ConversationPlane, Checkpoint, FilesPlane, Planes } from "../../../core/checkpoint.ts";
 import type { Amounts } from "../../../core/position.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
@@ -119,12 +119,16 @@ function conversationText({ conversation }: Planes, page: Page): string {
     [
       ["agent", conversation.agent],
       ["session", conversation.session],
-      ["transcript", conversation.transcript === null ? null : byteText(conversation.transcript.bytes)],
+      ["transcript", transcriptText(conversation.transcript)],
       ["last", conversation.lastMessage],
     ],
     page,
     "  ",
   );
+}
+
+function transcriptText(transcript: ConversationPlane["transcript"]): string | null {
+  return transcript === null ? null : `${byteText(transcript.bytes)}, ${transcript.digest.slice(0, 12)}`;
 }
 
 function effectsText({ effects }: Planes, page: Page): string {

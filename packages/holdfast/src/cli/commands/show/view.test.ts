@@ -100,7 +100,7 @@ test("a checkpoint with all its planes", () => {
     conversation: {
       agent: "claude",
       session: "9f1c",
-      transcript: { digest: "f".repeat(64), bytes: 812_345 },
+      transcript: { digest: "f".repeat(64), bytes: 812_345, text: "hello" },
       lastMessage: null,
     },
     effects: { entry: 12, pending: ["fix-login/pr/create"] },
@@ -150,7 +150,7 @@ test("a checkpoint with all its planes", () => {
     Conversation
       agent       claude
       session     9f1c
-      transcript  812 kB
+      transcript  812 kB, ffffffffffff
 
     Effects
       in flight   fix-login/pr/create

@@ -42,6 +42,7 @@ const base: RunStatus = {
   worktree: "/home/ann/src/shop-worktrees/issue-42",
   branch: "holdfast/issue-42",
   issue: { number: 42, title: "Login fails" },
+  pullRequest: null,
   damaged: [],
 };
 

@@ -1,7 +1,7 @@
 import type { Condition, RunStatus } from "../../../app.ts";
 import type { Lease } from "../../../core/lease.ts";
 import { countText } from "../../output/count-text.ts";
-import { escapeText } from "../../output/escape-text.ts";
+import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
@@ -17,7 +17,7 @@ export function statusText(status: RunStatus, page: Page): string {
   const { word, style } = wordOf(condition);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
   const why = whyText(condition, page);
-  const explained = why === null ? "" : wrapped(escapeText(why), page);
+  const explained = why === null ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
       ["work", status.issue === null ? workText(run.work) : `issue #${status.issue.number}: ${status.issue.title}`],
@@ -27,6 +27,7 @@ export function statusText(status: RunStatus, page: Page): string {
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
       ["damaged", damagedText(status, page)],
+      ["pull request", status.pullRequest === null ? null : status.pullRequest.url],
       ["branch", status.branch],
       ["worktree", status.worktree],
     ],

@@ -64,7 +64,11 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
   const finalize = collected(files.finalize);
   if (!isComplete(finalize, marker)) {
     const progress: Progress = moved || report.changed === true ? "changed" : "none";
-    return conclude(context, { event: "impl_not_done", reason: incomplete(report), state: { ...next, progress } });
+    return conclude(context, {
+      event: "impl_not_done",
+      reason: incomplete(report, files.finalize),
+      state: { ...next, progress },
+    });
   }
 
   const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
@@ -107,7 +111,9 @@ async function writePrompts(work: ImplWork, context: ImplContext, marker: string
   return prompt;
 }
 
-function incomplete(report: AgentReport): string {
+function incomplete(report: AgentReport, finalize: string): string {
+  const refused = report.uncollected[finalize];
+  if (refused !== undefined) return `${finalize} cannot be read: ${refused}`;
   if (report.outcome === "completed") return "The completion marker is missing";
   return `The agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
 }

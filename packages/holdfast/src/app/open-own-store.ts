@@ -1,0 +1,40 @@
+import { existsSync } from "node:fs";
+import { HoldfastError } from "../core/error.ts";
+import type { Store } from "../ports/store.ts";
+import type { Workspaces } from "../ports/workspace.ts";
+import { openSqliteStore } from "../stores/sqlite/open.ts";
+import { systemClock } from "../system/clock.ts";
+
+/**
+ * A directory that is gone as a whole takes its marker with it. But the repository remembers: snapshots and worktrees of runs stay, and a fresh
+ * store would not know what they are. So it is missing, never new. An empty directory there is somebody's word that it may be.
+ * `repository`: whose own store it is; null: a store elsewhere, of which the repository tells nothing.
+ */
+export async function openOwnStore(
+  directory: string,
+  create: boolean,
+  repository: Pick<Workspaces, "refs" | "list"> | null,
+): Promise<Store> {
+  if (repository !== null && !existsSync(directory)) {
+    const left = await remains(repository);
+    if (left.length > 0) throw missing(directory, left);
+  }
+  return await openSqliteStore({ directory, create, clock: systemClock });
+}
+
+async function remains(repository: Pick<Workspaces, "refs" | "list">): Promise<readonly string[]> {
+  const [refs, trees] = await Promise.all([repository.refs(), repository.list()]);
+  const runs = new Set(refs.map(({ run }) => run));
+  for (const { run } of trees) if (run !== null) runs.add(run);
+  return [...runs].toSorted();
+}
+
+function missing(directory: string, runs: readonly string[]): HoldfastError {
+  const named = runs.length > 3 ? `${runs.slice(0, 3).join(", ")} and ${runs.length - 3} more` : runs.join(", ");
+  return new HoldfastError({
+    code: "STORE_MISSING",
+    message: `The store ${directory} is gone, and the repository still has the snapshots or worktrees of its runs (${named})`,
+    hint: `Restore the directory from a backup, or name the store with --store if it is elsewhere. To begin anew and give up their history, make the empty directory: \`mkdir ${directory}\`.`,
+    data: { location: directory, runs },
+  });
+}
