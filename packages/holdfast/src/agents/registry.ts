@@ -3,7 +3,9 @@ import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
+import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
+import { createGeminiAgent } from "./gemini/gemini.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -20,7 +22,9 @@ export function createAgentRegistry(params: {
 }): AgentRegistry {
   const agents: readonly Agent[] = [
     createClaudeAgent(params),
+    createCodexAgent(params),
     createCommandAgent(params),
+    createGeminiAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];

@@ -1,12 +1,13 @@
 import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { findProgram } from "../../system/probe.ts";
-import { quietly, runAgentProcess } from "../agent-process.ts";
+import { quietly, runAgentProcess, type AgentExit } from "../agent-process.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
 import { chooseSession } from "./choose-session.ts";
 import type { CliCall, CliDialect, CliFailure } from "./dialect.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { probeProgram } from "./probe-program.ts";
+import { createWaitingWatch } from "./waiting-watch.ts";
 
 /** An agent that is a program with a command line of its own. */
 export function createCliAgent<State>(dialect: CliDialect<State>, params: { readonly clock: Clock }): Agent {
@@ -49,26 +50,36 @@ async function perform<State>(params: {
   let { state } = plan;
   let session: string | null = null;
   let worked = false;
+  let told = 0;
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") worked = true;
     if (event.kind === "session" && event.id === session) return;
     if (event.kind === "session") session = event.id;
+    if (event.kind === "usage") told += event.tokens;
     emit(event);
   };
   // Told before the start: a crash at any moment after it can go on with this one.
   if (call.session !== null && !task.signal.aborted) tell({ kind: "session", id: call.session });
-  const exit = await runAgentProcess({
-    task: { ...task, env: { ...task.env, ...plan.env } },
+  const watch = createWaitingWatch(task.idleMs);
+  const signal = AbortSignal.any([task.signal, watch.signal]);
+  const raw = await runAgentProcess({
+    task: { ...task, signal, env: { ...task.env, ...dialect.environment, ...plan.env } },
     command,
     args: plan.args,
     input: plan.input,
     onLine(line) {
       const step = dialect.read(state, line);
       state = step.state;
+      watch.line(step.waiting === true);
       for (const event of step.events) tell(event);
     },
   });
+  watch.stop();
+  const isOurs = raw.kind === "interrupted" && !task.signal.aborted;
+  const exit: AgentExit = isOurs ? { ...raw, kind: "idle" } : raw;
   const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : dialect.usage(state, call);
+  const untold = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - told;
+  if (untold > 0) tell({ kind: "usage", tokens: untold });
   const end = dialect.end(state, exit, call);
   const judged = judgeEnd({ end, exit, title: dialect.title, worked, now: call.now(), task });
   return { ...judged, session: session ?? task.session, usage };

@@ -13,7 +13,7 @@ import type { AgentExit } from "../agent-process.ts";
 /**
  * What one maker's command line says and understands; createCliAgent does the rest: finds the program, chooses a session where that can be
  * done and tells it before the start, runs it with the mark and the watchdog, folds its lines, judges its end.
- * `read` and `end` are pure; the others may look at the agent's own files, and never write them.
+ * `read` and `end` are pure; the others may look at the agent's own files. Nothing writes them, but `plan` where an agent would lose a session by itself.
  */
 export interface CliDialect<State> {
   /** What stands before the colon of `provider:model`. */
@@ -28,6 +28,8 @@ export interface CliDialect<State> {
   readonly sessions: AgentSessions | null;
   /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
   readonly idleMs: number;
+  /** What the program finds in its environment whatever it is started for. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. */
   native?(path: string): string;
   /** Was this session id used before? Only asked of agents that can choose one. */
@@ -69,11 +71,15 @@ export interface CliStep<State> {
   readonly state: State;
   /** The raw event of the line is the frame's. A session is told once, however often it stands here. */
   readonly events: readonly AgentEvent[];
+  /** The line says only that the agent waits and tries again: no sign of life for the watchdog. */
+  readonly waiting?: boolean;
 }
 
 export type CliEnd =
   /** No terminal event came. */
   | { readonly kind: "open" }
+  /** Nor did one, and the last that it said is what it waits for: that is why it was silent, where it was ended for silence. */
+  | ({ readonly kind: "waiting" } & CliFailure)
   | { readonly kind: "completed"; readonly text: string }
   | ({ readonly kind: "failed" } & CliFailure);
 

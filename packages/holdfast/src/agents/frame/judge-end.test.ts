@@ -46,6 +46,15 @@ test("what the agent says goes before its exit code, and why we ended it before 
   expect(judge({ kind: "open" })).toMatchObject({ cause: "crash", message: "Toy ended without a result" });
 });
 
+test("silence is explained by what the agent said that it waits for, any other end is not", () => {
+  const waiting: CliEnd = { ...REFUSED, kind: "waiting" };
+  expect(judge(waiting, { kind: "idle" })).toMatchObject({ cause: "overload", message: "busy" });
+  expect(judge(waiting, { kind: "idle", survivors: "7 (sh)" })).toMatchObject({ cause: "hang" });
+  expect(judge(waiting, { kind: "interrupted" })).toMatchObject({ cause: "interrupted" });
+  expect(judge(waiting, { kind: "timed_out" })).toMatchObject({ cause: "timeout" });
+  expect(judge(waiting)).toMatchObject({ cause: "crash" });
+});
+
 test("instant is what ended soon and before any work was seen", () => {
   expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, false)).toMatchObject({ instant: true });
   expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, true)).toMatchObject({ instant: false });

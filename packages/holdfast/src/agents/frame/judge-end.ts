@@ -29,11 +29,13 @@ export function judgeEnd(params: {
     return { kind: "failed", cause, message, hint, until, instant: isInstant && !SAME_AGAIN.includes(cause) };
   };
   if (exit.kind === "not_started" && ended !== null) return ended;
-  if (ended !== null && !byItself) return fail(ended);
+  const waitsFor = end.kind === "waiting" && exit.survivors === null && exit.kind === "idle" ? end : null;
+  if (ended !== null && !byItself) return fail(waitsFor ?? ended);
   switch (end.kind) {
     case "failed":
       return fail(end);
     case "open":
+    case "waiting":
       return fail(ended ?? { cause: "crash", message: `${title} ended without a result`, hint: null, until: null });
     case "completed":
       return ended === null ? { kind: "completed", text: end.text } : fail(ended);

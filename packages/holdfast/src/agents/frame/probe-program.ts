@@ -14,7 +14,7 @@ export async function probeProgram<State>(dialect: CliDialect<State>): Promise<A
     return { installed: false, version: null, problem, hint: install };
   }
   const command = dialect.native?.(found) ?? found;
-  const env = childEnvironment({ base: process.env, mark: `probe-${randomId()}`, env: {} });
+  const env = childEnvironment({ base: process.env, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
   try {
     return await dialect.probe((args) => runProcess({ command, args, cwd: "/", env, timeoutMs: PROBE_MS }));
   } catch (error) {
@@ -23,4 +23,5 @@ export async function probeProgram<State>(dialect: CliDialect<State>): Promise<A
   }
 }
 
-const PROBE_MS = 15_000;
+/** Some take seconds to say their version, on a machine that is busy many. */
+const PROBE_MS = 30_000;

@@ -1,0 +1,63 @@
+import { describe, test } from "vitest";
+import { systemClock } from "../../system/clock.ts";
+import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
+import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
+import { createCodexAgent } from "./codex.ts";
+
+const APART: Readonly<Record<string, string>> = {
+  "what the agent does not say about its usage is null, which is not zero": "Codex always says",
+  "a prompt of five megabytes that nobody reads harms nobody": "Codex takes a million characters; faults.test.ts",
+};
+
+const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+
+describe("the real Codex keeps the contract", () => {
+  const agent = createCodexAgent({ clock: systemClock });
+  for (const { name: promise, skip, run } of agentContract) {
+    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
+    // A probe and the case that changes our own environment read it: they run apart.
+    const concurrent = !/^(?:the child has our environment|a probe answers)/.test(promise);
+    test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
+      await run(await harnessOf(context.onTestFinished));
+    });
+  }
+});
+
+async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+  const fault = { kind: "status", status: 404, message: "The model `no-such` does not exist", type: "model_not_found" };
+  const { server, agent, cwd, env } = await openCodexScene({
+    script: { rules: [{ match: /(?:)/, steps: [{ fault: { ...fault, kind: "status" } }] }] },
+    later,
+  });
+  return {
+    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
+    cwd,
+    behave(behaviour) {
+      server.play(
+        modelScriptOf({
+          behaviour,
+          cwd,
+          write: (path, text) => ({
+            name: "apply_patch",
+            input: `*** Begin Patch\n*** Add File: ${path}\n${linesOf(text)}*** End Patch`,
+          }),
+          shell: (command) => ({ name: "exec_command", input: { cmd: command } }),
+          isSilent: true,
+        }),
+      );
+      return Promise.resolve(CODEX_MODEL);
+    },
+    missingModel: "no-such-model",
+    slowness: 2,
+  };
+}
+
+function linesOf(text: string): string {
+  const lines = text.endsWith("\n") ? text.slice(0, -1) : text;
+  return `${lines
+    .split("\n")
+    .map((line) => `+${line}`)
+    .join("\n")}\n`;
+}

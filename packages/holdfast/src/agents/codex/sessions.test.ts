@@ -1,0 +1,50 @@
+import { rmSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { AgentTask } from "../../ports/agent.ts";
+import { prepareCall } from "../../testing/agent-contract/harness.ts";
+import { openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
+import { findRollout } from "./find-rollout.ts";
+import { codexSessions } from "./sessions.ts";
+import { transcriptPlace } from "./transcript-place.ts";
+
+const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+const SECRET = "a-secret-that-nobody-keeps";
+
+describe.skipIf(gone !== null)(`the real Codex's record of a session${gone === null ? "" : ` (${gone})`}`, () => {
+  test("is read masked; put back, the session goes on from there", { timeout: 240_000 }, async ({ onTestFinished }) => {
+    const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
+    const script = { rules: ["one", "two", "three", "four"].map(says) };
+    const { server, agent, cwd, env } = await openCodexScene({ script, later: onTestFinished });
+    // Sessions are looked for where this very process would have them.
+    Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
+    const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
+    const history = () => JSON.stringify(server.requests.at(-1)?.body);
+
+    const session = (await run({ prompt: `${SECRET}, and one` })).session ?? "";
+    const kept = await codexSessions.read({ session, cwd });
+    expect(kept?.text).toContain("one, said");
+    expect(kept?.text).not.toContain(SECRET);
+
+    await run({ prompt: "two", session });
+    expect((await codexSessions.read({ session, cwd }))?.text).toContain("two, said");
+    await codexSessions.write({ session, cwd, text: kept?.text ?? "" });
+    expect(await codexSessions.read({ session, cwd })).toEqual(kept);
+    const three = await run({ prompt: "three", session });
+    expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
+    expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: null });
+    expect(history()).toContain("one, said");
+    expect(history()).not.toContain("two, said");
+
+    const later = (await codexSessions.read({ session, cwd }))?.text ?? "";
+    forget(env, session);
+    expect(await codexSessions.read({ session, cwd })).toBe(null);
+    expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
+    await codexSessions.write({ session, cwd, text: later });
+    expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
+    expect(history()).toContain("three, said");
+  });
+});
+
+function forget(env: AgentTask["env"], session: string): void {
+  rmSync(findRollout(transcriptPlace({ session, env })) ?? "");
+}
