@@ -66,6 +66,8 @@ function limitedUntil({ status, headers }: Answered, message: string, now: numbe
   return null;
 }
 
+const LAST_TIME = Date.UTC(9999, 0);
+
 /** What GitHub asks for where it does not say how long. */
 const UNTOLD_MS = 60_000;
 
@@ -92,8 +94,9 @@ function limited(at: { readonly forge: string; readonly what: string }, why: str
   });
 }
 
+/** A time beyond what a date can be is a slip of the forge; it must not become one of ours. */
 function iso(time: number): string {
-  return new Date(time).toISOString();
+  return new Date(Math.min(time, LAST_TIME)).toISOString();
 }
 
 function cut(text: string): string {

@@ -1,39 +1,42 @@
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { readRef, type AskingPlace } from "./branch-place.ts";
 import { classifyRefusal } from "./classify-refusal.ts";
-import { findRemote } from "./choose-remote.ts";
+import { findRemote, roleOf } from "./choose-remote.ts";
 import { runUserGit, type UserGitResult } from "./user-git.ts";
 
 export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
 
+/** Both where there are two: what is on a fork and what is upstream must be known together. */
 export async function fetchRemote(at: AskingPlace, configured: string | null): ReturnType<Branch["fetch"]> {
-  const remote = await findRemote(at, configured);
-  if (remote === null) return { kind: "failed", refusal: NO_REMOTE };
-  // The refspec is given: a bare clone has none of its own, and would update nothing.
-  const heads = `+refs/heads/*:refs/remotes/${remote.name}/*`;
-  const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", remote.name, heads];
-  const result = await runUserGit(at, args);
-  if (result.kind === "exited" && result.code === 0) return { kind: "fetched" };
-  return { kind: "failed", refusal: refusalOf(result) };
+  const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
+  if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
+  for (const name of new Set([base.name, push.name])) {
+    // The refspec is given: a bare clone has none of its own, and would update nothing.
+    const heads = `+refs/heads/*:refs/remotes/${name}/*`;
+    const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
+    const result = await runUserGit(at, args);
+    if (result.kind !== "exited" || result.code !== 0) return { kind: "failed", refusal: refusalOf(result) };
+  }
+  return { kind: "fetched" };
 }
 
 export async function readRemoteBranch(
   at: AskingPlace,
   configured: string | null,
-  branch: string,
+  asked: { readonly branch: string; readonly own: string | null },
 ): Promise<string | null> {
-  const remote = await findRemote(at, configured);
-  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${branch}`);
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
 }
 
 export async function lookUpRemote(
   at: AskingPlace,
   configured: string | null,
-  branch: string,
+  asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
-  const remote = await findRemote(at, configured);
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message };
-  const ref = `refs/heads/${branch}`;
+  const ref = `refs/heads/${asked.branch}`;
   const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
   if (result.kind !== "exited" || result.code !== 0) return { kind: "unknown", reason: refusalOf(result).message };
   // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
@@ -41,7 +44,7 @@ export async function lookUpRemote(
 }
 
 export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {
-  const remote = await findRemote(at, configured);
+  const remote = await findRemote(at, configured, "base");
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
   const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
   if (result.kind === "exited" && result.code === 0) {

@@ -27,7 +27,7 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
     asking: (folder) =>
       tellFailures(folder, async () => {
         const at = await openFolder(folder);
-        return guardMethods(askingOf(at, options.remote ?? null), at.place.root);
+        return guardMethods(askingOf(at, options.remote ?? null, null), at.place.root);
       }),
   };
 }
@@ -72,7 +72,7 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
     head: () => requireTip(at),
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
-    ...askingOf(at, remote),
+    ...askingOf(at, remote, at.name),
     push: ({ expected }) => pushBranch(at, { expected, configured: remote }),
     rebase: (params) => rebase(at, params),
     placeConflict: (params) => placeConflict(at, params),
@@ -82,12 +82,14 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
   };
 }
 
-function askingOf(at: AskingPlace, remote: string | null): Asking {
+/** `own`: the run's branch, where it is known. */
+function askingOf(at: AskingPlace, remote: string | null, own: string | null): Asking {
   return {
-    remote: () => findRemote(at, remote),
+    remote: () => findRemote(at, remote, "base"),
+    pushRemote: () => findRemote(at, remote, "push"),
     fetch: () => fetchRemote(at, remote),
-    remoteBranch: (branch) => readRemoteBranch(at, remote, branch),
-    lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
+    remoteBranch: (branch) => readRemoteBranch(at, remote, { branch, own }),
+    lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
     defaultBranch: () => findDefaultBranch(at, remote),
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),
