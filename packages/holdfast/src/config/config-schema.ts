@@ -38,8 +38,9 @@ export const configSchema = z.strictObject({
   models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
   forge: z.optional(
     z.strictObject({
-      kind: z.optional(choice(["auto", "local", "none"])),
+      kind: z.optional(choice(["auto", "local", "github", "none"])),
       path: z.optional(leaf("a directory", nonEmpty)),
+      host: z.optional(leaf("a host such as ghe.example.com", hostName)),
     }),
   ),
   impl: z.optional(
@@ -182,6 +183,12 @@ function yesOrNo() {
 
 function nonEmpty(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" && !value.includes("\0") ? value : undefined;
+}
+
+function hostName(value: unknown): string | undefined {
+  return typeof value === "string" && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value)
+    ? value.toLowerCase()
+    : undefined;
 }
 
 function size(value: unknown): number | undefined {

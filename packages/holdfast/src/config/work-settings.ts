@@ -10,9 +10,11 @@ export interface WorkSettings {
   readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly forge: {
     /** "auto": told from the remote. */
-    readonly kind: "auto" | "local" | "none";
+    readonly kind: "auto" | "local" | "github" | "none";
     /** Of the local forge; null: the remote's own directory. */
     readonly path: string | null;
+    /** Of GitHub, where the remote's URL does not tell it; null: the remote's. */
+    readonly host: string | null;
   };
   readonly impl: ImplSettings;
   readonly budget: {
@@ -58,7 +60,7 @@ type PromptRole = (typeof PROMPT_ROLES)[number];
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   models: { impl: null, review: null },
-  forge: { kind: "auto", path: null },
+  forge: { kind: "auto", path: null, host: null },
   impl: {
     maxIterations: 10,
     maxReviews: 8,
@@ -90,7 +92,11 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
     models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
-    forge: { kind: forge?.kind ?? DEFAULT_WORK.forge.kind, path: path === undefined ? null : resolve(directory, path) },
+    forge: {
+      kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
+      path: path === undefined ? null : resolve(directory, path),
+      host: forge?.host ?? null,
+    },
     impl: {
       ...DEFAULT_WORK.impl,
       ...given(impl),
@@ -123,6 +129,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["models.review", work.models.review ?? "(the agent)"],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
+    ["forge.host", work.forge.host ?? "(the remote's)"],
     ["impl.maxIterations", impl.maxIterations],
     ["impl.maxReviews", impl.maxReviews],
     ["impl.onMaxReviews", impl.onMaxReviews],

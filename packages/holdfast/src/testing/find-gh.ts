@@ -6,10 +6,6 @@ export function findGh(): string | null {
   return findProgram("gh") ?? installed("gh");
 }
 
-export function findGlab(): string | null {
-  return findProgram("glab") ?? installed("glab");
-}
-
 function installed(name: string): string | null {
   if (process.getuid?.() !== 0 || findProgram("apt-get") === undefined) return null;
   spawnSync("apt-get", ["install", "-y", "-qq", name], {

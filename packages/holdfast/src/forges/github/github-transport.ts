@@ -10,7 +10,7 @@ export function createGhTransport(params: {
   readonly timeoutMs?: number;
 }): Transport {
   const { host } = params;
-  const fix = `Run \`gh auth login --hostname ${host}\`, or set ${variablesOf(host)[0]} to a valid token.`;
+  const fix = `Run \`gh auth login --hostname ${host}\`, or set ${tokenVariables(host)[0]} to a valid token.`;
   return createProgramTransport({ ...params, name: "gh", headers: HEADERS, fix });
 }
 
@@ -27,7 +27,7 @@ export function createTokenTransport(params: {
     root,
     token,
     headers: { ...HEADERS, authorization: `Bearer ${token}`, "user-agent": "holdfast" },
-    fix: `Set ${variablesOf(host)[0]} to a valid token, or install gh and run \`gh auth login --hostname ${host}\`.`,
+    fix: `Set ${tokenVariables(host)[0]} to a valid token, or install gh and run \`gh auth login --hostname ${host}\`.`,
     ...(params.timeoutMs === undefined ? {} : { timeoutMs: params.timeoutMs }),
   });
 }
@@ -35,7 +35,7 @@ export function createTokenTransport(params: {
 /** The variables in which `gh`, too, looks for a token, the first one that is set. */
 export function tokenFor(host: string, env: NodeJS.ProcessEnv): string | null {
   return (
-    variablesOf(host)
+    tokenVariables(host)
       .flatMap((name) => env[name]?.trim() ?? "")
       .find((token) => token !== "") ?? null
   );
@@ -47,7 +47,8 @@ export function apiRoot(host: string): string {
   return `https://${host}/api/v3`;
 }
 
-function variablesOf(host: string): readonly string[] {
+/** In this order, as `gh` has them. */
+export function tokenVariables(host: string): readonly string[] {
   return host === "github.com" || host.endsWith(".ghe.com")
     ? ["GH_TOKEN", "GITHUB_TOKEN"]
     : ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];

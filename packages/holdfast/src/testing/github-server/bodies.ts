@@ -95,7 +95,7 @@ export async function repositoryBody(repository: Repository): Promise<Readonly<R
   };
 }
 
-export function fullName({ owner, name }: Repository): string {
+function fullName({ owner, name }: Repository): string {
   return `${owner}/${name}`;
 }
 
