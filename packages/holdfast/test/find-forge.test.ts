@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../src/system/clock.ts";
 import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/github-scene.ts";
-import { waysToGithub } from "../src/testing/ways-to-github.ts";
+import { waysToForge } from "../src/testing/ways-to-forge.ts";
 import { createTestRepository, type TestRepository } from "../src/testing/workspace-repository.ts";
 import { createGitBranches } from "../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
@@ -36,7 +36,7 @@ async function find(root: string, env: NodeJS.ProcessEnv, choice: ForgeChoice = 
   });
 }
 
-for (const way of waysToGithub()) {
+for (const way of waysToForge("gh")) {
   test.skipIf(way.skip)(`a clone of GitHub works with GitHub, through ${way.name}`, async () => {
     scene = await createGithubScene(way.program);
     repository = withRemotes({ origin: "https://github.com/octo/app.git" });

@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import { anyFolder } from "../engine/any-folder.ts";
 import { detectForge, type DetectedForge } from "../forges/detect-forge.ts";
 import { openGithubForge } from "../forges/github/github-forge.ts";
+import { openGitlabForge } from "../forges/gitlab/gitlab-forge.ts";
 import { localPathOf } from "../forges/local/forge-place.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import type { Asking, Branches } from "../ports/branch.ts";
@@ -12,10 +13,10 @@ import { accessForge } from "./forge-access.ts";
 
 export interface ForgeChoice {
   /** "auto": told from the remote. */
-  readonly kind: "auto" | "local" | "github" | "none";
+  readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
   /** Repository of a local forge; null: the remote. */
   readonly path: string | null;
-  /** Of GitHub, where the remote's URL does not tell it; null: the remote's. */
+  /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
   readonly host?: string | null;
 }
 
@@ -56,10 +57,11 @@ export async function locateForge(params: {
 }): Promise<ForgeSite> {
   const { choice, asking } = params;
   if (choice.kind === "none") return { kind: "none" };
-  if (choice.path !== null && choice.kind !== "github") return { kind: "local", repository: choice.path };
+  const mayBeLocal = choice.kind === "auto" || choice.kind === "local";
+  if (choice.path !== null && mayBeLocal) return { kind: "local", repository: choice.path };
   const base = (await asking?.remote()) ?? null;
   const path = base === null ? null : localPathOf(base.url, params.folder);
-  if (path !== null && choice.kind !== "github") return { kind: "local", repository: path };
+  if (path !== null && mayBeLocal) return { kind: "local", repository: path };
   if (choice.kind === "local") throw notLocal();
   const push = (await asking?.pushRemote()) ?? null;
   const forge = detectForge({
@@ -69,15 +71,21 @@ export async function locateForge(params: {
     push: push === null ? [] : [push.url, push.written],
     env: params.env,
   });
-  if (forge !== null && forge.kind === "github") return { kind: "server", forge };
+  if (forge !== null) return { kind: "server", forge };
   if (choice.kind === "auto") return { kind: "none" };
-  throw notThere(base?.url ?? null);
+  throw notThere(choice.kind, base?.url ?? null);
 }
 
 function openServer(forge: DetectedForge, env: NodeJS.ProcessEnv, clock: Clock): Forge {
   const { host, owner, name, head } = forge;
   const { transport } = accessForge(forge, env);
-  return openGithubForge({ transport, host, owner, name, head, clock });
+  const options = { transport, host, owner, name, head, clock };
+  switch (forge.kind) {
+    case "github":
+      return openGithubForge(options);
+    case "gitlab":
+      return openGitlabForge(options);
+  }
 }
 
 function notLocal(): HoldfastError {
@@ -88,11 +96,11 @@ function notLocal(): HoldfastError {
   });
 }
 
-function notThere(url: string | null): HoldfastError {
+function notThere(kind: DetectedForge["kind"], url: string | null): HoldfastError {
   const what = url === null ? "there is no remote" : `the remote ${url} names no repository`;
   return new HoldfastError({
     code: "USAGE",
-    message: `The forge is said to be GitHub, but ${what}`,
-    hint: "Add a remote such as https://github.com/owner/name; forge.host in holdfast.config.yaml is for a host that its URL hides.",
+    message: `The forge is said to be ${kind}, but ${what}`,
+    hint: `Add a remote such as https://${kind}.com/owner/name; forge.host in holdfast.config.yaml is for a host that its URL hides.`,
   });
 }

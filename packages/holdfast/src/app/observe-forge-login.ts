@@ -1,7 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../core/error.ts";
 import type { ObservedForge } from "../engine/diagnosis.ts";
-import { tokenVariables } from "../forges/github/github-transport.ts";
 import { runProcess } from "../system/subprocess.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { locateForge, type ForgeChoice } from "./find-forge.ts";
@@ -25,9 +24,8 @@ export async function observeForgeLogin(params: {
         const { kind, host, owner, name } = site.forge;
         const at = { name: kind, location: `https://${host}/${owner}/${name}` };
         const { way, transport } = accessForge(site.forge, env);
-        const isIn = way === "token" || (way === "program" && (await isLoggedIn(host, env)));
-        const login = way === "token" ? (tokenVariables(host).find((variable) => env[variable]) ?? null) : "gh";
-        return { ...at, login, fix: isIn ? null : transport.fix };
+        const isIn = way !== null && (way.kind === "token" || (await isLoggedIn(way.name, host, env)));
+        return { ...at, login: way?.name ?? null, fix: isIn ? null : transport.fix };
       }
     }
   } catch (error) {
@@ -37,13 +35,9 @@ export async function observeForgeLogin(params: {
   }
 }
 
-/** gh has the token at hand without the network; only whether it has one is looked at. */
-async function isLoggedIn(host: string, env: NodeJS.ProcessEnv): Promise<boolean> {
-  const result = await runProcess({
-    command: "gh",
-    args: ["auth", "token", "--hostname", host],
-    env,
-    timeoutMs: 10_000,
-  });
-  return result.code === 0;
+/** The programs know that without the network. What they print is not looked at: it may be the token. */
+async function isLoggedIn(program: string, host: string, env: NodeJS.ProcessEnv): Promise<boolean> {
+  const args = program === "gh" ? ["auth", "token", "--hostname", host] : ["config", "get", "token", "--host", host];
+  const { code, stdout } = await runProcess({ command: program, args, env, timeoutMs: 10_000 });
+  return code === 0 && stdout.toString("utf8").trim() !== "";
 }

@@ -38,7 +38,7 @@ export const configSchema = z.strictObject({
   models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
   forge: z.optional(
     z.strictObject({
-      kind: z.optional(choice(["auto", "local", "github", "none"])),
+      kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
       path: z.optional(leaf("a directory", nonEmpty)),
       host: z.optional(leaf("a host such as ghe.example.com", hostName)),
     }),

@@ -10,10 +10,10 @@ export interface WorkSettings {
   readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly forge: {
     /** "auto": told from the remote. */
-    readonly kind: "auto" | "local" | "github" | "none";
+    readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
     /** Of the local forge; null: the remote's own directory. */
     readonly path: string | null;
-    /** Of GitHub, where the remote's URL does not tell it; null: the remote's. */
+    /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
     readonly host: string | null;
   };
   readonly impl: ImplSettings;

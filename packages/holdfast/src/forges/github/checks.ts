@@ -3,6 +3,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Checks } from "../../ports/forge.ts";
 import { checksOf } from "../checks-state.ts";
+import { plainLog } from "../plain-log.ts";
 import { readRepository, repositoryPath, type GithubPlace } from "./repository.ts";
 import { CHECK_RUN, STATUS, stateOfRun, viewCheckRun, viewStatus } from "./view-check.ts";
 
@@ -35,24 +36,12 @@ async function readLog(place: GithubPlace, run: z.infer<typeof CHECK_RUN>): Prom
   if (run.app?.slug !== "github-actions") return null;
   try {
     const log = await place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string());
-    return log === null ? null : plain(log).slice(-LOG_TAIL);
+    return log === null ? null : plainLog(log).slice(-LOG_TAIL);
   } catch (error) {
     // That a check failed is known without it.
     if (error instanceof HoldfastError) return null;
     throw error;
   }
-}
-
-/** Without the time before each line, the marks of groups and the colours. */
-function plain(log: string): string {
-  return (
-    log
-      .replaceAll(/^\uFEFF?\d{4}-\d\d-\d\dT[\d:.]+Z /gm, "")
-      .replaceAll(/^##\[(?:group|endgroup)\]/gm, "")
-      // oxlint-disable-next-line no-control-regex
-      .replaceAll(/\u001B\[[\d;]*[A-Za-z]/g, "")
-      .trimEnd()
-  );
 }
 
 const MOST_LOGS = 5;

@@ -3,7 +3,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { createSetClock } from "../../testing/store-contract.ts";
 import type { Fault } from "../../testing/forge-server/faults.ts";
 import { createGithubScene, TOKEN, type GithubScene } from "../../testing/github-scene.ts";
-import { waysToGithub } from "../../testing/ways-to-github.ts";
+import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 let scene: GithubScene | undefined;
 
@@ -77,7 +77,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   "an answer that is cut off": { effect: { kind: "cut" }, error: failed },
 };
 
-for (const way of waysToGithub()) {
+for (const way of waysToForge("gh")) {
   describe.skipIf(way.skip)(`GitHub through ${way.name} in trouble`, () => {
     test.each(Object.keys(TABLE))("%s: what it is, what to do, and no token in sight", async (name) => {
       const row = TABLE[name];
@@ -139,7 +139,7 @@ for (const way of waysToGithub()) {
 }
 
 test("gh without any login is denied, and says how to log in", async () => {
-  const [, gh] = waysToGithub();
+  const [, gh] = waysToForge("gh");
   if (gh === undefined || gh.skip) return;
   scene = await createGithubScene(gh.program);
   const error = await rejection(scene.forge({ transport: scene.transport({ token: "" }) }).getIssue(1));

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createGithubScene, type GithubScene } from "../../testing/github-scene.ts";
 import { settledPull } from "../../testing/forge-contract/harness.ts";
 import type { Pull } from "../../testing/github-server/world.ts";
-import { waysToGithub } from "../../testing/ways-to-github.ts";
+import { waysToForge } from "../../testing/ways-to-forge.ts";
 import { withMarker } from "../marker.ts";
 
 let scene: GithubScene | undefined;
@@ -15,7 +15,7 @@ afterEach(async () => {
 const REQUEST = { title: "One", body: "Text.", head: "topic", base: "main", draft: false, key: "run-1/pr/create" };
 const TIMES = { createdAt: "2026-01-01T00:00:00Z", updatedAt: "2026-01-01T00:00:00Z" };
 
-for (const way of waysToGithub()) {
+for (const way of waysToForge("gh")) {
   describe.skipIf(way.skip)(`GitHub through ${way.name}`, () => {
     test("lists are read to their last page", async () => {
       scene = await createGithubScene(way.program);

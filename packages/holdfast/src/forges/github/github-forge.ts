@@ -8,6 +8,7 @@ import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
 import { mergePull } from "./merge-pull.ts";
+import { rememberLogin } from "./own-login.ts";
 import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
 import { locationOf, readRepository, type GithubPlace } from "./repository.ts";
 
@@ -28,7 +29,8 @@ export interface GithubForgeOptions {
 export function openGithubForge(options: GithubForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
-  const place: GithubPlace = { api, host, owner, name, head: options.head ?? { owner, name } };
+  const { head = { owner, name } } = options;
+  const place: GithubPlace = { api, host, owner, name, head, login: rememberLogin(api) };
   const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
     requireNumber(number);
     return await work();
@@ -43,7 +45,7 @@ export function openGithubForge(options: GithubForgeOptions): Forge {
     findComment: (number, key) => numbered(number, () => findComment(place, number, key)),
     comment: (number, comment) => numbered(number, () => addComment(place, number, comment)),
     defaultBranch: async () => (await readRepository(place)).default_branch,
-    findPullRequest: (head) => findPull(place, head),
+    findPullRequest: (branch) => findPull(place, branch),
     getPullRequest: (number) => numbered(number, () => getPull(place, number)),
     createPullRequest: async (request) => await createPull(place, request),
     updatePullRequest: (number, change) => numbered(number, () => updatePull(place, number, change)),

@@ -32,15 +32,6 @@ export function createTokenTransport(params: {
   });
 }
 
-/** The variables in which `gh`, too, looks for a token, the first one that is set. */
-export function tokenFor(host: string, env: NodeJS.ProcessEnv): string | null {
-  return (
-    tokenVariables(host)
-      .flatMap((name) => env[name]?.trim() ?? "")
-      .find((token) => token !== "") ?? null
-  );
-}
-
 /** github.com and its tenants have an API host of their own, an Enterprise server has it below a path. */
 export function apiRoot(host: string): string {
   if (host === "github.com" || host.endsWith(".ghe.com")) return `https://api.${host}`;

@@ -21,7 +21,7 @@ export async function readIssue(place: GithubPlace, number: number): Promise<Iss
  */
 export async function findIssue(place: GithubPlace, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
-  const login = await ownLogin(place);
+  const login = await place.login();
   const creator = login === null ? "" : `&creator=${encodeURIComponent(login)}`;
   const path = `${repositoryPath(place)}/issues?state=all&sort=created&direction=desc${creator}`;
   const all = (await place.api.list(path, ISSUE)) ?? (await absent(place)) ?? [];
@@ -129,17 +129,6 @@ async function hasMovedAway(place: GithubPlace, issue: z.infer<typeof ISSUE>): P
   if (named(`${place.owner}/${place.name}`)) return false;
   // The repository itself may have another name now.
   return !named((await readRepository(place)).full_name);
-}
-
-/** null: a login without a user, such as that of an app. */
-async function ownLogin(place: GithubPlace): Promise<string | null> {
-  try {
-    return (await place.api.read("user", z.object({ login: z.string() })))?.login ?? null;
-  } catch (error) {
-    // "Resource not accessible by integration": whether we may see the repository is for the next request to say.
-    if (error instanceof HoldfastError && error.code === "FORGE_DENIED") return null;
-    throw error;
-  }
 }
 
 function nameOf(label: z.infer<typeof LABEL>): string {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Forge } from "../../ports/forge.ts";
 import type { Fault } from "../../testing/forge-server/faults.ts";
 import { createGithubScene, type GithubScene } from "../../testing/github-scene.ts";
-import { waysToGithub } from "../../testing/ways-to-github.ts";
+import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 let scene: GithubScene | undefined;
 
@@ -87,7 +87,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   },
 };
 
-for (const way of waysToGithub()) {
+for (const way of waysToForge("gh")) {
   describe.skipIf(way.skip)(`answers of GitHub that are lost, through ${way.name}`, () => {
     for (const [at, [what, { match, prepare, act, count }]] of Object.entries(ACTS).entries()) {
       test.each(way.program === null ? Object.keys(EFFECTS) : sampled(at))(

@@ -9,6 +9,8 @@ export interface GithubPlace {
   readonly owner: string;
   readonly name: string;
   readonly head: { readonly owner: string; readonly name: string };
+  /** Whose login it is; null where it is nobody's. */
+  login(): Promise<string | null>;
 }
 
 export function repositoryPath({ owner, name }: GithubPlace): string {

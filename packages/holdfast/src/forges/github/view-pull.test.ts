@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { apiRoot, tokenFor } from "./github-transport.ts";
+import { apiRoot, tokenVariables } from "./github-transport.ts";
 import { refusalOf } from "./pull-refusal.ts";
 import { stateOfRun } from "./view-check.ts";
 import { mergeabilityOf } from "./view-pull.ts";
@@ -58,10 +58,8 @@ test("where the API is, and which token goes there", () => {
     "https://api.tenant.ghe.com",
     "https://ghe.example.com/api/v3",
   ]);
-  const env = { GH_TOKEN: " ", GITHUB_TOKEN: "b", GH_ENTERPRISE_TOKEN: "c" };
-  expect([tokenFor("github.com", env), tokenFor("ghe.example.com", env), tokenFor("github.com", {})]).toEqual([
-    "b",
-    "c",
-    null,
+  expect(["github.com", "ghe.example.com"].map((host) => tokenVariables(host)[0])).toEqual([
+    "GH_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
   ]);
 });

@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { findProgram } from "../system/probe.ts";
 
-/** The real `gh`: what is there, or installed where that can be done. null: it cannot be had; a suite then skips and says so. */
-export function findGh(): string | null {
-  return findProgram("gh") ?? installed("gh");
+/** The real program of a forge: what is there, or installed where that can be done. null: it cannot be had; a suite then skips and says so. */
+export function findForgeProgram(name: "gh" | "glab"): string | null {
+  return findProgram(name) ?? installed(name);
 }
 
 function installed(name: string): string | null {
