@@ -31,6 +31,11 @@ export class FaultTable {
     this.#faults = [];
   }
 
+  /** How many requests are still to be spoilt. */
+  get left(): number {
+    return this.#faults.reduce((sum, { left }) => sum + left, 0);
+  }
+
   take(request: string): Fault | null {
     const found = this.#faults.find(({ fault, left }) => left > 0 && fault.match.test(request));
     if (found === undefined) return null;

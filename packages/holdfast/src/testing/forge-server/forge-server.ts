@@ -85,7 +85,11 @@ function serveRepository(params: {
     // The push is taken to its end, and only what git would say of it is swallowed.
     response.write = () => true;
     const end = response.end.bind(response);
-    response.end = () => (request.socket.destroy(), end());
+    response.end = () => {
+      if (fault.effect.kind === "hang") return response;
+      request.socket.destroy();
+      return end();
+    };
     response.writeHead = () => response;
   }
   serveGit({ request, response, bare, rest, query: url.search.slice(1) });
