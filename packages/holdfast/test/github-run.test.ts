@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
@@ -62,6 +62,11 @@ test.skipIf(gh.skip)(
       budget: { spent: { tokens: 1000 } },
     });
     expect(done.stdout + done.stderr + status.stdout).not.toContain(TOKEN);
+    const kept = readdirSync(place.options.cwd, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    const leaks = kept.filter((entry) => readFileSync(join(entry.parentPath, entry.name)).includes(TOKEN));
+    expect(leaks.map(({ name }) => name)).toEqual([]);
   },
 );
 

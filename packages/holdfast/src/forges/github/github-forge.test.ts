@@ -139,6 +139,20 @@ for (const way of waysToForge("gh")) {
       expect((await forge.getIssue(moved.number))?.number).toBe(moved.number);
     });
 
+    test("what a filter lets through that it should not is left out", async () => {
+      scene = await createGithubScene(way.program);
+      const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" } };
+      const heads = ["someone:topic", "octo:topic-2"].map((label) => ({ label, ref: label.split(":")[1], sha: "0" }));
+      const body = heads.map((head) => ({ ...pull, head }));
+      scene.server.faults.set({
+        match: /^GET .*\/pulls\?/,
+        times: 1,
+        when: "after",
+        effect: { kind: "answer", status: 200, body },
+      });
+      expect(await scene.forge().findPullRequest("topic")).toBeNull();
+    });
+
     test("a failed job of Actions brings the end of its log", async () => {
       scene = await createGithubScene(way.program);
       const commit = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });

@@ -2,6 +2,7 @@ import { Refused, type Incoming, type Reply } from "../forge-server/exchange.ts"
 import { startForgeServer, type ForgeServer } from "../forge-server/forge-server.ts";
 import { repositoryBody } from "./bodies.ts";
 import { checkRoutes } from "./check-routes.ts";
+import { answerGraph } from "./graphql.ts";
 import { issueRoutes } from "./issue-routes.ts";
 import { pullRoutes } from "./pull-routes.ts";
 import type { Route } from "./route.ts";
@@ -12,7 +13,8 @@ export interface GithubServer extends ForgeServer {
 }
 
 /**
- * GitHub on loopback: its REST API as far as Holdfast goes, on real bare repositories that are also served to git. Under `/`, as
+ * GitHub on loopback: its REST API as far as Holdfast goes, and its GraphQL as far as the usual commands of `gh` go, on real bare
+ * repositories that are also served to git. Under `/`, as
  * api.github.com has it, and under `/api/v3/`, as an Enterprise server has it.
  */
 export async function startGithubServer(): Promise<GithubServer> {
@@ -29,6 +31,8 @@ const ROUTES: readonly Route[] = [...issueRoutes, ...pullRoutes, ...checkRoutes]
 async function handle(world: World, incoming: Incoming): Promise<Reply> {
   const login = requireLogin(world, incoming);
   const path = incoming.path.replace(/^\/(?:api\/v3\/)?/, "");
+  if (/^(?:api\/)?graphql$/.test(path))
+    return await answerGraph({ world, login, incoming, rest: (inner) => handle(world, inner) });
   if (path === "user") return { status: 200, body: { login } };
   const [, owner, name, rest = ""] = /^repos\/([^/]+)\/([^/]+)(?:\/(.+))?$/.exec(path) ?? [];
   if (owner === undefined || name === undefined) throw notFound();
