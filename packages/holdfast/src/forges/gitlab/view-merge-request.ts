@@ -54,7 +54,7 @@ export function draftTitle(title: string, draft: boolean): string {
   return draft ? `Draft: ${withoutDraft(title)}` : title;
 }
 
-export function isDraft({ draft, title }: Pick<MergeRequest, "draft" | "title">): boolean {
+function isDraft({ draft, title }: Pick<MergeRequest, "draft" | "title">): boolean {
   return draft ?? DRAFT.test(title);
 }
 
