@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../src/system/clock.ts";
 import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/github-scene.ts";
+import { createGitlabScene, GITLAB_TOKEN } from "../src/testing/gitlab-scene.ts";
 import { waysToForge } from "../src/testing/ways-to-forge.ts";
 import { createTestRepository, type TestRepository } from "../src/testing/workspace-repository.ts";
 import { createGitBranches } from "../src/workspaces/branch/git-branches.ts";
@@ -49,6 +50,22 @@ for (const way of waysToForge("gh")) {
     expect(seen).toMatchObject({ name: "github", login: way.program === null ? "GITHUB_TOKEN" : "gh", fix: null });
   });
 }
+
+test("a clone of GitLab works with GitLab", async () => {
+  const gitlab = await createGitlabScene(null);
+  try {
+    repository = withRemotes({ origin: "git@gitlab.com:team/tools/app.git" });
+    const root = `${gitlab.server.url}/api/v4`;
+    const env = { PATH: "/nowhere", GITLAB_TOKEN, CI_SERVER_URL: "https://gitlab.com", CI_API_V4_URL: root };
+    const forge = await find(repository.root, env);
+    expect([forge?.name, forge?.location]).toEqual(["gitlab", "https://gitlab.com/team/tools/app"]);
+    expect(await forge?.defaultBranch()).toBe("main");
+    const seen = await observeForgeLogin({ choice: AUTO, folder: repository.root, env });
+    expect(seen).toMatchObject({ name: "gitlab", login: "GITLAB_TOKEN", fix: null });
+  } finally {
+    await gitlab.dispose();
+  }
+});
 
 test("with neither gh nor a token it is denied when it is asked, and doctor says what to do", async () => {
   repository = withRemotes({ origin: "git@github.com:octo/app.git" });

@@ -30,6 +30,8 @@ export function judgeAnswer(
   if (status === 401) return { kind: "turned_away", error: denied(at, `the login is not valid (${message})`, at.fix) };
   if (status === 403) return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
   if (status === 404 || status === 410) return { kind: "absent" };
+  // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
+  if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
   if (status >= 400 && status < 500) return { kind: "refused", status, message, body };
   return { kind: "lost", reason: `status ${status}: ${message}` };
 }
@@ -66,6 +68,7 @@ function limitedUntil({ status, headers }: Answered, message: string, now: numbe
   return null;
 }
 
+const MOVED = "it has moved; set the remote to its new address";
 const LAST_TIME = Date.UTC(9999, 0);
 
 /** What GitHub asks for where it does not say how long. */

@@ -39,8 +39,8 @@ function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiAn
     return { kind: "lost", reason: `${name} had no answer within ${timeoutMs / 1000} s` };
   if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${said}` };
   const parsed = result.kind === "exited" ? parseResponse(result.stdout.toString("utf8")) : null;
-  // It exits with 1 for each status from 400, and tells the status all the same. Success that ends in failure was cut off.
-  if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 400)) return parsed;
+  // It exits with 1 for each status from 300, and tells the status all the same. Success that ends in failure was cut off.
+  if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 300)) return parsed;
   if (parsed?.kind === "lost") return parsed;
   const reason = said === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${said}`;
   return result.code === 4 || /auth login/.test(said) ? { kind: "no_login", reason } : { kind: "lost", reason };

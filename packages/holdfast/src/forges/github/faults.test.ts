@@ -129,6 +129,16 @@ for (const way of waysToForge("gh")) {
         await expect(ask()).rejects.toMatchObject({ code: "FORGE_DENIED" });
     });
 
+    test("a repository that has moved is said to have, and nothing is sent after it blindly", async () => {
+      scene = await createGithubScene(way.program);
+      const effect = { kind: "answer", status: 307, body: { message: "Moved Permanently" } } as const;
+      scene.server.faults.set({ match: /^POST/, times: 1, when: "before", effect });
+      const error = await rejection(
+        scene.forge().createIssue({ title: "One", body: "", labels: [], key: "run-1/a/b" }),
+      );
+      expect([error.code, error.message]).toEqual(["FORGE_REFUSED", expect.stringContaining("has moved")]);
+    });
+
     test("a server that is down is FORGE_FAILED", async () => {
       scene = await createGithubScene(way.program);
       const forge = scene.forge();
