@@ -63,6 +63,33 @@ test("a push that arrived though its answer was lost is found at the remote, and
   expect((await branch.push({ expected: null })).kind).toBe("up_to_date");
 });
 
+test("with a fork, the base comes from upstream, the branch goes to the fork, and the pull request joins them", async () => {
+  scene = await createGithubScene(null);
+  const { server, repository } = scene;
+  const bare = join(scene.remote.folder, "fork.git");
+  scene.remote.bare.git("clone", "-q", "--bare", scene.remote.bare.root, bare);
+  server.world.add({ owner: "dev", name: "app", bare, parent: repository });
+  const { tree, branch } = await cloned(scene);
+  tree.git("remote", "rename", "origin", "upstream");
+  tree.git("remote", "add", "origin", `${server.url}/dev/app.git`);
+  const base = await scene.push({ branch: "main", files: { "m.txt": "m\n" } });
+  expect([(await branch.remote())?.name, (await branch.pushRemote())?.name]).toEqual(["upstream", "origin"]);
+  expect(await branch.fetch()).toEqual({ kind: "fetched" });
+  expect(await branch.remoteBranch("main")).toBe(base);
+  expect((await branch.rebase({ onto: base, at: AT })).kind).toBe("rebased");
+  tree.write("b.txt", "ours\n");
+  await branch.commit({ message: "Ours", at: AT, exclude: [] });
+  expect((await branch.push({ expected: null })).kind).toBe("pushed");
+  expect(await scene.tip(REQUEST.head)).toBeNull();
+  const head = await branch.head();
+  expect(await branch.lookUpRemote(branch.name)).toEqual({ kind: "known", commit: head });
+  await branch.fetch();
+  expect(await branch.remoteBranch(branch.name)).toBe(head);
+  const forge = scene.forge({ head: { owner: "dev", name: "app" } });
+  const { number } = await forge.createPullRequest(REQUEST);
+  expect(await settledPull(forge, number)).toMatchObject({ headCommit: head, mergeability: "mergeable" });
+});
+
 async function cloned(from: GithubScene): Promise<{
   readonly forge: ReturnType<GithubScene["forge"]>;
   readonly tree: TestRepository;
