@@ -1,5 +1,6 @@
 import { openHoldfast } from "./app.ts";
 import type { OpenParams } from "./app.ts";
+import { observeForgeLogin } from "./app/observe-forge-login.ts";
 import { HoldfastError } from "./core/error.ts";
 import { diagnose } from "./engine/diagnosis.ts";
 import type { DoctorReport, Observations } from "./engine/diagnosis.ts";
@@ -18,6 +19,11 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
     freeBytes: await freeBytes(params.cwd ?? "."),
     agents: programs(AGENTS),
     forges: programs(FORGES),
+    forge: await observeForgeLogin({
+      choice: params.forge ?? { kind: "auto", path: null },
+      folder: params.cwd ?? ".",
+      env: process.env,
+    }),
     ...(await observeStore(params)),
   });
 }

@@ -45,8 +45,9 @@ export const configSchema = z.strictObject({
   ),
   forge: z.optional(
     z.strictObject({
-      kind: z.optional(choice(["auto", "local", "none"])),
+      kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
       path: z.optional(leaf("a directory", nonEmpty)),
+      host: z.optional(leaf("a host such as ghe.example.com", hostName)),
     }),
   ),
   impl: z.optional(
@@ -189,6 +190,12 @@ function yesOrNo() {
 
 function nonEmpty(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" && !value.includes("\0") ? value : undefined;
+}
+
+function hostName(value: unknown): string | undefined {
+  return typeof value === "string" && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value)
+    ? value.toLowerCase()
+    : undefined;
 }
 
 function size(value: unknown): number | undefined {

@@ -55,10 +55,13 @@ agents:
   maxIdle: ${value("agents.maxIdle")}
 
 forge:
-  # Where issues and pull requests are: auto (told from the remote), local (files beside a bare repository) or none.
+  # Where issues and pull requests are: auto (told from the remote), github, gitlab, local (files beside a bare
+  # repository) or none.
   kind: ${value("forge.kind")}
   # Directory of the local forge. Default: the remote's own.
   # path: ../remote.git
+  # Host of GitHub or GitLab, where the remote's URL does not tell it: a server of your own, or an alias of ssh.
+  # host: ghe.example.com
 
 # From an issue to a pull request.
 impl:

@@ -98,6 +98,7 @@ describe("the file that init writes", () => {
       "models.impl",
       "models.review",
       "forge.path",
+      "forge.host",
       "impl.gate",
       "impl.base",
       "impl.prompts.impl",

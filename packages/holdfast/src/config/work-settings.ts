@@ -14,9 +14,11 @@ export interface WorkSettings {
   };
   readonly forge: {
     /** "auto": told from the remote. */
-    readonly kind: "auto" | "local" | "none";
+    readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
     /** Of the local forge; null: the remote's own directory. */
     readonly path: string | null;
+    /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
+    readonly host: string | null;
   };
   readonly impl: ImplSettings;
   readonly budget: {
@@ -63,7 +65,7 @@ export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   models: { impl: null, review: null },
   agents: { idleMs: 30 * 60_000 },
-  forge: { kind: "auto", path: null },
+  forge: { kind: "auto", path: null, host: null },
   impl: {
     maxIterations: 10,
     maxReviews: 8,
@@ -96,7 +98,11 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
     agent: values.agent ?? DEFAULT_WORK.agent,
     models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
     agents: { idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle },
-    forge: { kind: forge?.kind ?? DEFAULT_WORK.forge.kind, path: path === undefined ? null : resolve(directory, path) },
+    forge: {
+      kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
+      path: path === undefined ? null : resolve(directory, path),
+      host: forge?.host ?? null,
+    },
     impl: {
       ...DEFAULT_WORK.impl,
       ...given(impl),
@@ -130,6 +136,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["agents.maxIdle", work.agents.idleMs === null ? "none" : formatDuration(work.agents.idleMs)],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
+    ["forge.host", work.forge.host ?? "(the remote's)"],
     ["impl.maxIterations", impl.maxIterations],
     ["impl.maxReviews", impl.maxReviews],
     ["impl.onMaxReviews", impl.onMaxReviews],

@@ -12,6 +12,7 @@ const fine: Observations = {
   danglingRefs: 0,
   agents: [{ name: "claude", path: null }],
   forges: [{ name: "gh", path: "/usr/bin/gh" }],
+  forge: null,
 };
 const levelOf = (seen: Partial<Observations>, name: string) =>
   diagnose({ ...fine, ...seen }).checks.find((check) => check.name === name);

@@ -20,6 +20,17 @@ export interface Observations {
   readonly danglingRefs: number;
   readonly agents: readonly { readonly name: string; readonly path: string | null }[];
   readonly forges: readonly { readonly name: string; readonly path: string | null }[];
+  /** The one that runs here would work with; null: none can be told. */
+  readonly forge: ObservedForge | null;
+}
+
+export interface ObservedForge {
+  readonly name: string;
+  readonly location: string;
+  /** How it is reached: "gh", "GH_TOKEN"; null: it needs no login. */
+  readonly login: string | null;
+  /** What to do where there is no login. */
+  readonly fix: string | null;
 }
 
 export type CheckLevel = "ok" | "warn" | "fail";
@@ -52,7 +63,7 @@ export function diagnose(seen: Observations): DoctorReport {
       fix: `Finish it with \`holdfast restore ${target}\`; what was there before is a checkpoint, see \`holdfast list ${run}\`.`,
     })),
     listTools("agents", seen.agents),
-    listTools("forge", seen.forges),
+    checkForge(seen),
   ];
   if (seen.danglingRefs > 0) {
     checks.push({
@@ -119,6 +130,19 @@ function checkDisk(free: number): Check {
       fix: "Space is getting short; `holdfast gc --dry-run` shows what could go.",
     };
   return { name: "disk", level: "ok", detail, fix: null };
+}
+
+/** Without a login nothing but issues and pull requests is out of reach, so this is no failure. */
+function checkForge({ forge, forges }: Observations): Check {
+  if (forge === null) return listTools("forge", forges);
+  const where = `${forge.name}, ${forge.location}`;
+  if (forge.fix !== null) return { name: "forge", level: "warn", detail: `${where}: no login`, fix: forge.fix };
+  return {
+    name: "forge",
+    level: "ok",
+    detail: forge.login === null ? where : `${where}, through ${forge.login}`,
+    fix: null,
+  };
 }
 
 /** Only running a workflow needs them, so that none is there is no fault. */

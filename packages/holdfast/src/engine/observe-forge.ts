@@ -32,6 +32,8 @@ export async function observeForge(params: {
     return { findings: [...issue, ...findings], merged: request?.state === "merged" };
   } catch (error) {
     if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
+    // A run that never had anything there lost nothing when nobody is logged in: the remote alone named this forge.
+    if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
     return { findings: [unreachable(error.message)], merged: false };
   }
 }
@@ -133,6 +135,10 @@ async function isIn(parts: WorkParts, place: Place, head: string, merged: string
   if (branch === null) return false;
   await branch.fetch();
   return await reaches(branch, head, merged);
+}
+
+function reliesOnForge(relied: ReliedOn, effects: readonly Effect[]): boolean {
+  return relied.issue !== null || (relied.pullRequest ?? numberOf(effects)) !== null;
 }
 
 function unreachable(reason: string): Finding {

@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { HoldfastError } from "../core/error.ts";
 import type { PullRequest } from "../ports/forge.ts";
 import { BRANCH, ISSUE, RUN, headOf, mergedRequest, startResumeScene } from "../testing/resume-scene.ts";
 import type { ResumeScene } from "../testing/resume-scene.ts";
@@ -117,6 +118,24 @@ describe("the forge", () => {
     expect((await scene.plan()).plan).toMatchObject({ kind: "ask", why: expect.stringContaining("no route") });
     const parts = { ...scene.parts, forge: null };
     expect((await scene.plan({ parts })).findings).toMatchObject([{ kind: "forge_unreachable" }]);
+  });
+
+  test("that lets nobody in is a finding for a run that had something there, and for no other", async () => {
+    const scene = await startResumeScene();
+    const key = `${RUN}/notify/post`;
+    const body = { key, kind: "post", target: "somewhere", payload: "0".repeat(64), detail: {} };
+    await scene.append({ kind: "effect.intended", body });
+    const { forge } = scene.parts;
+    if (forge === null) throw new Error("the scene has a forge");
+    const shut = async (): Promise<never> => {
+      throw new HoldfastError({ code: "FORGE_DENIED", message: "nobody is logged in" });
+    };
+    const parts = { ...scene.parts, forge: { ...forge, getIssue: shut, findPullRequest: shut } };
+    const found = async (): Promise<readonly string[]> =>
+      (await scene.plan({ parts })).findings.map(({ kind }) => kind).filter((kind) => kind === "forge_unreachable");
+    expect(await found()).toEqual(["forge_unreachable"]);
+    await scene.save({ issue: null }, (planes) => ({ ...planes, inputs: { ...planes.inputs, issue: null } }));
+    expect(await found()).toEqual([]);
   });
 
   test("an issue that is gone", async () => {

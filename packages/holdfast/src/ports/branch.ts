@@ -20,13 +20,15 @@ export interface Branch {
    */
   commit(params: CommitParams): Promise<{ readonly commit: string; readonly tree: string } | null>;
 
-  /** Where to push: upstream before origin, or as configured. null: the repository has no remote. */
-  remote(): Promise<{ readonly name: string; readonly url: string } | null>;
+  /** Where issues, pull requests and the base branch are: upstream before origin, or as configured. null: the repository has no remote. */
+  remote(): Promise<Remote | null>;
+  /** Where the run's branch goes: as git itself would push, so to origin where that is a fork of upstream. null as above. */
+  pushRemote(): Promise<Remote | null>;
   /** Updates remote-tracking refs and deletes none; the failure is a value. */
   fetch(): Promise<{ readonly kind: "fetched" } | { readonly kind: "failed"; readonly refusal: Refusal }>;
-  /** Commit of a branch on the remote as last fetched; null when it is not there. */
+  /** Commit of a branch as last fetched, a run's own one from where it is pushed to; null when it is not there. */
   remoteBranch(branch: string): Promise<string | null>;
-  /** Asks the remote itself; "unknown" when it does not answer. */
+  /** Asks the remote itself, for a run's own branch the one that it is pushed to; "unknown" when it does not answer. */
   lookUpRemote(
     branch: string,
   ): Promise<
@@ -75,8 +77,16 @@ export interface Branches {
 
 export type Asking = Pick<
   Branch,
-  "remote" | "fetch" | "remoteBranch" | "lookUpRemote" | "defaultBranch" | "isAncestor" | "mergeBase"
+  "remote" | "pushRemote" | "fetch" | "remoteBranch" | "lookUpRemote" | "defaultBranch" | "isAncestor" | "mergeBase"
 >;
+
+export interface Remote {
+  readonly name: string;
+  /** As git uses it, without credentials. */
+  readonly url: string;
+  /** As it stands in the config, before git's own rewriting; without credentials. */
+  readonly written: string;
+}
 
 export interface CommitParams {
   readonly message: string;

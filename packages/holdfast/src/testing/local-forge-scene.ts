@@ -3,8 +3,9 @@ import { join } from "node:path";
 import type { Clock } from "../ports/clock.ts";
 import { openLocalForge, type LocalForgeOptions } from "../forges/local/local-forge.ts";
 import type { Forge } from "../ports/forge.ts";
+import { createBareRemote } from "./bare-remote.ts";
 import type { ForgeHarness } from "./forge-contract/harness.ts";
-import { createTestRepository, testRepositoryAt, type TestRepository } from "./workspace-repository.ts";
+import type { TestRepository } from "./workspace-repository.ts";
 
 /** A local forge on a bare repository in a temporary folder. */
 export interface LocalForgeScene extends ForgeHarness {
@@ -17,14 +18,8 @@ export interface LocalForgeScene extends ForgeHarness {
 }
 
 export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
-  const work = createTestRepository();
-  work.write("a.txt", "one\n");
-  work.git("add", "-A");
-  work.git("commit", "-qm", "first");
-  const root = join(work.root, "..", "bare.git");
-  work.git("clone", "-q", "--bare", ".", root);
-  work.git("remote", "add", "origin", root);
-  const bare = testRepositoryAt(root);
+  const remote = createBareRemote();
+  const { root } = remote.bare;
   const directory = join(root, "holdfast-forge");
   const write = (path: string, text: string): void => {
     mkdirSync(join(directory, path, ".."), { recursive: true });
@@ -33,26 +28,11 @@ export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
   const forge = (options = {}): Forge =>
     openLocalForge({ repository: root, ...(clock === undefined ? {} : { clock }), ...options });
   return {
-    bare,
+    ...remote,
     directory,
     forge,
     write,
     open: async () => forge(),
-    async push({ branch, from, files }) {
-      work.git("fetch", "-q", "origin");
-      work.git("checkout", "-q", "--detach", `origin/${from ?? branch}`);
-      for (const [path, text] of Object.entries(files)) work.write(path, text);
-      work.git("add", "-A");
-      work.git("commit", "-qm", `${branch}: ${Object.keys(files).join(", ")}`);
-      work.git("push", "-q", "origin", `HEAD:refs/heads/${branch}`);
-      return work.git("rev-parse", "HEAD").trim();
-    },
-    tip: async (branch) => {
-      const listed = bare.git("for-each-ref", "--format=%(objectname)", `refs/heads/${branch}`).trim();
-      return listed === "" ? null : listed;
-    },
-    isAncestor: async (ancestor, of) => bare.git("merge-base", ancestor, of).trim() === ancestor,
     writeChecks: async (commit, runs) => write(`checks/${commit}.json`, JSON.stringify({ runs })),
-    dispose: () => work.dispose(),
   };
 }

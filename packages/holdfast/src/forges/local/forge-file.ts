@@ -44,15 +44,6 @@ export function damagedFile(place: Place, path: string, why: string): HoldfastEr
   });
 }
 
-export function requireNumber(number: number): void {
-  if (Number.isSafeInteger(number) && number > 0 && number < 1e9) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${String(number)} is not the number of an issue or pull request`,
-    hint: "Numbers start at 1.",
-  });
-}
-
 const MAX_BYTES = 64 * 1024 * 1024;
 
 function listNames(folder: string): readonly string[] {

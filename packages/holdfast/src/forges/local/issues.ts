@@ -2,8 +2,10 @@ import type { IssueSnapshot } from "../../core/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { hasMarker, requireKey, withMarker } from "../marker.ts";
+import { requireText } from "../require-text.ts";
+import { requireNumber } from "../require-number.ts";
 import { applyChange, type ForgeChange } from "./change.ts";
-import { damagedFile, listNumbers, readForgeFile, requireNumber } from "./forge-file.ts";
+import { damagedFile, listNumbers, readForgeFile } from "./forge-file.ts";
 import { withForgeLock } from "./forge-lock.ts";
 import type { ForgePlace } from "./forge-place.ts";
 import { editIssue, formatIssue, parseIssue } from "./issue-file.ts";
@@ -68,15 +70,6 @@ export function createNumbered(place: ForgePlace, change: (number: number) => Fo
     const number = Math.max(0, ...taken) + 1;
     if (applyChange(place, change(number))) return number;
   }
-}
-
-export function requireText(name: string, text: string): void {
-  if (text.trim() !== "" && !/[\n\r\0]/.test(text)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(text)} cannot be used as a ${name}`,
-    hint: "Give one line of text.",
-  });
 }
 
 function requireIssue(place: ForgePlace, number: number): IssueSnapshot {

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
-import { listNumbers, readForgeFile, requireNumber } from "./forge-file.ts";
+import { requireNumber } from "../require-number.ts";
+import { listNumbers, readForgeFile } from "./forge-file.ts";
 import type { ForgePlace } from "./forge-place.ts";
 import { parseJson } from "./parse-json.ts";
 

@@ -1,11 +1,12 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import { hasMarker, keepMarkers, withMarker } from "../marker.ts";
+import { requireText } from "../require-text.ts";
 import { isAncestor, readBranch } from "./bare-git.ts";
 import { applyChange } from "./change.ts";
 import { withForgeLock } from "./forge-lock.ts";
 import type { ForgePlace } from "./forge-place.ts";
-import { createNumbered, requireText } from "./issues.ts";
+import { createNumbered } from "./issues.ts";
 import { formatPull, listPulls, pullPath, readPull, type StoredPull } from "./pull-file.ts";
 import { viewPull } from "./view-pull.ts";
 

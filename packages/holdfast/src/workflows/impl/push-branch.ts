@@ -21,7 +21,7 @@ export async function pushBranch(
   { branch }: Worktree,
   params: { readonly head: string; readonly expected: string | null },
 ): Promise<Pushed> {
-  const remote = await branch.remote();
+  const remote = await branch.pushRemote();
   if (remote === null)
     return await context.park({
       on: "person",

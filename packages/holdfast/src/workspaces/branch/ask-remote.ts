@@ -1,51 +1,60 @@
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { readRef, type AskingPlace } from "./branch-place.ts";
 import { classifyRefusal } from "./classify-refusal.ts";
-import { findRemote } from "./choose-remote.ts";
+import { findRemote, roleOf, type RemoteRole } from "./choose-remote.ts";
 import { runUserGit, type UserGitResult } from "./user-git.ts";
 
 export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
 
 /**
- * Never prunes: a tracking ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So the
- * remote is asked beside it which branches it has.
+ * Both remotes where there are two: what is on a fork and what is upstream must be known together. Never prunes: a tracking
+ * ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So a remote is asked beside it which
+ * branches it has.
  */
 export async function fetchRemote(at: AskingPlace, configured: string | null): Promise<Fetched> {
-  const remote = await findRemote(at, configured);
-  if (remote === null) return { kind: "failed", refusal: NO_REMOTE };
-  // The refspec is given: a bare clone has none of its own, and would update nothing.
-  const heads = `+refs/heads/*:refs/remotes/${remote.name}/*`;
-  const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", remote.name, heads];
-  const [fetched, listed] = await Promise.all([
-    runUserGit(at, args),
-    runUserGit(at, ["ls-remote", "--", remote.name, "refs/heads/*"]),
-  ]);
-  const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
-  if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
-  return { kind: "fetched", branches: branchesIn(listed.stdout.toString("utf8")) };
+  const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
+  if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
+  const present = new Map<string, Set<string>>();
+  for (const name of new Set([base.name, push.name])) {
+    // The refspec is given: a bare clone has none of its own, and would update nothing.
+    const heads = `+refs/heads/*:refs/remotes/${name}/*`;
+    const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
+    const [fetched, listed] = await Promise.all([
+      runUserGit(at, args),
+      runUserGit(at, ["ls-remote", "--", name, "refs/heads/*"]),
+    ]);
+    const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
+    if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
+    present.set(name, new Set(branchesIn(listed.stdout.toString("utf8"))));
+  }
+  const on = (name: string): Set<string> => present.get(name) ?? new Set();
+  return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
 }
 
+/** Names of the branches that a remote has; one set where both are the same. */
+export type Present = Readonly<Record<RemoteRole, Set<string>>>;
+
 type Fetched =
-  | { readonly kind: "fetched"; readonly branches: readonly string[] }
+  | { readonly kind: "fetched"; readonly branches: Present }
   | { readonly kind: "failed"; readonly refusal: Refusal };
 
 export async function readRemoteBranch(
   at: AskingPlace,
   configured: string | null,
-  branch: string,
+  asked: { readonly branch: string; readonly own: string | null },
 ): Promise<string | null> {
-  const remote = await findRemote(at, configured);
-  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${branch}`);
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
 }
 
 export async function lookUpRemote(
   at: AskingPlace,
   configured: string | null,
-  branch: string,
+  asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
-  const remote = await findRemote(at, configured);
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message };
-  const ref = `refs/heads/${branch}`;
+  const ref = `refs/heads/${asked.branch}`;
   const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
   if (result.kind !== "exited" || result.code !== 0) return { kind: "unknown", reason: refusalOf(result).message };
   // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
@@ -53,7 +62,7 @@ export async function lookUpRemote(
 }
 
 export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {
-  const remote = await findRemote(at, configured);
+  const remote = await findRemote(at, configured, "base");
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
   const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
   if (result.kind === "exited" && result.code === 0) {

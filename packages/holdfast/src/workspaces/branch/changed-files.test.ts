@@ -80,7 +80,7 @@ describe("changes since a commit, against the files as they are now", () => {
 
   test("remote: upstream before origin, or as configured; its default branch; tracking after a fetch; exact look-ups", async () => {
     const { user, bare, branch } = scene;
-    expect(await branch.remote()).toEqual({ name: "origin", url: bare.root });
+    expect(await branch.remote()).toEqual({ name: "origin", url: bare.root, written: bare.root });
     expect(await branch.remoteBranch("main")).toBeNull();
     expect(await branch.fetch()).toEqual({ kind: "fetched" });
     expect(await branch.remoteBranch("main")).toBe(from);
@@ -91,6 +91,7 @@ describe("changes since a commit, against the files as they are now", () => {
     expect(await branch.defaultBranch()).toBe("trunk");
     user.git("remote", "add", "upstream", "/nowhere/x.git");
     expect((await branch.remote())?.name).toBe("upstream");
+    expect((await branch.pushRemote())?.name).toBe("origin");
     expect((await (await scene.reopen({ remote: "origin" })).remote())?.name).toBe("origin");
     await expect((await scene.reopen({ remote: "no" })).remote()).rejects.toMatchObject({ code: "USAGE" });
     expect(await branch.defaultBranch()).toBeNull();

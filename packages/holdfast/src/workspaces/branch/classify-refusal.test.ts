@@ -93,18 +93,21 @@ test("only a hook's own failure is a failed hook", () => {
 describe("remote and default branch", () => {
   const none = { configured: null, preferred: "" };
   test.each([
-    [["origin", "upstream"], none, "upstream"],
-    [["fork", "origin"], none, "origin"],
-    [["fork"], none, "fork"],
-    [["a", "b"], { ...none, preferred: "b" }, "b"],
-    [["origin", "upstream"], { ...none, configured: "origin" }, "origin"],
-    [[], none, null],
-  ])("of %j with %j it is %j", (names, more, chosen) => {
-    expect(chooseRemote({ names, ...more })).toBe(chosen);
+    [["origin", "upstream"], none, "upstream", "origin"],
+    [["fork", "origin"], none, "origin", "origin"],
+    [["fork"], none, "fork", "fork"],
+    [["a", "b"], { ...none, preferred: "b" }, "b", "b"],
+    [["origin", "upstream", "fork"], { ...none, preferred: "fork" }, "upstream", "fork"],
+    [["origin", "upstream"], { ...none, preferred: "upstream" }, "upstream", "upstream"],
+    [["origin", "upstream"], { ...none, configured: "origin" }, "origin", "origin"],
+    [[], none, null, null],
+  ])("of %j with %j the base is on %j, and pushes go to %j", (names, more, base, push) => {
+    expect(chooseRemote({ names, ...more, role: "base" })).toBe(base);
+    expect(chooseRemote({ names, ...more, role: "push" })).toBe(push);
   });
 
   test("a remote that is configured and not there is refused with the names", () => {
-    expect(() => chooseRemote({ names: ["origin"], configured: "up", preferred: "" })).toThrow(/origin/);
+    expect(() => chooseRemote({ names: ["origin"], configured: "up", preferred: "", role: "push" })).toThrow(/origin/);
   });
 
   test.each([

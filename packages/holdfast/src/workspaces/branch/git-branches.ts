@@ -6,10 +6,10 @@ import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
 import { sweepOperations } from "../private-index.ts";
 import { readHead } from "../read-head.ts";
 import { findRepository } from "../repository.ts";
-import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch } from "./ask-remote.ts";
+import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch, type Present } from "./ask-remote.ts";
 import { requireTip, requireTree, type AskingPlace, type BranchPlace } from "./branch-place.ts";
 import { changedSince, diffSince } from "./changed-files.ts";
-import { findRemote } from "./choose-remote.ts";
+import { findRemote, roleOf } from "./choose-remote.ts";
 import { commitFiles } from "./commit-files.ts";
 import { isAncestor, mergeBase } from "./history.ts";
 import { commitResolved, placeConflict } from "./mend-conflict.ts";
@@ -27,7 +27,7 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
     asking: (folder) =>
       tellFailures(folder, async () => {
         const at = await openFolder(await findRepository(folder));
-        return guardMethods(askingOf(at, options.remote ?? null), at.place.root);
+        return guardMethods(askingOf(at, options.remote ?? null, null), at.place.root);
       }),
   };
 }
@@ -66,7 +66,7 @@ async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof fi
 }
 
 function branchOf(at: BranchPlace, remote: string | null): Branch {
-  const { onPush, ...asking } = askingOf(at, remote);
+  const { onPush, ...asking } = askingOf(at, remote, at.name);
   return {
     name: at.name,
     root: at.place.root,
@@ -86,27 +86,31 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
   };
 }
 
+/** `own`: the run's branch, where it is known. */
 function askingOf(
   at: AskingPlace,
   remote: string | null,
+  own: string | null,
 ): Asking & {
   /** What is pushed is there, or was never known to be. */
   readonly onPush: (branch: string) => void;
 } {
-  let present: Set<string> | null = null;
+  let present: Present | null = null;
   return {
-    onPush: (branch) => void present?.add(branch),
-    remote: () => findRemote(at, remote),
+    onPush: (branch) => void present?.push.add(branch),
+    remote: () => findRemote(at, remote, "base"),
+    pushRemote: () => findRemote(at, remote, "push"),
     async fetch() {
       const fetched = await fetchRemote(at, remote);
       if (fetched.kind === "failed") return fetched;
-      present = new Set(fetched.branches);
+      present = fetched.branches;
       return { kind: "fetched" };
     },
     async remoteBranch(branch) {
-      return present?.has(branch) === false ? null : readRemoteBranch(at, remote, branch);
+      const isGone = present?.[roleOf(branch, own)].has(branch) === false;
+      return isGone ? null : readRemoteBranch(at, remote, { branch, own });
     },
-    lookUpRemote: (branch) => lookUpRemote(at, remote, branch),
+    lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
     defaultBranch: () => findDefaultBranch(at, remote),
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),

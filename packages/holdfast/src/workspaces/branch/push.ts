@@ -23,7 +23,7 @@ export async function pushBranch(
       hint: "Name the whole id of the last commit that was pushed, or null for none.",
     });
   }
-  const remote = await findRemote(at, params.configured);
+  const remote = await findRemote(at, params.configured, "push");
   if (remote === null) return { kind: "refused", refusal: NO_REMOTE };
   const commit = await requireTip(at);
   const lease = `--force-with-lease=${at.ref}:${expected ?? ""}`;
@@ -36,16 +36,18 @@ export async function pushBranch(
   }
   const { stderr, failedHook } = result;
   const refusal = classifyRefusal({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
+  if (refusal.cause !== "stale_lease") return { kind: "refused", refusal };
+  const there = await lookUpRemote(at, params.configured, { branch: at.name, own: at.name });
+  // The connection broke after the push had arrived, and the transport sent it once more by itself: that is what was refused.
+  if (there.kind === "known" && there.commit === commit) return { kind: "up_to_date", commit };
   // Nothing was expected there, so this is no lease that went stale: somebody else's commits are in the way.
-  const isFirst = refusal.cause === "stale_lease" && expected === null;
-  if (isFirst && !(await isBehindUs(at, params.configured, commit)))
+  const isFirst = expected === null && there.kind === "known" && there.commit !== null;
+  if (isFirst && !(await isOurs(at, there.commit, commit)))
     return { kind: "refused", refusal: { ...refusal, cause: "non_fast_forward" } };
   return { kind: "refused", refusal };
 }
 
-async function isBehindUs(at: BranchPlace, configured: string | null, commit: string): Promise<boolean> {
-  const there = await lookUpRemote(at, configured, at.name);
-  if (there.kind === "unknown" || there.commit === null) return true;
-  // A commit that is not even here cannot be one of ours.
-  return isAncestor(at, { ancestor: there.commit, of: commit }).catch(() => false);
+/** A commit that is not even here cannot be one of ours. */
+async function isOurs(at: BranchPlace, there: string, commit: string): Promise<boolean> {
+  return isAncestor(at, { ancestor: there, of: commit }).catch(() => false);
 }

@@ -30,7 +30,7 @@ export async function prStage(work: ImplWork, context: ImplContext): Promise<Sta
     pr_number: state.pullRequest === null ? null : String(state.pullRequest.number),
     pr_url: state.pullRequest?.url ?? null,
     branch: worktree.branch.name,
-    push_remote: (await worktree.branch.remote())?.name ?? null,
+    push_remote: (await worktree.branch.pushRemote())?.name ?? null,
     base_branch: state.base?.branch ?? null,
   };
   await worktree.outputs.write(outputFiles.pullRequest(context.position.iteration), prettyJson(report));

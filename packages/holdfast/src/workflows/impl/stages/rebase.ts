@@ -23,7 +23,7 @@ export async function rebaseStage(work: ImplWork, context: ImplContext): Promise
     pass: event === "rebase_ok",
     reason,
     details: context.position.reason ?? "",
-    push_remote: (await worktree.branch.remote())?.name ?? null,
+    push_remote: (await worktree.branch.pushRemote())?.name ?? null,
     base_branch: state.base?.branch ?? null,
   };
   await worktree.outputs.write(outputFiles.rebase(context.position.iteration), prettyJson(report));

@@ -1,0 +1,172 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { HoldfastError } from "../../core/error.ts";
+import { createSetClock } from "../../testing/store-contract.ts";
+import type { Fault } from "../../testing/forge-server/faults.ts";
+import { createGithubScene, TOKEN, type GithubScene } from "../../testing/github-scene.ts";
+import { waysToForge } from "../../testing/ways-to-forge.ts";
+
+let scene: GithubScene | undefined;
+
+afterEach(async () => {
+  await scene?.dispose();
+  scene = undefined;
+});
+
+const NOW = Date.UTC(2026, 2, 1, 12);
+const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
+
+interface Row {
+  readonly effect: Fault["effect"];
+  readonly error: Readonly<Record<string, unknown>>;
+}
+
+const answer = (status: number, message: string, headers: Readonly<Record<string, string>> = {}): Fault["effect"] => ({
+  kind: "answer",
+  status,
+  headers,
+  body: { message: `${message} (for ${TOKEN})` },
+});
+const later = (until: string): Row["error"] => ({
+  code: "FORGE_FAILED",
+  retry: "later",
+  data: { why: "rate_limit", until },
+});
+const denied = (hint: RegExp): Row["error"] => ({
+  code: "FORGE_DENIED",
+  retry: "ask",
+  hint: expect.stringMatching(hint),
+});
+const failed = { code: "FORGE_FAILED", retry: "later" };
+const reset = String(NOW / 1000 + 900);
+
+const TABLE: Readonly<Record<string, Row>> = {
+  "an expired token": { effect: answer(401, "Bad credentials"), error: denied(/gh auth login|GH_TOKEN/) },
+  "no right to do it": {
+    effect: answer(403, "Resource not accessible by personal access token"),
+    error: denied(/access to this repository/),
+  },
+  "scopes that are missing": {
+    effect: answer(403, "Must have admin rights", { "x-accepted-oauth-scopes": "repo", "x-oauth-scopes": "gist" }),
+    error: denied(/has "gist" and needs one of "repo"/),
+  },
+  "single sign-on": {
+    effect: answer(403, "Resource protected by organization SAML enforcement", {
+      "x-github-sso": "required; url=https://github.com/orgs/o/sso",
+    }),
+    error: denied(/single sign-on/),
+  },
+  "the hourly limit": {
+    effect: answer(403, "API rate limit exceeded", { "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset }),
+    error: later(at(900)),
+  },
+  "a secondary limit with a time": {
+    effect: answer(403, "You have exceeded a secondary rate limit", { "retry-after": "30" }),
+    error: later(at(30)),
+  },
+  "a secondary limit without one": {
+    effect: answer(403, "You have exceeded a secondary rate limit", { "x-ratelimit-remaining": "4000" }),
+    error: later(at(60)),
+  },
+  "429": { effect: answer(429, "Too many requests", { "retry-after": "7" }), error: later(at(7)) },
+  "503 with a time": { effect: answer(503, "Busy", { "retry-after": "20" }), error: later(at(20)) },
+  "500": { effect: answer(500, "Server Error"), error: failed },
+  "502 as a page": { effect: { kind: "answer", status: 502, body: "<html>Bad Gateway</html>" }, error: failed },
+  "a page of somebody else": { effect: { kind: "answer", status: 200, body: "<html>Log in</html>" }, error: failed },
+  "another shape": { effect: { kind: "answer", status: 200, body: { number: "one" } }, error: failed },
+  "a dropped connection": { effect: { kind: "drop" }, error: failed },
+  "an answer that is cut off": { effect: { kind: "cut" }, error: failed },
+};
+
+for (const way of waysToForge("gh")) {
+  describe.skipIf(way.skip)(`GitHub through ${way.name} in trouble`, () => {
+    test.each(Object.keys(TABLE))("%s: what it is, what to do, and no token in sight", async (name) => {
+      const row = TABLE[name];
+      if (row === undefined) throw new Error(`no row ${name}`);
+      scene = await createGithubScene(way.program);
+      const forge = scene.forge({ clock: createSetClock(at(0)) });
+      scene.server.faults.set({ match: /\/issues/, times: 99, when: "before", effect: row.effect });
+      const error = await rejection(forge.getIssue(1));
+      expect(error).toMatchObject(row.error);
+      expect(told(error)).not.toContain(TOKEN);
+      expect(error.hint).toBeTruthy();
+      const created = await rejection(forge.createIssue({ title: "One", body: "", labels: [], key: "run-1/a/b" }));
+      expect(created.code).toBe(row.error["code"]);
+      expect(scene.repository.issues).toEqual([]);
+    });
+
+    test("a read that fails twice is tried a third time; a limit is not tried again", async () => {
+      scene = await createGithubScene(way.program);
+      const forge = scene.forge();
+      const bad = { kind: "answer", status: 502, body: "" } as const;
+      scene.server.faults.set({ match: /^GET .*\/repos\/octo\/app$/, times: 2, when: "after", effect: bad });
+      expect(await forge.defaultBranch()).toBe("main");
+      expect(scene.server.asked).toHaveLength(3);
+      const limit = answer(429, "Too many requests");
+      scene.server.faults.set({ match: /^GET/, times: 1, when: "after", effect: limit });
+      await expect(forge.defaultBranch()).rejects.toMatchObject({ data: { why: "rate_limit" } });
+      expect(scene.server.asked).toHaveLength(4);
+    });
+
+    test("a token that nobody knows is denied, with what to do", async () => {
+      scene = await createGithubScene(way.program);
+      const bad = "ghp_expiredexpiredexpiredexpiredexpired0";
+      const error = await rejection(scene.forge({ transport: scene.transport({ token: bad }) }).getIssue(1));
+      expect(error.code).toBe("FORGE_DENIED");
+      expect(error.hint).toMatch(/gh auth login --hostname github.com|GH_TOKEN/);
+      expect(told(error)).not.toContain(bad);
+    });
+
+    test("in a repository that cannot be seen nothing is absent: nobody knows", async () => {
+      scene = await createGithubScene(way.program);
+      const forge = scene.forge({ name: "hidden" });
+      for (const ask of [
+        () => forge.getIssue(1),
+        () => forge.getPullRequest(1),
+        () => forge.findPullRequest("topic"),
+        () => forge.findIssue("run-1/a/b"),
+        () => forge.defaultBranch(),
+      ])
+        await expect(ask()).rejects.toMatchObject({ code: "FORGE_DENIED" });
+    });
+
+    test("a repository that has moved is said to have, and nothing is sent after it blindly", async () => {
+      scene = await createGithubScene(way.program);
+      const effect = { kind: "answer", status: 307, body: { message: "Moved Permanently" } } as const;
+      scene.server.faults.set({ match: /^POST/, times: 1, when: "before", effect });
+      const error = await rejection(
+        scene.forge().createIssue({ title: "One", body: "", labels: [], key: "run-1/a/b" }),
+      );
+      expect([error.code, error.message]).toEqual(["FORGE_REFUSED", expect.stringContaining("has moved")]);
+    });
+
+    test("a server that is down is FORGE_FAILED", async () => {
+      scene = await createGithubScene(way.program);
+      const forge = scene.forge();
+      await scene.server.dispose();
+      await expect(forge.getIssue(1)).rejects.toMatchObject(failed);
+    });
+  });
+}
+
+test("gh without any login is denied, and says how to log in", async () => {
+  const [, gh] = waysToForge("gh");
+  if (gh === undefined || gh.skip) return;
+  scene = await createGithubScene(gh.program);
+  const error = await rejection(scene.forge({ transport: scene.transport({ token: "" }) }).getIssue(1));
+  expect(error.code).toBe("FORGE_DENIED");
+  expect(error.hint).toContain("gh auth login --hostname github.com");
+});
+
+async function rejection(work: Promise<unknown>): Promise<HoldfastError> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof HoldfastError)) throw new Error(`expected a HoldfastError, got ${String(error)}`);
+  return error;
+}
+
+/** All that could end up in a log or in the store. */
+function told(error: HoldfastError): string {
+  return [error.message, error.hint, JSON.stringify(error.data), String(error.cause), error.stack].join("\n");
+}

@@ -1,0 +1,55 @@
+import type { Clock } from "../../ports/clock.ts";
+import type { Forge } from "../../ports/forge.ts";
+import { systemClock } from "../../system/clock.ts";
+import { createApi } from "../api.ts";
+import { requireNumber } from "../require-number.ts";
+import type { Transport } from "../transport.ts";
+import { readChecks } from "./checks.ts";
+import { addComment, findComment } from "./comments.ts";
+import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
+import { mergePull } from "./merge-pull.ts";
+import { rememberLogin } from "./own-login.ts";
+import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
+import { locationOf, readRepository, type GithubPlace } from "./repository.ts";
+
+export interface GithubForgeOptions {
+  readonly transport: Transport;
+  readonly host: string;
+  /** Where issues and pull requests live. */
+  readonly owner: string;
+  readonly name: string;
+  /** Where branches are pushed to, when that is a fork. */
+  readonly head?: { readonly owner: string; readonly name: string };
+  readonly clock?: Clock;
+  /** Before a read is tried again. */
+  readonly pauseMs?: number;
+}
+
+/** GitHub, or an Enterprise server of one's own. */
+export function openGithubForge(options: GithubForgeOptions): Forge {
+  const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
+  const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
+  const { head = { owner, name } } = options;
+  const place: GithubPlace = { api, host, owner, name, head, login: rememberLogin(api) };
+  const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
+    requireNumber(number);
+    return await work();
+  };
+  return {
+    name: "github",
+    location: locationOf(place),
+    getIssue: (number) => numbered(number, () => readIssue(place, number)),
+    createIssue: async (issue) => await createIssue(place, issue),
+    findIssue: async (key) => await findIssue(place, key),
+    setLabels: (number, labels) => numbered(number, () => setLabels(place, number, labels)),
+    findComment: (number, key) => numbered(number, () => findComment(place, number, key)),
+    comment: (number, comment) => numbered(number, () => addComment(place, number, comment)),
+    defaultBranch: async () => (await readRepository(place)).default_branch,
+    findPullRequest: (branch) => findPull(place, branch),
+    getPullRequest: (number) => numbered(number, () => getPull(place, number)),
+    createPullRequest: async (request) => await createPull(place, request),
+    updatePullRequest: (number, change) => numbered(number, () => updatePull(place, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergePull(place, number, params)),
+    checks: async (commit) => await readChecks(place, commit),
+  };
+}

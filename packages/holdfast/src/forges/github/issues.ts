@@ -1,0 +1,150 @@
+import * as z from "zod/mini";
+import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import { HoldfastError } from "../../core/error.ts";
+import type { Forge } from "../../ports/forge.ts";
+import { fitBody } from "../fit-body.ts";
+import { hasMarker, requireKey, withMarker } from "../marker.ts";
+import { requireText } from "../require-text.ts";
+import { absent, locationOf, readRepository, repositoryPath, type GithubPlace } from "./repository.ts";
+import { LONGEST_BODY } from "./limits.ts";
+
+export async function readIssue(place: GithubPlace, number: number): Promise<IssueSnapshot | null> {
+  const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
+  if (found === null) return await absent(place);
+  if (found.pull_request !== undefined) return null;
+  return (await hasMovedAway(place, found)) ? null : snapshotOf(found);
+}
+
+/**
+ * Through the list, newest first, which is complete; the search index lags behind, and would say "none" of one that was made a
+ * moment ago. Ours alone where GitHub tells who we are: a large repository has too many.
+ */
+export async function findIssue(place: GithubPlace, key: string): Promise<IssueSnapshot | null> {
+  requireKey(key);
+  const login = await place.login();
+  const creator = login === null ? "" : `&creator=${encodeURIComponent(login)}`;
+  const path = `${repositoryPath(place)}/issues?state=all&sort=created&direction=desc${creator}`;
+  const all = (await place.api.list(path, ISSUE)) ?? (await absent(place)) ?? [];
+  const found = all.find(({ body, pull_request }) => pull_request === undefined && hasMarker(body ?? "", key));
+  return found === undefined ? null : snapshotOf(found);
+}
+
+export async function createIssue(
+  place: GithubPlace,
+  issue: Parameters<Forge["createIssue"]>[0],
+): Promise<IssueSnapshot> {
+  requireText("title", issue.title);
+  const body = fitBody(issue.body, LONGEST_BODY, (text) => withMarker(text, issue.key));
+  const there = await findIssue(place, issue.key);
+  if (there !== null) return there;
+  const path = `${repositoryPath(place)}/issues`;
+  const labels = [...new Set(issue.labels)];
+  const judged = await place.api.write({ method: "POST", path, body: { title: issue.title, body, labels } });
+  switch (judged.kind) {
+    case "ok":
+      return snapshotOf(place.api.parse(judged.body, ISSUE, `POST ${path}`));
+    case "lost": {
+      const made = await findIssue(place, issue.key);
+      if (made !== null) return made;
+      throw place.api.lost(`POST ${path}`, judged.reason);
+    }
+    case "absent":
+      await readRepository(place);
+      throw refusedIssues(place, "it takes no issues");
+    case "refused":
+      throw refusedIssues(place, judged.message);
+  }
+}
+
+/** Equal labels are left alone: each change is an event that people see. GitHub does not tell upper from lower case. */
+export async function setLabels(place: GithubPlace, number: number, labels: readonly string[]): Promise<void> {
+  const wanted = [...new Set(labels)];
+  const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
+  if (found === null) throw await missingSubject(place, number);
+  if (sameLabels(found.labels.map(nameOf), wanted)) return;
+  const path = `${repositoryPath(place)}/issues/${number}/labels`;
+  const judged = await place.api.write({ method: "PUT", path, body: { labels: wanted } });
+  switch (judged.kind) {
+    case "ok":
+      return;
+    case "lost": {
+      const after = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
+      if (after !== null && sameLabels(after.labels.map(nameOf), wanted)) return;
+      throw place.api.lost(`PUT ${path}`, judged.reason);
+    }
+    case "absent":
+      throw hiddenWrite(place, `set labels of ${number}`);
+    case "refused":
+      throw new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `the labels of ${number} in ${locationOf(place)} cannot be set: ${judged.message}`,
+        hint: "Look at the labels that were asked for.",
+        data: { why: "labels", number },
+      });
+  }
+}
+
+/** Throws FORGE_DENIED when the whole repository cannot be seen. */
+export async function missingSubject(place: GithubPlace, number: number): Promise<HoldfastError> {
+  await readRepository(place);
+  return new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `there is no issue or pull request ${number} in ${locationOf(place)}`,
+    hint: "Name another number.",
+    data: { why: "issue_missing", number },
+  });
+}
+
+/** A thing that can be read, and of which a write says that it is not there: that is how GitHub says "you may not". */
+export function hiddenWrite(place: GithubPlace, what: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_DENIED",
+    message: `GitHub does not let us ${what} in ${locationOf(place)}`,
+    hint: "Give the login the right to write issues and pull requests there.",
+    retry: "ask",
+  });
+}
+
+const LABEL = z.union([z.string(), z.object({ name: z.string() })]);
+const ISSUE = z.object({
+  number: z.number(),
+  title: z.string(),
+  body: z.nullish(z.string()),
+  state: z.enum(["open", "closed"]),
+  labels: z.array(LABEL),
+  updated_at: z.string(),
+  repository_url: z.string(),
+  // Pull requests are issues, too, for this API.
+  pull_request: z.optional(z.unknown()),
+});
+
+function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
+  const { number, title, body, state, labels } = issue;
+  return { number, title, body: body ?? "", state, labels: labels.map(nameOf), updatedAt: issue.updated_at };
+}
+
+/** One that was transferred answers under its old address from another repository, with a number of that one. */
+async function hasMovedAway(place: GithubPlace, issue: z.infer<typeof ISSUE>): Promise<boolean> {
+  const named = (name: string): boolean => issue.repository_url.toLowerCase().endsWith(`/${name.toLowerCase()}`);
+  if (named(`${place.owner}/${place.name}`)) return false;
+  // The repository itself may have another name now.
+  return !named((await readRepository(place)).full_name);
+}
+
+function nameOf(label: z.infer<typeof LABEL>): string {
+  return typeof label === "string" ? label : label.name;
+}
+
+function sameLabels(a: readonly string[], b: readonly string[]): boolean {
+  const known = new Set(a.map((label) => label.toLowerCase()));
+  return known.size === b.length && b.every((label) => known.has(label.toLowerCase()));
+}
+
+function refusedIssues(place: GithubPlace, why: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `no issue can be created in ${locationOf(place)}: ${why}`,
+    hint: "Look whether the repository has issues turned on.",
+    data: { why: "issue_refused" },
+  });
+}

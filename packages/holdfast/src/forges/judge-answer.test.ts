@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { nextPage } from "./api.ts";
+import { fitBody } from "./fit-body.ts";
+import { hideSecrets } from "./hide-secrets.ts";
+import { judgeAnswer } from "./judge-answer.ts";
+import { hasMarker, withMarker } from "./marker.ts";
+import { parseResponse } from "./parse-response.ts";
+import { parseRemote } from "./remote-url.ts";
+
+const AT = { forge: "GitHub", what: "GET x", fix: "Log in.", now: Date.UTC(2026, 2, 1) };
+
+test("whatever a forge answers, it is judged, and a limit ends at a time that can be written", () => {
+  const header = fc.dictionary(
+    fc.constantFrom("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-reset", "x-github-sso"),
+    fc.oneof(fc.string(), fc.constantFrom("0", "1e99", "-5", "Wed, 21 Oct 2037 07:28:00 GMT")),
+  );
+  fc.assert(
+    fc.property(fc.integer({ min: 100, max: 599 }), header, fc.jsonValue(), (status, headers, body) => {
+      const answer = { kind: "answered", status, headers: new Map(Object.entries(headers)), body } as const;
+      // Bodies come from JSON.parse, and are plain.
+      const judged = judgeAnswer({ ...answer, body: JSON.parse(JSON.stringify(body)) }, AT);
+      expect(judged.kind === "ok").toBe(status >= 200 && status < 300);
+      if (status >= 500 && status !== 503) expect(judged.kind).toBe("lost");
+      if (judged.kind !== "turned_away") return;
+      const { until } = judged.error.data;
+      if (until !== undefined) expect(Number.isNaN(Date.parse(String(until)))).toBe(false);
+    }),
+  );
+});
+
+test("what a program prints is read back: status, headers, body, with either line end", () => {
+  const text =
+    'HTTP/2.0 200 OK\nContent-Type: application/json; charset=utf-8\r\nLink: <https://x/y?page=2>; rel="next"\r\n\r\n{"a":"b\\n\\nc"}';
+  const parsed = parseResponse(text);
+  expect(parsed).toMatchObject({ kind: "answered", status: 200, body: { a: "b\n\nc" } });
+  expect(parseResponse("HTTP/1.1 204 No Content\nDate: x\r\n\r\n")).toMatchObject({ status: 204, body: undefined });
+  expect(parseResponse(text.slice(0, -3))).toEqual({ kind: "lost", reason: "the answer was cut off" });
+  expect(parseResponse("error connecting to api.github.com\n")).toBeNull();
+  expect(parseResponse("")).toBeNull();
+});
+
+test("the next page is taken from the link, and leads to no other host", () => {
+  const link = '<https://evil.example/z?page=3&per_page=100>; rel="next", <https://x/y?page=9>; rel="last"';
+  expect(nextPage("repos/o/r/issues?per_page=100", link)).toBe("repos/o/r/issues?page=3&per_page=100");
+  expect(nextPage("a", '<https://x/y?page=1>; rel="prev"')).toBeNull();
+  expect(nextPage("a", undefined)).toBeNull();
+});
+
+describe("remotes", () => {
+  test.each([
+    ["https://github.com/octo/app.git", "github.com", "octo", "app"],
+    ["https://user:secret@github.com/octo/app", "github.com", "octo", "app"],
+    ["git@github.com:octo/app.git", "github.com", "octo", "app"],
+    ["github.com:octo/app", "github.com", "octo", "app"],
+    ["ssh://git@GHE.example.com:2222/octo/app.git/", "ghe.example.com", "octo", "app"],
+    ["https://gitlab.example.com/team/tools/app.js.git", "gitlab.example.com", "team/tools", "app.js"],
+  ])("%s", (url, host, owner, name) => {
+    expect(parseRemote(url)).toEqual({ host, owner, name });
+  });
+
+  test.each([
+    "/srv/app.git",
+    "../app.git",
+    "file:///srv/app.git",
+    "C:/x/y",
+    "",
+    "https://github.com/octo",
+    "https://github.com/../x",
+    "https://github.com/o/r%2f..",
+    "git@host:app",
+  ])("%j leads to no repository on a forge", (url) => expect(parseRemote(url)).toBeNull());
+});
+
+test("secrets are hidden wherever they stand", () => {
+  const token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+  fc.assert(
+    fc.property(fc.string(), fc.string(), fc.stringMatching(/^[A-Za-z0-9_]{8,30}$/), (before, after, secret) => {
+      expect(hideSecrets(`${before}${secret}${after}`, [secret])).not.toContain(secret);
+    }),
+  );
+  for (const text of [
+    `Authorization: Bearer ${token}`,
+    `{"authorization":"token ${token}"}`,
+    `bad ${token}.`,
+    `https://x-access-token:${token}@github.com/o/r`,
+    "PRIVATE-TOKEN: glpat-abcdefghijklmnopqrst",
+    "github_pat_11ABCDEFG0123456789_abcdefghijklmnop",
+  ])
+    expect(hideSecrets(text)).not.toMatch(/0123456789|abcdefghijklmnop/);
+  expect(hideSecrets("fine: https://github.com/o/r")).toBe("fine: https://github.com/o/r");
+});
+
+test("a body fits, and has its key", () => {
+  fc.assert(
+    fc.property(fc.string({ maxLength: 400 }), fc.integer({ min: 120, max: 300 }), (body, most) => {
+      const fitted = fitBody(body, most, (text) => withMarker(text, "run-1/a/b"));
+      expect(fitted.length).toBeLessThanOrEqual(most);
+      expect(hasMarker(fitted, "run-1/a/b")).toBe(true);
+    }),
+  );
+});

@@ -1,0 +1,108 @@
+import { HoldfastError } from "../core/error.ts";
+import { isJsonArray, isJsonObject, type Json } from "../core/json.ts";
+import { hideSecrets } from "./hide-secrets.ts";
+import type { ApiAnswer } from "./transport.ts";
+
+type Answered = Extract<ApiAnswer, { kind: "answered" }>;
+
+/** What an answer means, whatever was asked. */
+export type Judged =
+  | { readonly kind: "ok"; readonly headers: Answered["headers"]; readonly body: Json | undefined }
+  /** Not there, or hidden from us: forges do not tell those apart. */
+  | { readonly kind: "absent" }
+  | { readonly kind: "refused"; readonly status: number; readonly message: string; readonly body: Json | undefined }
+  /** It may have acted or not. */
+  | { readonly kind: "lost"; readonly reason: string }
+  /** Not let in, or sent away for a while: it has not acted. */
+  | { readonly kind: "turned_away"; readonly error: HoldfastError };
+
+export function judgeAnswer(
+  answer: ApiAnswer,
+  at: { readonly forge: string; readonly what: string; readonly fix: string; readonly now: number },
+): Judged {
+  if (answer.kind === "lost") return { kind: "lost", reason: answer.reason };
+  if (answer.kind === "no_login") return { kind: "turned_away", error: denied(at, answer.reason, at.fix) };
+  const { status, headers, body } = answer;
+  const message = messageOf(answer);
+  if (status >= 200 && status < 300) return { kind: "ok", headers, body };
+  const until = limitedUntil(answer, message, at.now);
+  if (until !== null) return { kind: "turned_away", error: limited(at, message, until) };
+  if (status === 401) return { kind: "turned_away", error: denied(at, `the login is not valid (${message})`, at.fix) };
+  if (status === 403) return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
+  if (status === 404 || status === 410) return { kind: "absent" };
+  // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
+  if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
+  if (status >= 400 && status < 500) return { kind: "refused", status, message, body };
+  return { kind: "lost", reason: `status ${status}: ${message}` };
+}
+
+/** The forge's own words, its details with them. */
+function messageOf({ status, body }: Answered): string {
+  if (!isJsonObject(body)) return typeof body === "string" ? cut(body) : `status ${status}`;
+  const message = body["message"] ?? body["error_description"] ?? body["error"];
+  const errors = isJsonArray(body["errors"]) ? body["errors"] : [];
+  const details = errors.flatMap((error) => {
+    if (typeof error === "string") return [error];
+    const told = isJsonObject(error) ? error["message"] : undefined;
+    return typeof told === "string" ? [told] : [];
+  });
+  const text =
+    typeof message === "string" ? message : message === undefined ? `status ${status}` : JSON.stringify(message);
+  return cut([text, ...details].join(": "));
+}
+
+/** When to come back; null: it is not that. A limit of the day is told by what is left, one of the moment by Retry-After or in words. */
+function limitedUntil({ status, headers }: Answered, message: string, now: number): string | null {
+  if (status !== 403 && status !== 429 && status !== 503) return null;
+  const after = headers.get("retry-after");
+  const seconds = after === undefined ? Number.NaN : Number(after);
+  if (Number.isFinite(seconds)) return iso(now + seconds * 1000);
+  const date = after === undefined ? Number.NaN : Date.parse(after);
+  if (Number.isFinite(date)) return iso(Math.max(now, date));
+  const [left, reset] = ["remaining", "reset"].map((name) =>
+    Number(headers.get(`x-ratelimit-${name}`) ?? headers.get(`ratelimit-${name}`) ?? Number.NaN),
+  );
+  if (left === 0 && reset !== undefined && Number.isFinite(reset)) return iso(Math.max(now, reset * 1000));
+  if (status === 429 || (status === 403 && /secondary rate limit|abuse detection|rate limit exceeded/i.test(message)))
+    return iso(now + UNTOLD_MS);
+  return null;
+}
+
+const MOVED = "it has moved; set the remote to its new address";
+const LAST_TIME = Date.UTC(9999, 0);
+
+/** What GitHub asks for where it does not say how long. */
+const UNTOLD_MS = 60_000;
+
+function permissionFix({ headers }: Answered, fix: string): string {
+  if (headers.get("x-github-sso")?.startsWith("required") === true)
+    return "Authorise the login for the organisation's single sign-on, then try again.";
+  const [wanted, has] = [headers.get("x-accepted-oauth-scopes") ?? "", headers.get("x-oauth-scopes")];
+  if (wanted !== "" && has !== undefined) return `The login has "${has}" and needs one of "${wanted}". ${fix}`;
+  return `Give the login access to this repository: contents, issues and pull requests, and to read checks. ${fix}`;
+}
+
+function denied(at: { readonly forge: string; readonly what: string }, why: string, hint: string): HoldfastError {
+  const message = `${at.forge} does not let us in (${at.what}): ${why}`;
+  return new HoldfastError({ code: "FORGE_DENIED", message, hint, retry: "ask" });
+}
+
+function limited(at: { readonly forge: string; readonly what: string }, why: string, until: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `${at.forge} takes no more requests until ${until} (${at.what}): ${why}`,
+    hint: "Wait until then; it goes on by itself where it was parked, or resume it then.",
+    retry: "later",
+    data: { why: "rate_limit", until },
+  });
+}
+
+/** A time beyond what a date can be is a slip of the forge; it must not become one of ours. */
+function iso(time: number): string {
+  return new Date(Math.min(time, LAST_TIME)).toISOString();
+}
+
+function cut(text: string): string {
+  const line = hideSecrets(text.replaceAll(/\s+/g, " ").trim());
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}

@@ -1,0 +1,35 @@
+import type { Json, JsonObject } from "../core/json.ts";
+
+/**
+ * One way to a forge's API. A program that holds the login and plain HTTP with a token give the same answers, so that everything
+ * above is written once.
+ */
+export interface Transport {
+  /** For people: the program's name, or "token". */
+  readonly name: string;
+  /** What to do when the forge does not let us in. */
+  readonly fix: string;
+  /** Never rejects. Nothing that it returns carries a credential. */
+  send(request: ApiRequest): Promise<ApiAnswer>;
+}
+
+export interface ApiRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH";
+  /** Below the API's root, with its query: `repos/o/r/issues?page=2`. */
+  readonly path: string;
+  readonly body?: JsonObject;
+}
+
+export type ApiAnswer =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** Names in lower case. */
+      readonly headers: ReadonlyMap<string, string>;
+      /** Parsed JSON, or the text that came instead; undefined: none. */
+      readonly body: Json | undefined;
+    }
+  /** No complete answer came: whether the forge acted is not known. */
+  | { readonly kind: "lost"; readonly reason: string }
+  /** There is no login to go with; nothing was sent. */
+  | { readonly kind: "no_login"; readonly reason: string };

@@ -1,0 +1,106 @@
+import { Refused, type Incoming, type Reply } from "../forge-server/exchange.ts";
+import { BareRepository } from "../forge-server/bare-repository.ts";
+
+/** Everything that a loopback GitLab knows, open to the tests that set it up and look into it. */
+export class Projects {
+  readonly all: Project[] = [];
+  /** Token → whose it is. */
+  readonly tokens = new Map<string, { readonly login: string }>();
+  #time = Date.UTC(2026, 2, 1);
+
+  add(params: { readonly path: string; readonly bare: string }): Project {
+    const project: Project = {
+      id: this.all.length + 1,
+      path: params.path,
+      bare: new BareRepository(params.bare),
+      issues: [],
+      requests: [],
+      statuses: [],
+      traces: new Map(),
+      rules: { fastForward: false, approvals: false },
+    };
+    this.all.push(project);
+    return project;
+  }
+
+  require(name: string): Project {
+    const found = this.all.find(({ id, path }) => String(id) === name || path.toLowerCase() === name.toLowerCase());
+    if (found === undefined) throw new Refused({ status: 404, body: { message: "404 Project Not Found" } });
+    return found;
+  }
+
+  /** Each act has a time of its own, so that "newest first" is never a tie. */
+  now(): string {
+    this.#time += 1000;
+    return new Date(this.#time).toISOString();
+  }
+}
+
+export interface Project {
+  readonly id: number;
+  readonly path: string;
+  readonly bare: BareRepository;
+  readonly issues: GitlabIssue[];
+  /** Numbered apart from issues. */
+  readonly requests: GitlabRequest[];
+  readonly statuses: GitlabStatus[];
+  /** Job → its log. */
+  readonly traces: Map<number, string>;
+  readonly rules: {
+    /** Only a head that contains its base is merged. */
+    fastForward: boolean;
+    approvals: boolean;
+  };
+}
+
+export interface GitlabIssue {
+  readonly iid: number;
+  readonly author: string;
+  title: string;
+  description: string | null;
+  state: "opened" | "closed";
+  labels: string[];
+  updatedAt: string;
+  readonly notes: { readonly id: number; readonly body: string }[];
+}
+
+export interface GitlabRequest {
+  readonly iid: number;
+  title: string;
+  description: string;
+  state: "opened" | "closed" | "merged";
+  readonly source: { readonly project: Project; readonly branch: string };
+  readonly target: string;
+  sha: string;
+  /** Head and base for which it is known whether they merge; anything else is still to be reckoned. */
+  reckoned: string | null;
+}
+
+export interface GitlabStatus {
+  readonly id: number;
+  readonly commit: string;
+  readonly name: string;
+  readonly status: string;
+  readonly description: string | null;
+  readonly isJob: boolean;
+  readonly allowFailure: boolean;
+}
+
+export interface GitlabCall {
+  readonly projects: Projects;
+  readonly project: Project;
+  readonly incoming: Incoming;
+  readonly login: string;
+  readonly match: RegExpExecArray;
+}
+
+export interface GitlabRoute {
+  readonly method: string;
+  /** What follows `projects/:id/`. */
+  readonly path: RegExp;
+  run(call: GitlabCall): Promise<Reply>;
+}
+
+export function notFound(what: string): Refused {
+  return new Refused({ status: 404, body: { message: `404 ${what} Not Found` } });
+}

@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
+import { GOOD } from "../src/cli/work-repository.ts";
+import type { Fault } from "../src/testing/forge-server/faults.ts";
+import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/github-scene.ts";
+import { waysToForge } from "../src/testing/ways-to-forge.ts";
+import { testRepositoryAt } from "../src/testing/workspace-repository.ts";
+
+let holdfast: BuiltCommand;
+let scene: GithubScene | undefined;
+
+beforeAll(async () => {
+  holdfast = await buildCommand();
+});
+afterAll(() => holdfast.remove());
+afterEach(async () => {
+  await scene?.dispose();
+  scene = undefined;
+});
+
+/** Where the command is killed: it waits for an answer that does not come, and the server has acted or not. */
+const DEATHS: readonly Pick<Fault, "match" | "when">[] = [
+  { match: /^GET .*\/issues\/1$/, when: "before" },
+  { match: /^POST .*git-receive-pack/, when: "after" },
+  { match: /^GET .*\/pulls\?/, when: "before" },
+  { match: /^POST .*\/pulls$/, when: "before" },
+  { match: /^POST .*\/pulls$/, when: "after" },
+];
+
+const [, gh] = waysToForge("gh");
+
+test.skipIf(gh.skip)(
+  `an issue at GitHub becomes one pull request, though the command is killed five times, through ${gh.name}`,
+  async () => {
+    scene = await createGithubScene(gh.program);
+    const { server, repository } = scene;
+    const issue = { author: "dev", title: "Answer", body: "What is it?\n", labels: [] };
+    const at = "2026-01-01T00:00:00Z";
+    repository.issues.push({ ...issue, number: 1, state: "open", createdAt: at, updatedAt: at, labels: [] });
+    const place = cloned(scene);
+    const begin = ["run", "1", "--no-review", "--agent", place.agent];
+    for (const [nth, death] of DEATHS.entries()) {
+      server.faults.set({ ...death, times: 1, effect: { kind: "hang" } });
+      const child = holdfast.start(nth <= 1 ? begin : ["resume", "issue-1"], place.options);
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      await vi.waitFor(() => expect(server.faults.left).toBe(0), { timeout: 60_000, interval: 20 });
+      child.kill("SIGKILL");
+      await ended;
+    }
+    const done = await holdfast.run(["resume", "issue-1"], place.options);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(done.stdout).toMatch(/Done issue-1: Pull request #2 is open/);
+    expect(repository.pulls.map(({ number, title, state }) => [number, title, state])).toEqual([
+      [2, "[feat][#1] Answer", "open"],
+    ]);
+    expect(repository.pulls[0]?.headCommit).toBe(await scene.tip("holdfast/issue-1"));
+    const status = await holdfast.run(["--json", "status", "1"], place.options);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      condition: { kind: "done" },
+      budget: { spent: { tokens: 1000 } },
+    });
+    expect(done.stdout + done.stderr + status.stdout).not.toContain(TOKEN);
+    const kept = readdirSync(place.options.cwd, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    const leaks = kept.filter((entry) => readFileSync(join(entry.parentPath, entry.name)).includes(TOKEN));
+    expect(leaks.map(({ name }) => name)).toEqual([]);
+  },
+);
+
+/** As a user has it: the remote is GitHub's own address, and only git's config leads it to this machine. */
+function cloned({ remote, server, env }: GithubScene): {
+  readonly agent: string;
+  readonly options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> };
+} {
+  const root = join(remote.folder, "clone");
+  remote.bare.git("clone", "-q", remote.bare.root, root);
+  testRepositoryAt(root).git("remote", "set-url", "origin", "https://github.com/octo/app.git");
+  writeFileSync(
+    join(remote.folder, ".gitconfig"),
+    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
+  );
+  const script = join(remote.folder, "agent.json");
+  writeFileSync(script, JSON.stringify({ answers: [GOOD] }));
+  const given = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
+  return {
+    agent: `scripted:${script}`,
+    options: { cwd: root, env: { ...Object.fromEntries(given), GIT_CONFIG_NOSYSTEM: "1" } },
+  };
+}
