@@ -79,6 +79,8 @@ export interface OpenParams {
   readonly forge?: ForgeChoice;
   /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
   readonly agentIdleMs?: number | null;
+  /** Also a checkpoint this often while an agent works; null: only when it has ended. Default 10 minutes. */
+  readonly checkpointEveryMs?: number | null;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -114,10 +116,12 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "worktrees",
   "forge",
   "agentIdleMs",
+  "checkpointEveryMs",
   "parts",
 ];
 
 const AGENT_IDLE_MS = 30 * 60_000;
+const CHECKPOINT_EVERY_MS = 10 * 60_000;
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
@@ -145,8 +149,13 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const { forge = { kind: "auto", path: null }, agentIdleMs = AGENT_IDLE_MS, parts: decorate } = params;
-    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, decorate }));
+    const { forge = { kind: "auto", path: null }, parts: decorate } = params;
+    const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
+    return new Holdfast(
+      cwd,
+      parts,
+      new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, checkpointEveryMs, decorate }),
+    );
   } catch (error) {
     await workspaces?.close();
     throw error;

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { createAgentRegistry } from "../agents/registry.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
@@ -18,6 +19,7 @@ export function buildParts(params: {
   /** Where relative paths of scripts and commands begin. */
   readonly directory: string;
   readonly agentIdleMs: number | null;
+  readonly checkpointEveryMs: number | null;
 }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
@@ -26,6 +28,7 @@ export function buildParts(params: {
     ...parts,
     agent: (provider) => registry.agent(provider),
     agentIdleMs: params.agentIdleMs,
+    checkpointEveryMs: params.checkpointEveryMs,
     forge: params.forge,
     branches: createGitBranches(),
     commands: systemCommands,
@@ -34,10 +37,12 @@ export function buildParts(params: {
     implDocument,
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
-      await sleep(milliseconds, undefined, { signal }).catch((error: unknown) => {
-        signal.throwIfAborted();
-        throw error;
-      });
+      for (let left = milliseconds; left > 0; left -= LONGEST_TIMER_MS) {
+        await sleep(Math.min(left, LONGEST_TIMER_MS), undefined, { signal }).catch((error: unknown) => {
+          signal.throwIfAborted();
+          throw error;
+        });
+      }
     },
   };
 }

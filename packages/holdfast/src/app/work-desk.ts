@@ -84,6 +84,7 @@ export class WorkDesk {
     readonly directory: string;
     readonly forge: ForgeChoice;
     readonly agentIdleMs: number | null;
+    readonly checkpointEveryMs: number | null;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -94,6 +95,7 @@ export class WorkDesk {
       readonly directory: string;
       readonly forge: ForgeChoice;
       readonly agentIdleMs: number | null;
+      readonly checkpointEveryMs: number | null;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -172,10 +174,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, decorate } = this.#options;
+    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, decorate } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs });
+    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs });
     return decorate === undefined ? parts : decorate(parts);
   }
 

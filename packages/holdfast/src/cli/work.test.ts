@@ -224,6 +224,21 @@ describe("a run under way", () => {
     expect(await place.git("branch", "--list", "holdfast/*")).toMatch(/^\+ holdfast\/issue-1$/);
   });
 
+  test("while an agent works for long, checkpoints are made by the clock, with its files", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([HANG]);
+    await writeFile(join(place.clone, "holdfast.config.yaml"), "agents:\n  checkpointEvery: 1s\n  maxIdle: 60d\n");
+    const first = place.start("run", "1", "--agent", agent);
+    await first.says("half.txt");
+    let timed = "";
+    while (timed === "") timed = (await place.json("list", "issue-1", "--trigger", "timer")).checkpoints[0]?.id ?? "";
+    expect(await place.run("show", timed)).toMatchObject({ stdout: expect.stringContaining("timer") });
+    first.child.kill("SIGINT");
+    expect(await first.ended).toMatchObject({ status: 130 });
+    const restored = await place.run("diff", "issue-1@1", timed);
+    expect(restored.stdout).toContain("half.txt");
+  });
+
   test("two at the same moment: one works, the other names it", async () => {
     const place = await work.begin();
     const agent = await place.agent([{ ...GOOD, delayMs: 1500 }]);

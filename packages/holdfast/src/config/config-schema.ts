@@ -41,6 +41,9 @@ export const configSchema = z.strictObject({
       maxIdle: z.optional(
         leaf('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
+      checkpointEvery: z.optional(
+        leaf('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
     }),
   ),
   forge: z.optional(

@@ -54,6 +54,8 @@ gc:
 agents:
   # One that prints nothing for this long hangs: it is ended and tried again. A duration, or none.
   maxIdle: ${value("agents.maxIdle")}
+  # Also a checkpoint this often while one works, so that hours of it are safe. A duration, or none.
+  checkpointEvery: ${value("agents.checkpointEvery")}
 
 forge:
   # Where issues and pull requests are: auto (told from the remote), github, gitlab, local (files beside a bare

@@ -11,6 +11,8 @@ export interface WorkSettings {
   readonly agents: {
     /** Milliseconds without a sign of life that are a hang; null: no end. */
     readonly idleMs: number | null;
+    /** Milliseconds between checkpoints while one works; null: none until it has ended. */
+    readonly checkpointEveryMs: number | null;
   };
   readonly forge: {
     /** "auto": told from the remote. */
@@ -64,7 +66,7 @@ type PromptRole = (typeof PROMPT_ROLES)[number];
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   models: { impl: null, review: null },
-  agents: { idleMs: 30 * 60_000 },
+  agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000 },
   forge: { kind: "auto", path: null, host: null },
   impl: {
     maxIterations: 10,
@@ -97,7 +99,13 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
     models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
-    agents: { idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle },
+    agents: {
+      idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle,
+      checkpointEveryMs:
+        values.agents?.checkpointEvery === undefined
+          ? DEFAULT_WORK.agents.checkpointEveryMs
+          : values.agents.checkpointEvery,
+    },
     forge: {
       kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
       path: path === undefined ? null : resolve(directory, path),
@@ -133,7 +141,8 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["agent", work.agent ?? "(none)"],
     ["models.impl", work.models.impl ?? "(the agent)"],
     ["models.review", work.models.review ?? "(the agent)"],
-    ["agents.maxIdle", work.agents.idleMs === null ? "none" : formatDuration(work.agents.idleMs)],
+    ["agents.maxIdle", durationOrNone(work.agents.idleMs)],
+    ["agents.checkpointEvery", durationOrNone(work.agents.checkpointEveryMs)],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
     ["forge.host", work.forge.host ?? "(the remote's)"],
@@ -165,4 +174,8 @@ function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], und
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>;
   };
+}
+
+function durationOrNone(milliseconds: number | null): string {
+  return milliseconds === null ? "none" : formatDuration(milliseconds);
 }

@@ -26,8 +26,6 @@ export interface ConductParams<S extends JsonObject> {
   /** Aborted: work stops in order, and the outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen?: ProgressListener;
-  /** Also a checkpoint this often while a step that changes files is under way. */
-  readonly checkpointEveryMs?: number;
   /** Go on although the workflow's definition is not the one that the run began with. */
   readonly allowChanged?: boolean;
 }
@@ -87,8 +85,7 @@ async function work<S extends JsonObject>(writer: RunWriter, params: ConductPara
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
       if (stageWork === undefined) return await finishRun(writer, workflow, null);
-      const { checkpointEveryMs } = params;
-      const result = await runStage(writer, { workflow, work: stageWork, checkpointEveryMs });
+      const result = await runStage(writer, { workflow, work: stageWork });
       const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
       if (outcome !== null) return outcome;
     }

@@ -204,7 +204,9 @@ test("a timer's checkpoint in the middle does not become the place to go back to
   const controller = new AbortController();
   const workflow = define({ work: calling([]) });
   await begin(parts, workflow, workspace);
-  expect(await go(workflow, { signal: controller.signal, checkpointEveryMs: 20 })).toEqual({ kind: "interrupted" });
+  expect(await go(workflow, { signal: controller.signal, parts: { ...parts, checkpointEveryMs: 20 } })).toEqual({
+    kind: "interrupted",
+  });
   expect(file("half.txt")).toBe(true);
   expect((await store.latest(ID))?.planes.position).toMatchObject({
     budget: { spent: { tokens: 7 }, reserved: { tokens: 0 } },

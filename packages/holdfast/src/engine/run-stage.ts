@@ -21,11 +21,10 @@ export async function runStage<S extends JsonObject>(
   params: {
     readonly workflow: Workflow<S>;
     readonly work: StageFunction<S>;
-    readonly checkpointEveryMs: number | undefined;
   },
 ): Promise<StageResult<S>> {
   const { halt } = writer;
-  const stay = new Stay(writer, params);
+  const stay = new Stay(writer);
   const context = createStageContext(stay, params.workflow.parseState(writer.values));
   let result: StageResult<S> | undefined;
   const working = (async () => {

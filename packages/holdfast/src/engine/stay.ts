@@ -9,7 +9,6 @@ export class Stay {
   readonly stage: string;
   /** Begins the mark of every process of its steps. */
   readonly mark: string;
-  readonly checkpointEveryMs: number | undefined;
   readonly #asked = new Set<string>();
   /** Finished before this process took the run up, and not asked for yet. */
   readonly #unasked: Set<string>;
@@ -17,11 +16,10 @@ export class Stay {
   #closed = false;
   #waiting: (() => void)[] = [];
 
-  constructor(writer: RunWriter, params: { readonly checkpointEveryMs: number | undefined }) {
+  constructor(writer: RunWriter) {
     this.writer = writer;
     this.stage = writer.position.stage;
     this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    this.checkpointEveryMs = params.checkpointEveryMs;
     this.#unasked = new Set(writer.steps.keys());
   }
 

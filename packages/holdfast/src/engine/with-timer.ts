@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { reasonOf } from "./reason-of.ts";
 import type { Stay } from "./stay.ts";
 
@@ -10,18 +11,22 @@ export async function withTimer<T>(
   work: () => Promise<T>,
   before: () => Promise<void> = () => Promise.resolve(),
 ): Promise<T> {
-  const { writer, checkpointEveryMs } = stay;
-  if (checkpointEveryMs === undefined) return await work();
+  const { writer } = stay;
+  const { checkpointEveryMs } = writer.parts;
+  if (checkpointEveryMs === null) return await work();
   let saving: Promise<unknown> | undefined;
-  const timer = setInterval(() => {
-    if (writer.halt.cause !== undefined) return;
-    saving ??= before()
-      .then(() => writer.save({ trigger: "timer" }))
-      .catch((error: unknown) => writer.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
-      .finally(() => {
-        saving = undefined;
-      });
-  }, checkpointEveryMs);
+  const timer = setInterval(
+    () => {
+      if (writer.halt.cause !== undefined) return;
+      saving ??= before()
+        .then(() => writer.save({ trigger: "timer" }))
+        .catch((error: unknown) => writer.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
+        .finally(() => {
+          saving = undefined;
+        });
+    },
+    Math.min(checkpointEveryMs, LONGEST_TIMER_MS),
+  );
   timer.unref();
   try {
     return await work();

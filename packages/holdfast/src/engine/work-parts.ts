@@ -15,6 +15,8 @@ export interface WorkParts extends Parts {
   readonly agent: (provider: string) => Agent;
   /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
   readonly agentIdleMs: number | null;
+  /** Also a checkpoint this often while an agent works; null: only when it has ended. */
+  readonly checkpointEveryMs: number | null;
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

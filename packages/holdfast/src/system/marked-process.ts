@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { statSync } from "node:fs";
 import { constants } from "node:os";
+import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { endTree } from "./process-tree.ts";
 
 /**
@@ -96,8 +97,9 @@ async function supervise(
     void endAll(child, params.mark).then(() => setTimeout(resolve, DRAIN_MS, NO_EXIT).unref());
   };
   const interrupt = (): void => stop("interrupted");
-  const timer = params.timeoutMs === null ? null : setTimeout(stop, params.timeoutMs, "timed_out");
-  const idle = params.idleMs === null ? null : setTimeout(stop, params.idleMs, "idle");
+  const timer =
+    params.timeoutMs === null ? null : setTimeout(stop, Math.min(params.timeoutMs, LONGEST_TIMER_MS), "timed_out");
+  const idle = params.idleMs === null ? null : setTimeout(stop, Math.min(params.idleMs, LONGEST_TIMER_MS), "idle");
   params.signal.addEventListener("abort", interrupt, { once: true });
   for (const source of ["stdout", "stderr"] as const) {
     child[source]?.setEncoding("utf8").on("data", (text: string) => {
