@@ -167,6 +167,18 @@ for (const way of waysToForge("gh")) {
       expect(runs.map(({ summary }) => summary)).toEqual(["Run\ngreets nobody: failed", ""]);
     });
 
+    test("a token that may not read check runs is told so: half of the checks are not taken for all", async () => {
+      scene = await createGithubScene(way.program);
+      const commit = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const body = { message: "Resource not accessible by personal access token" };
+      const effect = { kind: "answer", status: 403, body } as const;
+      scene.server.faults.set({ match: /check-runs/, times: 1, when: "before", effect });
+      await expect(scene.forge().checks(commit)).rejects.toMatchObject({
+        code: "FORGE_DENIED",
+        hint: expect.stringContaining("Fine-grained tokens cannot read check runs"),
+      });
+    });
+
     test("an Enterprise server has its API below a path of its own host", async () => {
       scene = await createGithubScene(way.program);
       const host = "ghe.example.com";
