@@ -42,8 +42,9 @@ gc:
   # Clean up once a day after a checkpoint, by the rules above, and say so when something was dropped.
   auto: ${value("gc.auto")}
 
-# Who works on issues ("holdfast run"): provider:model. The providers there are: scripted (a script of edits, for trying
-# things out) and command (any command that reads a prompt on stdin and edits files).
+# Who works on issues ("holdfast run"): provider:model. The providers there are: claude (Claude Code; alone, it has its
+# default model), scripted (a script of edits, for trying things out) and command (any command that reads a prompt on
+# stdin and edits files).
 # agent: command:./my-agent
 # Another one for a stage; without it, the agent above.
 # models:

@@ -65,7 +65,9 @@ export const endingCases: readonly AgentCase[] = [
       const { task } = prepareCall(harness, { model: await harness.behave({ write: UP, hang: true }) });
       const running = harness.agent.run(task);
       await appears(harness, "up");
-      for (const pid of processesOf(task.mark)) process.kill(pid, "SIGKILL");
+      // All are stopped first: one whose child dies before it would go on and end by itself.
+      const pids = processesOf(task.mark);
+      for (const signal of ["SIGSTOP", "SIGKILL"]) for (const pid of pids) process.kill(pid, signal);
       failedWith(await running, "killed");
     },
   },
