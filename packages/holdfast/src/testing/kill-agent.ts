@@ -1,17 +1,13 @@
+import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { processesOf } from "./agent-contract/harness.ts";
+import { readProcessTable } from "../system/process-table.ts";
 import type { ModelServer } from "./model-server/model-server.ts";
 
-/** Kills every process of a call, as nothing of ours would: by a signal that nobody can catch. */
-export function killMarked(mark: string): void {
-  for (const pid of processesOf(mark)) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      // One that has ended in between.
-      continue;
-    }
-  }
+/** Kills the agent itself, by a signal that nobody can catch, and nothing else of the call: what it has started is left behind, at work. */
+export function killAgent(mark: string): void {
+  const agent = readProcessTable()?.live.find((entry) => entry.mark === mark && entry.parent === process.pid);
+  assert.ok(agent !== undefined, "the agent is not running");
+  process.kill(agent.pid, "SIGKILL");
 }
 
 /** An answer after a tool call has begun, and has not come whole. */

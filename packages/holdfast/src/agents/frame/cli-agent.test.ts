@@ -143,3 +143,13 @@ test("its own watchdog ends a silent one where the task has none", async () => {
   expect(await outcome).toMatchObject({ cause: "hang", instant: false });
   assertGone(task.mark);
 });
+
+test("one that says all the time that it waits is ended, and fails for what it waits for", async () => {
+  const { start } = scene("while :; do echo wait for the net; sleep 0.05; done", {
+    read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
+    end: ({ last }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
+  });
+  const { outcome, task } = start({ idleMs: 500 });
+  expect(await outcome).toMatchObject({ kind: "failed", cause: "network", message: "wait for the net", instant: false });
+  assertGone(task.mark);
+});
