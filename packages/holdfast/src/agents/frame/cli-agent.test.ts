@@ -150,6 +150,11 @@ test("one that says all the time that it waits is ended, and fails for what it w
     end: ({ last }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
   });
   const { outcome, task } = start({ idleMs: 500 });
-  expect(await outcome).toMatchObject({ kind: "failed", cause: "network", message: "wait for the net", instant: false });
+  expect(await outcome).toMatchObject({
+    kind: "failed",
+    cause: "network",
+    message: "wait for the net",
+    instant: false,
+  });
   assertGone(task.mark);
 });
