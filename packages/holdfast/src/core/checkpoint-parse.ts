@@ -118,7 +118,7 @@ const position: Shape<Position> = object<Position>({
     steps: dictionary(json),
     failures: dictionary(count),
     running: optional(dictionary(object<RunningStep>({ files: flag, estimate: nullable(amounts), base: count }))),
-    sessions: optional(dictionary(text)),
+    sessions: optional(dictionary(nullable(text))),
   }),
 });
 
@@ -157,6 +157,7 @@ const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
   session: nullable(text),
   transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count, text })),
   lastMessage: nullable(text),
+  rewound: optional(oneOf({ restore: true, fork: true })),
 });
 
 const effects: Shape<EffectsMark> = object<EffectsMark>({ entry: count, pending: list(text) });

@@ -43,7 +43,7 @@ export const ENTRY_KINDS = [
   "step.started",
   "step.finished",
   "step.failed",
-  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation
+  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation; null: it is given up
   "effect.intended",
   "effect.settled",
   "effect.unknown",
@@ -99,4 +99,4 @@ export type StepFailed = {
   readonly reason: string;
   readonly spent: Amounts | null;
 };
-export type StepSession = { readonly visit: number; readonly step: string; readonly session: string };
+export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };

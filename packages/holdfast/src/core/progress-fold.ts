@@ -16,6 +16,8 @@ export interface Progress {
    * files that belong to it are gone; what was spent is, and the visit gets a number that was never given.
    */
   readonly fellBack: boolean;
+  /** A session was told since the checkpoint: an agent has been called, so the conversation in it is not the one to go back to any more. */
+  readonly talked: boolean;
 }
 
 /** A run stands at its newest checkpoint plus the entries after it. */
@@ -27,12 +29,13 @@ export function foldProgress(params: {
 }): Progress {
   const { position, entries } = params;
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
+  const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
   for (const entry of entries) step(fold, entry);
   const { budget } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
-    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack };
+    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack, talked };
   }
   const visit = {
     number: position.visit.number,
@@ -41,7 +44,7 @@ export function foldProgress(params: {
     running: Object.fromEntries(fold.running),
     sessions: Object.fromEntries(fold.sessions),
   };
-  return { position: { ...position, budget, visit }, fellBack };
+  return { position: { ...position, budget, visit }, fellBack, talked };
 }
 
 interface Fold {
@@ -50,7 +53,7 @@ interface Fold {
   readonly steps: Map<string, Json>;
   readonly failures: Map<string, number>;
   readonly running: Map<string, RunningStep>;
-  readonly sessions: Map<string, string>;
+  readonly sessions: Map<string, string | null>;
   budget: Budget;
   highest: number;
 }
@@ -150,4 +153,8 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   reason: text,
   spent: nullable(amounts),
 });
-const sessionShape: Shape<StepSession> = object<StepSession>({ visit: count, step: text, session: text });
+const sessionShape: Shape<StepSession> = object<StepSession>({
+  visit: count,
+  step: text,
+  session: nullable(text),
+});

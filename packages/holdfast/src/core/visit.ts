@@ -18,8 +18,11 @@ export interface Visit {
   readonly failures: Readonly<Record<string, number>>;
   /** Steps begun and not ended. A checkpoint that names one was taken in its middle: its files are half of it. */
   readonly running?: Readonly<Record<string, RunningStep>>;
-  /** Sessions of agent calls not finished yet, by step, of agents that can go on with them. */
-  readonly sessions?: Readonly<Record<string, string>>;
+  /**
+   * Sessions of agent calls not finished yet, by step, of agents that can go on with them. null: none that can be gone on with; the next try
+   * begins a fresh one, which is handed over what was done.
+   */
+  readonly sessions?: Readonly<Record<string, string | null>>;
 }
 
 export interface RunningStep {
