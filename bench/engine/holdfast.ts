@@ -27,6 +27,7 @@ export async function open(directory: string) {
     worktreePath: undefined,
     agent: unused,
     agentIdleMs: null,
+    prices: {},
     forge: null,
     branches: { of: unused, asking: unused },
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },

@@ -5,6 +5,7 @@ import { HoldfastError } from "./core/error.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
 import { defaultRetention } from "./core/retention.ts";
+import type { PriceTable } from "./core/price.ts";
 import type { RetentionPolicy } from "./core/retention.ts";
 import { RUN_ID } from "./core/run.ts";
 import type { RunSummary, Work } from "./core/run.ts";
@@ -79,6 +80,8 @@ export interface OpenParams {
   readonly forge?: ForgeChoice;
   /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
   readonly agentIdleMs?: number | null;
+  /** US dollars for a million tokens by `provider:model`, before those that are built in. */
+  readonly prices?: PriceTable;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -114,6 +117,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "worktrees",
   "forge",
   "agentIdleMs",
+  "prices",
   "parts",
 ];
 
@@ -145,8 +149,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const { forge = { kind: "auto", path: null }, agentIdleMs = AGENT_IDLE_MS, parts: decorate } = params;
-    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, decorate }));
+    const { forge = { kind: "auto", path: null }, agentIdleMs = AGENT_IDLE_MS, prices = {}, parts: decorate } = params;
+    return new Holdfast(cwd, parts, new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, prices, decorate }));
   } catch (error) {
     await workspaces?.close();
     throw error;

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { DEFAULT_PRICES } from "../agents/default-prices.ts";
 import { createAgentRegistry } from "../agents/registry.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { createSyntaxGate } from "../gates/syntax-gate.ts";
@@ -18,6 +20,7 @@ export function buildParts(params: {
   /** Where relative paths of scripts and commands begin. */
   readonly directory: string;
   readonly agentIdleMs: number | null;
+  readonly prices: PriceTable;
 }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
@@ -26,6 +29,7 @@ export function buildParts(params: {
     ...parts,
     agent: (provider) => registry.agent(provider),
     agentIdleMs: params.agentIdleMs,
+    prices: { ...DEFAULT_PRICES, ...params.prices },
     forge: params.forge,
     branches: createGitBranches(),
     commands: systemCommands,

@@ -1,6 +1,7 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
@@ -84,6 +85,7 @@ export class WorkDesk {
     readonly directory: string;
     readonly forge: ForgeChoice;
     readonly agentIdleMs: number | null;
+    readonly prices: PriceTable;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -94,6 +96,7 @@ export class WorkDesk {
       readonly directory: string;
       readonly forge: ForgeChoice;
       readonly agentIdleMs: number | null;
+      readonly prices: PriceTable;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -172,10 +175,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, decorate } = this.#options;
+    const { directory, forge: choice, agentIdleMs, prices, decorate } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs });
+    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, prices });
     return decorate === undefined ? parts : decorate(parts);
   }
 

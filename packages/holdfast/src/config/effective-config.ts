@@ -115,6 +115,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     includeIgnored,
     forge: work.forge,
     agentIdleMs: work.agents.idleMs,
+    prices: work.prices,
   };
 }
 

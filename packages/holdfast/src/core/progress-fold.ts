@@ -1,10 +1,10 @@
 import { NOTHING, settle } from "./budget.ts";
-import type { JournalEntry, StageEntered, StepFailed, StepFinished, StepSession, StepStarted } from "./journal.ts";
+import type { JournalEntry, StageEntered, StepFailed, StepFinished, StepLost, StepSession, StepStarted } from "./journal.ts";
 import type { Json } from "./json.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
-import { count, flag, json, nullable, object, parseShape, text } from "./shape.ts";
+import { count, flag, json, nullable, object, optional, parseShape, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
-import type { RunningStep } from "./visit.ts";
+import type { RecordTokens, RunningStep } from "./visit.ts";
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "body">;
 
@@ -78,11 +78,17 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
       return;
     case "step.started": {
-      const { step: name, files, estimate } = read(startedShape, entry);
+      const { step: name, files, estimate, counted } = read(startedShape, entry);
       // Begun again without an end: the first try died and never told what it took.
       pay(fold, name, fold.running.get(name)?.estimate ?? null);
       if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
-      fold.running.set(name, { files, estimate, base: fold.sequence });
+      fold.running.set(name, { files, estimate, base: fold.sequence, ...(counted === undefined ? {} : { counted }) });
+      return;
+    }
+    case "step.lost": {
+      const { step: name, spent } = read(lostShape, entry);
+      pay(fold, name, spent);
+      fold.running.delete(name);
       return;
     }
     case "step.finished": {
@@ -133,14 +139,21 @@ function read<T>(shape: Shape<T>, entry: FoldedEntry): T {
   });
 }
 
-const amounts: Shape<Amounts> = object<Amounts>({ tokens: count, microUsd: count, milliseconds: count });
+const amounts: Shape<Amounts> = object<Amounts>({
+  tokens: count,
+  microUsd: count,
+  milliseconds: count,
+  unpriced: optional(count),
+});
 const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
 const startedShape: Shape<StepStarted> = object<StepStarted>({
   visit: count,
   step: text,
   files: flag,
   estimate: nullable(amounts),
+  counted: optional(object<RecordTokens>({ input: count, output: count })),
 });
+const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({
   visit: count,
   step: text,

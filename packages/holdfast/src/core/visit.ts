@@ -31,6 +31,10 @@ export interface RunningStep {
   readonly estimate: Amounts | null;
   /** Newest checkpoint that holds nothing of it: where its files go back to. */
   readonly base: number;
+  /** Tokens that stood in the agent's own record of the session when the call began: what is there beyond them is this call's. */
+  readonly counted?: RecordTokens;
 }
+
+export type RecordTokens = { readonly input: number; readonly output: number };
 
 export const NO_VISIT: Visit = { number: 0, steps: {}, failures: {} };

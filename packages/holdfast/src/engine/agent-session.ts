@@ -1,11 +1,15 @@
 import type { ConversationPlane } from "../core/checkpoint.ts";
-import type { NewEntry } from "../core/journal.ts";
+import { NOTHING } from "../core/budget.ts";
+import type { NewEntry, StepLost } from "../core/journal.ts";
+import type { Amounts } from "../core/position.ts";
+import type { RecordTokens } from "../core/visit.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { handOver } from "./hand-over.ts";
 import { lookParams } from "./parts.ts";
 import { planSession } from "./plan-session.ts";
 import { reasonOf } from "./reason-of.ts";
+import { settleSpent } from "./spending.ts";
 import type { AgentCall } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -20,6 +24,8 @@ export interface OpenedSession {
   readonly session: string | null;
   readonly forkAt: string | null;
   readonly prompt: string;
+  /** What the session's record holds by now: what is there beyond it later is this try's. null: it is not known. */
+  readonly counted: RecordTokens | null;
   /** For the agent's log, where there is something to say. */
   readonly told: string | null;
 }
@@ -33,10 +39,12 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
   if (session === null) return await openFresh(stay, caller);
   const cwd = workspace.root;
   const there = await readRecord(stay, agent, { session, cwd });
+  const counted = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
+  await countLost(stay, caller, counted);
   const plan = planSession({ agent, kept: writer.conversation, session, there });
   switch (plan.kind) {
     case "go_on":
-      return { session, forkAt: null, prompt, told: null };
+      return { session, forkAt: null, prompt, counted, told: null };
     case "put_back": {
       const isBack = writer.conversation?.rewound !== undefined;
       const told = isBack
@@ -44,13 +52,13 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(stay, agent, { session, cwd, text: plan.text });
       await note(stay, told);
-      return { session, forkAt: null, prompt, told };
+      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
     }
     case "fork": {
       const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
       if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
       await note(stay, told);
-      return { session, forkAt: plan.at, prompt, told };
+      return { session, forkAt: plan.at, prompt, counted: null, told };
     }
     case "hand_over": {
       const kept = writer.conversation;
@@ -59,6 +67,27 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
       return await openFresh(stay, caller);
     }
   }
+}
+
+/**
+ * A call that died with the process that carried it is counted now, from the agent's own record: the processes are gone, nothing is added to it any more.
+ * What was set aside for it counts as spent already.
+ */
+async function countLost(stay: Stay, { call, agent }: Caller, now: RecordTokens | null): Promise<void> {
+  const { writer } = stay;
+  const before = writer.uncounted.get(call.name);
+  writer.uncounted.delete(call.name);
+  if (before?.counted === undefined || now === null) return;
+  const input = Math.max(0, now.input - before.counted.input);
+  const output = Math.max(0, now.output - before.counted.output);
+  const aside = before.estimate ?? NOTHING;
+  const tokens = input + output;
+  if (tokens <= aside.tokens) return;
+  const spent: Amounts = { ...aside, tokens, unpriced: 1 };
+  const body: StepLost = { visit: writer.visit, step: call.name, spent };
+  settleSpent(writer, { estimate: NOTHING, actual: { ...NOTHING, tokens: tokens - aside.tokens, unpriced: 1 } });
+  await writer.append({ kind: "step.lost", body });
+  writer.tell({ kind: "note", text: `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted` });
 }
 
 /** One that died in the middle of this very call goes on before any that the stage names. */
@@ -125,7 +154,8 @@ function givenUp(agent: string, said: ConversationPlane | null): ConversationPla
 async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { name, prompt } = call;
-  if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, told: null };
+  const counted = agent.sessions?.tokensIn === undefined ? null : { input: 0, output: 0 };
+  if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, counted, told: null };
   const { parts, conversation } = writer;
   const files = await workspace.look(lookParams(parts));
   const { head, commit } = files;
@@ -135,7 +165,7 @@ async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promis
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
   const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat });
   const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
-  return { session: null, forkAt: null, prompt: given, told };
+  return { session: null, forkAt: null, prompt: given, counted, told };
 }
 
 /** null: the agent has none, or it cannot be read; then the agent itself says whether it can go on. */

@@ -15,8 +15,9 @@ import type { FailurePlan } from "./plan-agent-failure.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { attemptOf, beginStep, failEntry, failStep, finishStep, markOf } from "./run-step.ts";
 import { keepBranch, takeBackChanges } from "./right-place.ts";
-import { reserveOrPark, settleSpent, spentOf } from "./spending.ts";
+import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
+import type { RunWriter } from "./run-writer.ts";
 import type { Stay } from "./stay.ts";
 import { Talk } from "./talk.ts";
 import { withTimer } from "./with-timer.ts";
@@ -90,7 +91,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const opened = await openSession(stay, trying);
   stay.check();
   await reserveOrPark(stay, estimate);
-  await beginStep(stay, call.name, { files, estimate });
+  const { counted } = opened;
+  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }) });
   const outputs = writer.parts.outputs(trying.workspace.root);
   // A stale file must not be taken for this call's.
   for (const path of call.collect ?? []) await outputs.remove(path);
@@ -111,17 +113,29 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before);
   else await takeBackChanges(writer, call.name, { files: before, sequence });
-  const spent = spentOf(writer, outcome.usage);
+  const who = { agent: trying.agent.name, model: trying.model };
+  const usage = priced(writer, outcome.usage, who);
+  const spent = spentOf(usage);
+  const notice = limitNotice(writer.budget, usage, who);
+  if (notice !== null) await sayLimit(writer, notice);
   await keepTalk(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   stay.open();
   if (writer.halt.cause !== undefined) {
     // It told what it took, so nothing of that is lost; the rest is as after a crash.
     settleSpent(writer, { estimate, actual: spent });
     const step = writer.running.get(call.name);
-    if (step !== undefined) writer.running.set(call.name, { ...step, estimate: NOTHING });
+    if (step !== undefined) {
+      const { counted: _settled, ...rest } = step;
+      writer.running.set(call.name, { ...rest, estimate: NOTHING });
+    }
     throw writer.halt.cause;
   }
-  return { outcome, session: opened.session, spent, milliseconds };
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds };
+}
+
+async function sayLimit(writer: RunWriter, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "budget", text });
 }
 
 function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {

@@ -43,6 +43,8 @@ export class RunWriter {
   running = new Map<string, RunningStep>();
   /** null: the next try begins a fresh one. */
   sessions = new Map<string, string | null>();
+  /** Calls that died with the process before, and what their session's record had when they began. */
+  readonly uncounted = new Map<string, RunningStep>();
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
   /** Values of the workflow. */

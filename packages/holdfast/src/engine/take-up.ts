@@ -71,6 +71,8 @@ export async function takeUp<S extends JsonObject>(params: {
     position: { ...lostAsSpent(progress.position), definition: workflow.definition },
     effects: await parts.store.listEffects(run),
   });
+  if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
+    for (const [name, step] of Object.entries(progress.position.visit.running ?? {})) writer.uncounted.set(name, step);
   // Who fell back went back too: agents may remember what cannot be used.
   if (progress.fellBack) writer.conversation = rewoundTo(writer.conversation, "restore");
   else if (progress.talked) writer.settleRewound();

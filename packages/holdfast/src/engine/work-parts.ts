@@ -1,5 +1,6 @@
 import type { Planes } from "../core/checkpoint.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { Run } from "../core/run.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Branches } from "../ports/branch.ts";
@@ -15,6 +16,8 @@ export interface WorkParts extends Parts {
   readonly agent: (provider: string) => Agent;
   /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
   readonly agentIdleMs: number | null;
+  /** What tokens cost where an agent tells no money. */
+  readonly prices: PriceTable;
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

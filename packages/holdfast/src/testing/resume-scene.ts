@@ -211,6 +211,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     branches: createGitBranches(),
     agent: unused,
     agentIdleMs: null,
+    prices: {},
     commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },
     outputs: unused,

@@ -48,6 +48,7 @@ export function createWorkBench(params: {
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,
+    prices: {},
     forge: null,
     branches: { of: unused, asking: unused },
     commands: {

@@ -105,6 +105,7 @@ export async function makeBench(params: {
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
+    prices: {},
     forge,
     branches: createGitBranches(),
     commands: systemCommands,

@@ -1,6 +1,6 @@
 import { asRecord, asText } from "../../core/record.ts";
 import type { AgentUsage } from "../../ports/agent.ts";
-import type { ClaudeState } from "./reader.ts";
+import { NOTHING_READ, type ClaudeState } from "./reader.ts";
 import { add, greatest, NO_TOKENS, tokensOf, type TokenCount } from "./token-count.ts";
 
 /**
@@ -20,7 +20,14 @@ export function claudeUsage(params: {
   if (result === null && open.size === 0) return { inputTokens: null, outputTokens: null, microUsd: null };
   const rest = [...open.values()].reduce(add, NO_TOKENS);
   const total = add(state.spent, rest);
-  return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
+  const microUsd = open.size === 0 ? costOf(params) : null;
+  // Kinds of cache have prices of their own, which a table of three does not tell.
+  return { inputTokens: total.input, outputTokens: total.output, cachedTokens: null, microUsd };
+}
+
+/** All answers of a session, each once. */
+export function tokensInTranscript(text: string): TokenCount {
+  return [...withTranscripts(NOTHING_READ, [text]).values()].reduce(add, NO_TOKENS);
 }
 
 function costOf({
@@ -36,7 +43,7 @@ function costOf({
   return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore()) * 1e6));
 }
 
-function withTranscripts(state: ClaudeState, added: readonly string[]): ReadonlyMap<string, TokenCount> {
+function withTranscripts(state: Pick<ClaudeState, "pending" | "counted">, added: readonly string[]): ReadonlyMap<string, TokenCount> {
   const open = new Map(state.pending);
   for (const line of added.flatMap((text) => text.split("\n"))) {
     // Most of a transcript is system prompts and tool output.
