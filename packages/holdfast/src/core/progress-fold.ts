@@ -1,5 +1,13 @@
 import { NOTHING, settle } from "./budget.ts";
-import type { JournalEntry, StageEntered, StepFailed, StepFinished, StepLost, StepSession, StepStarted } from "./journal.ts";
+import type {
+  JournalEntry,
+  StageEntered,
+  StepFailed,
+  StepFinished,
+  StepLost,
+  StepSession,
+  StepStarted,
+} from "./journal.ts";
 import type { Json } from "./json.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
 import { count, flag, json, nullable, object, optional, parseShape, text } from "./shape.ts";

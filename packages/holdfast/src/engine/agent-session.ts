@@ -87,7 +87,10 @@ async function countLost(stay: Stay, { call, agent }: Caller, now: RecordTokens 
   const body: StepLost = { visit: writer.visit, step: call.name, spent };
   settleSpent(writer, { estimate: NOTHING, actual: { ...NOTHING, tokens: tokens - aside.tokens, unpriced: 1 } });
   await writer.append({ kind: "step.lost", body });
-  writer.tell({ kind: "note", text: `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted` });
+  writer.tell({
+    kind: "note",
+    text: `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`,
+  });
 }
 
 /** One that died in the middle of this very call goes on before any that the stage names. */

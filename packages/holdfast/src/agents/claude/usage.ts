@@ -43,7 +43,10 @@ function costOf({
   return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore()) * 1e6));
 }
 
-function withTranscripts(state: Pick<ClaudeState, "pending" | "counted">, added: readonly string[]): ReadonlyMap<string, TokenCount> {
+function withTranscripts(
+  state: Pick<ClaudeState, "pending" | "counted">,
+  added: readonly string[],
+): ReadonlyMap<string, TokenCount> {
   const open = new Map(state.pending);
   for (const line of added.flatMap((text) => text.split("\n"))) {
     // Most of a transcript is system prompts and tool output.

@@ -38,7 +38,12 @@ export function stuckReport(params: {
     tried,
     attempts: { ...position.attempts },
     streaks: { ...position.streaks },
-    cost: { tokens, micro_usd: unpriced > 0 && microUsd === 0 ? null : microUsd, unpriced_calls: unpriced, milliseconds },
+    cost: {
+      tokens,
+      micro_usd: unpriced > 0 && microUsd === 0 ? null : microUsd,
+      unpriced_calls: unpriced,
+      milliseconds,
+    },
     diff: diff?.text ?? null,
   };
   return { json, text: reportText({ ...params, tried }) };
