@@ -82,7 +82,10 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
       [2, TITLE, "open", tip],
     ]);
     expect(remote.bare.git("show", `${tip}:greeting.txt`).trim()).toBe("hello");
-    expect(await github.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ mergeability: "mergeable" });
+    // Who is asked for the first time reckons.
+    await vi.waitFor(async () =>
+      expect(await github.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ mergeability: "mergeable" }),
+    );
     const pushed = readFileSync(pushes, "utf8").trim().split("\n");
     expect(new Set(pushed.map((line) => line.split(" ")[1])).size, pushed.join("\n")).toBe(pushed.length);
     const { input, output } = server.sent();
