@@ -83,9 +83,9 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
     ]);
     expect(remote.bare.git("show", `${tip}:greeting.txt`).trim()).toBe("hello");
     // Who is asked for the first time reckons.
-    await vi.waitFor(async () =>
-      expect(await github.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ mergeability: "mergeable" }),
-    );
+    const isReady = async () =>
+      expect(await github.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ mergeability: "mergeable" });
+    await vi.waitFor(isReady, { timeout: 30_000 });
     const pushed = readFileSync(pushes, "utf8").trim().split("\n");
     expect(new Set(pushed.map((line) => line.split(" ")[1])).size, pushed.join("\n")).toBe(pushed.length);
     const { input, output } = server.sent();

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { costOf, priceOf } from "./price.ts";
 
 const PRICE = { input: 1.25, cached: 0.125, output: 10 };
-const used = (inputTokens: number | null, outputTokens: number | null, cachedTokens?: number | null) => ({
+const used = (inputTokens: number | null, outputTokens: number | null, cachedTokens?: number) => ({
   inputTokens,
   outputTokens,
   ...(cachedTokens === undefined ? {} : { cachedTokens }),
@@ -11,9 +11,10 @@ const used = (inputTokens: number | null, outputTokens: number | null, cachedTok
 });
 
 test("dollars for a million tokens are millionths of a dollar for one; what a cache gave has its own", () => {
-  expect(costOf(used(1_000_000, 0), PRICE)).toBe(1_250_000);
+  expect(costOf(used(1_000_000, 0, 0), PRICE)).toBe(1_250_000);
   expect(costOf(used(1_000_000, 100_000, 1_000_000), PRICE)).toBe(125_000 + 1_000_000);
-  expect(costOf(used(3, 0), PRICE)).toBe(4);
+  expect(costOf(used(3, 0, 0), PRICE)).toBe(4);
+  expect(costOf(used(1_000_000, 0), { input: 2, cached: 2, output: 3 })).toBe(2_000_000);
 });
 
 test("the agent's own word goes before the table, nothing at all included", () => {
@@ -25,7 +26,7 @@ test("what is not known is not zero", () => {
   expect(costOf(used(1000, 10), null)).toBeNull();
   expect(costOf(used(null, 10), PRICE)).toBeNull();
   expect(costOf(used(10, null), PRICE)).toBeNull();
-  expect(costOf(used(10, 10, null), PRICE)).toBeNull();
+  expect(costOf(used(10, 10), PRICE)).toBeNull();
   expect(priceOf({ "codex:gpt-5": PRICE }, "codex", null)).toBeNull();
   expect(priceOf({ "codex:gpt-5": PRICE }, "codex", "gpt-6")).toBeNull();
   expect(priceOf({}, "constructor", "x")).toBeNull();
@@ -39,7 +40,7 @@ test("a whole number, never less than the parts, never less for more tokens", ()
       const cost = costOf(used(input, output, Math.min(cached, input)), PRICE) ?? -1;
       expect(Number.isSafeInteger(cost) && cost >= 0).toBe(true);
       expect(costOf(used(input + 1, output, Math.min(cached, input)), PRICE)).toBeGreaterThanOrEqual(cost);
-      expect(costOf(used(input, output), PRICE)).toBeGreaterThanOrEqual(cost);
+      expect(costOf(used(input, output, 0), PRICE)).toBeGreaterThanOrEqual(cost);
     }),
   );
 });

@@ -11,16 +11,17 @@ export type PriceTable = Readonly<Record<string, Price>>;
 interface Used {
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
-  readonly cachedTokens?: number | null;
+  readonly cachedTokens?: number;
   readonly microUsd: number | null;
 }
 
 /** What a call cost: as its agent says, else by the table; null: nobody knows, which is not zero. */
 export function costOf(usage: Used, price: Price | null): number | null {
-  const { inputTokens, outputTokens, cachedTokens = 0, microUsd } = usage;
+  const { inputTokens, outputTokens, cachedTokens, microUsd } = usage;
   if (microUsd !== null) return microUsd;
-  if (price === null || inputTokens === null || outputTokens === null || cachedTokens === null) return null;
-  const cached = Math.min(cachedTokens, inputTokens);
+  if (price === null || inputTokens === null || outputTokens === null) return null;
+  if (cachedTokens === undefined && price.cached !== price.input) return null;
+  const cached = Math.min(cachedTokens ?? 0, inputTokens);
   return Math.ceil((inputTokens - cached) * price.input + cached * price.cached + outputTokens * price.output);
 }
 

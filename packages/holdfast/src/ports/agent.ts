@@ -88,8 +88,8 @@ export type AgentEvent =
 export interface AgentUsage {
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
-  /** Of the input, what a cache gave, at a price of its own. Absent: nothing; null: it does not say, so that the tokens have no price. */
-  readonly cachedTokens?: number | null;
+  /** Of the input, what a cache gave. Absent: it does not say, so that the tokens have no price where a cache has one of its own. */
+  readonly cachedTokens?: number;
   readonly microUsd: number | null;
 }
 

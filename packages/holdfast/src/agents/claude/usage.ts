@@ -20,9 +20,7 @@ export function claudeUsage(params: {
   if (result === null && open.size === 0) return { inputTokens: null, outputTokens: null, microUsd: null };
   const rest = [...open.values()].reduce(add, NO_TOKENS);
   const total = add(state.spent, rest);
-  const microUsd = open.size === 0 ? costOf(params) : null;
-  // Kinds of cache have prices of their own, which a table of three does not tell.
-  return { inputTokens: total.input, outputTokens: total.output, cachedTokens: null, microUsd };
+  return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
 }
 
 /** All answers of a session, each once. */

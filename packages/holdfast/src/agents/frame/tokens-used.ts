@@ -7,7 +7,8 @@ export function tokensUsed(tokens: {
   /** Of the input; what a cache gave has a price of its own. Absent: it does not tell. */
   readonly cached?: number;
 }): AgentUsage {
-  const { input, output, cached = null } = tokens;
+  const { input, output, cached } = tokens;
   const microUsd = input + output === 0 ? 0 : null;
-  return { inputTokens: input, outputTokens: output, cachedTokens: cached, microUsd };
+  const told = cached === undefined ? {} : { cachedTokens: cached };
+  return { inputTokens: input, outputTokens: output, ...told, microUsd };
 }
