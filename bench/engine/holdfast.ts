@@ -28,6 +28,7 @@ export async function open(directory: string) {
     agent: unused,
     agentIdleMs: null,
     checkpointEveryMs: null,
+    prices: {},
     forge: null,
     branches: { of: unused, asking: unused },
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },

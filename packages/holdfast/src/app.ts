@@ -5,6 +5,7 @@ import { HoldfastError } from "./core/error.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
 import { defaultRetention } from "./core/retention.ts";
+import type { PriceTable } from "./core/price.ts";
 import type { RetentionPolicy } from "./core/retention.ts";
 import { RUN_ID } from "./core/run.ts";
 import type { RunSummary, Work } from "./core/run.ts";
@@ -81,6 +82,8 @@ export interface OpenParams {
   readonly agentIdleMs?: number | null;
   /** Also a checkpoint this often while an agent works; null: only when it has ended. Default 10 minutes. */
   readonly checkpointEveryMs?: number | null;
+  /** US dollars for a million tokens by `provider:model`, before those that are built in. */
+  readonly prices?: PriceTable;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -117,6 +120,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "forge",
   "agentIdleMs",
   "checkpointEveryMs",
+  "prices",
   "parts",
 ];
 
@@ -149,13 +153,10 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const { forge = { kind: "auto", path: null }, parts: decorate } = params;
+    const { forge = { kind: "auto", path: null }, prices = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    return new Holdfast(
-      cwd,
-      parts,
-      new WorkDesk(parts, { directory: cwd, forge, agentIdleMs, checkpointEveryMs, decorate }),
-    );
+    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, decorate };
+    return new Holdfast(cwd, parts, new WorkDesk(parts, options));
   } catch (error) {
     await workspaces?.close();
     throw error;

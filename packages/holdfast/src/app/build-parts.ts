@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
+import { DEFAULT_PRICES } from "../agents/default-prices.ts";
 import { createAgentRegistry } from "../agents/registry.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { createSyntaxGate } from "../gates/syntax-gate.ts";
@@ -20,6 +22,7 @@ export function buildParts(params: {
   readonly directory: string;
   readonly agentIdleMs: number | null;
   readonly checkpointEveryMs: number | null;
+  readonly prices: PriceTable;
 }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
@@ -29,6 +32,7 @@ export function buildParts(params: {
     agent: (provider) => registry.agent(provider),
     agentIdleMs: params.agentIdleMs,
     checkpointEveryMs: params.checkpointEveryMs,
+    prices: { ...DEFAULT_PRICES, ...params.prices },
     forge: params.forge,
     branches: createGitBranches(),
     commands: systemCommands,

@@ -1,6 +1,7 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
@@ -85,6 +86,7 @@ export class WorkDesk {
     readonly forge: ForgeChoice;
     readonly agentIdleMs: number | null;
     readonly checkpointEveryMs: number | null;
+    readonly prices: PriceTable;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -96,6 +98,7 @@ export class WorkDesk {
       readonly forge: ForgeChoice;
       readonly agentIdleMs: number | null;
       readonly checkpointEveryMs: number | null;
+      readonly prices: PriceTable;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -174,10 +177,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, decorate } = this.#options;
+    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, prices, decorate } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs });
+    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs, prices });
     return decorate === undefined ? parts : decorate(parts);
   }
 

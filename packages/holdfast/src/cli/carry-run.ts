@@ -4,6 +4,7 @@ import type { Exit } from "../core/exit.ts";
 import type { Shell } from "./command.ts";
 import { EXIT_OF_OUTCOME, NO_FLAGS, outcomeText } from "./commands/run/outcome-view.ts";
 import { heldError } from "./commands/run/run-refusals.ts";
+import { statusJson } from "./commands/status/status-json.ts";
 import { createRunMirror } from "./run-mirror.ts";
 import { createReporter } from "./live/reporter.ts";
 
@@ -37,7 +38,7 @@ export async function carryRun(
   }
   const { run, outcome } = report;
   const status = await holdfast.status(run);
-  if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status })}\n`);
+  if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status: statusJson(status) })}\n`);
   else shell.write(outcomeText(outcome, status, shell.page, flags));
   return EXIT_OF_OUTCOME[outcome.kind];
 }

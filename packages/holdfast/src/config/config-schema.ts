@@ -1,5 +1,7 @@
 import * as z from "zod/mini";
 import { FORMAT_NAMES } from "../core/format-names.ts";
+import type { Price, PriceTable } from "../core/price.ts";
+import { asRecord, isRecord } from "../core/record.ts";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import { milliseconds, money } from "./amount.ts";
@@ -80,6 +82,9 @@ export const configSchema = z.strictObject({
       ),
       directory: z.optional(leaf("a directory", nonEmpty)),
     }),
+  ),
+  prices: z.optional(
+    leaf('prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }', prices),
   ),
   budget: z.optional(
     z.strictObject({
@@ -175,6 +180,23 @@ function count(least: number) {
 
 function whole(value: unknown, least: number): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
+}
+
+/** US dollars for a million tokens; what a cache gave costs as much as the rest unless it is said. */
+function prices(value: unknown): PriceTable | undefined {
+  if (!isRecord(value)) return undefined;
+  const table: Record<string, Price> = {};
+  for (const [name, price] of Object.entries(value)) {
+    const { input, output, cached = input, ...rest } = asRecord(price);
+    if (!MODEL.test(name) || Object.keys(rest).length > 0) return undefined;
+    if (!isPrice(input) || !isPrice(cached) || !isPrice(output)) return undefined;
+    table[name] = { input, cached, output };
+  }
+  return table;
+}
+
+function isPrice(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= 1_000_000;
 }
 
 function words(value: unknown): readonly string[] | undefined {

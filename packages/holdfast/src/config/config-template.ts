@@ -108,6 +108,11 @@ mirror:
   # Where that tool looks. Default: the run's worktree.
   # directory: .
 
+# What tokens cost, for agents that tell no money: US dollars for a million, before the prices that are built in. What
+# stands in neither is shown as unknown.
+# prices:
+#   codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }
+
 # For one run. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
 budget:
   maxTokens: ${value("budget.maxTokens")}

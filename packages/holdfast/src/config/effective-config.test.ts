@@ -107,6 +107,7 @@ describe("the file that init writes", () => {
       "impl.prompts.rebase",
       "impl.tags",
       "mirror.directory",
+      "prices",
     ]);
     for (const { key } of plain.entries)
       expect(configTemplate()).toMatch(new RegExp(`^ *(# *)?${key.split(".").at(-1)}:`, "m"));

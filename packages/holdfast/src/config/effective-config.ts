@@ -116,6 +116,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     forge: work.forge,
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
+    prices: work.prices,
   };
 }
 

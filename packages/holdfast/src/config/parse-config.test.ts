@@ -8,6 +8,30 @@ function problems(text: string): readonly ConfigProblem[] {
   return parsed.ok ? [] : parsed.problems;
 }
 
+test("prices by provider and model; a cache costs as much as the rest unless it is said", () => {
+  const parsed = parseConfig(
+    "prices:\n  codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }\n  x:y: { input: 2, output: 3 }\n",
+  );
+  expect(parsed).toMatchObject({
+    ok: true,
+    values: {
+      prices: {
+        "codex:gpt-5.5": { input: 1.25, cached: 0.125, output: 10 },
+        "x:y": { input: 2, cached: 2, output: 3 },
+      },
+    },
+  });
+  for (const wrong of [
+    "x:y: 3",
+    "x:y: { input: 2 }",
+    "x:y: { input: -1, output: 1 }",
+    "x:y: { input: 1, output: 1, in: 2 }",
+  ])
+    expect(problems(`prices: { ${wrong} }`)).toMatchObject([
+      { message: expect.stringContaining("prices by provider:model") },
+    ]);
+});
+
 describe("what fits", () => {
   test("every key", () => {
     const parsed = parseConfig(`

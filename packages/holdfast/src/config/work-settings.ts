@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
 
@@ -28,6 +29,8 @@ export interface WorkSettings {
     readonly microUsd: number | null;
     readonly milliseconds: number | null;
   };
+  /** The user's own, before those that are built in. */
+  readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date as they go. */
   readonly mirror: {
     readonly format: (typeof FORMAT_NAMES)[number] | null;
@@ -85,6 +88,7 @@ export const DEFAULT_WORK: WorkSettings = {
     thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
   },
   budget: { tokens: null, microUsd: null, milliseconds: null },
+  prices: {},
   mirror: { format: null, directory: null },
 };
 
@@ -127,6 +131,7 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       microUsd: budget.maxCost ?? null,
       milliseconds: budget.maxTime ?? null,
     },
+    prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
       format: mirror?.format ?? null,
       directory: mirror?.directory === undefined ? null : resolve(directory, mirror.directory),
@@ -162,6 +167,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
+    ["prices", Object.keys(work.prices).join(", ") || "(built in)"],
     ["budget.maxTokens", budget.tokens ?? "none"],
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],
     ["budget.maxTime", budget.milliseconds === null ? "none" : formatDuration(budget.milliseconds)],

@@ -1,7 +1,7 @@
 import { HoldfastError } from "./error.ts";
 import type { Amounts, Budget } from "./position.ts";
 
-export type Resource = keyof Amounts;
+export type Resource = Exclude<keyof Amounts, "unpriced">;
 export const RESOURCES = ["tokens", "microUsd", "milliseconds"] as const satisfies readonly Resource[];
 export const NOTHING: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
 
@@ -80,7 +80,9 @@ export function shareSpending(params: { readonly base: Budget; readonly forks: r
   const { base } = params;
   let { spent, reserved } = base;
   for (const fork of params.forks) {
-    spent = each((resource) => add(spent[resource], Math.max(0, fork.spent[resource] - base.spent[resource])));
+    const since = each((resource) => Math.max(0, fork.spent[resource] - base.spent[resource]));
+    const unpriced = Math.max(0, (fork.spent.unpriced ?? 0) - (base.spent.unpriced ?? 0));
+    spent = sum(spent, unpriced === 0 ? since : { ...since, unpriced });
     reserved = sum(reserved, fork.reserved);
   }
   return { ...base, spent, reserved };
@@ -98,7 +100,7 @@ function isNear(budget: Budget, resource: Resource): boolean {
 }
 
 function checkAmounts(amounts: Amounts): void {
-  const bad = RESOURCES.find((resource) => !Number.isSafeInteger(amounts[resource]) || amounts[resource] < 0);
+  const bad = ([...RESOURCES, "unpriced"] as const).find((one) => !isAmount(amounts[one] ?? 0));
   if (bad === undefined) return;
   throw new HoldfastError({
     code: "USAGE",
@@ -107,8 +109,14 @@ function checkAmounts(amounts: Amounts): void {
   });
 }
 
+function isAmount(amount: number): boolean {
+  return Number.isSafeInteger(amount) && amount >= 0;
+}
+
 function sum(a: Amounts, b: Amounts): Amounts {
-  return each((resource) => add(a[resource], b[resource]));
+  const unpriced = add(a.unpriced ?? 0, b.unpriced ?? 0);
+  const amounts = each((resource) => add(a[resource], b[resource]));
+  return unpriced === 0 ? amounts : { ...amounts, unpriced };
 }
 
 /** Stops at the largest exact integer instead of losing the last digits: a budget must not shrink by rounding. */

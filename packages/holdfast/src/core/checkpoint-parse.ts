@@ -27,7 +27,7 @@ import {
   text,
 } from "./shape.ts";
 import type { Shape } from "./shape.ts";
-import type { RunningStep, Visit } from "./visit.ts";
+import type { RecordTokens, RunningStep, Visit } from "./visit.ts";
 
 /** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
@@ -46,7 +46,12 @@ export function parseGraph(value: unknown, what = "Graph"): Graph {
   return parseShape({ shape: graph, value, what });
 }
 
-const amounts: Shape<Amounts> = object<Amounts>({ tokens: count, microUsd: count, milliseconds: count });
+const amounts: Shape<Amounts> = object<Amounts>({
+  tokens: count,
+  microUsd: count,
+  milliseconds: count,
+  unpriced: optional(count),
+});
 
 const budget: Shape<Budget> = object<Budget>({
   spent: amounts,
@@ -117,8 +122,17 @@ const position: Shape<Position> = object<Position>({
     number: count,
     steps: dictionary(json),
     failures: dictionary(count),
-    running: optional(dictionary(object<RunningStep>({ files: flag, estimate: nullable(amounts), base: count }))),
-    sessions: optional(dictionary(text)),
+    running: optional(
+      dictionary(
+        object<RunningStep>({
+          files: flag,
+          estimate: nullable(amounts),
+          base: count,
+          counted: optional(object<RecordTokens>({ input: count, output: count })),
+        }),
+      ),
+    ),
+    sessions: optional(dictionary(nullable(text))),
   }),
 });
 
@@ -157,6 +171,7 @@ const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
   session: nullable(text),
   transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count, text })),
   lastMessage: nullable(text),
+  rewound: optional(oneOf({ restore: true, fork: true })),
 });
 
 const effects: Shape<EffectsMark> = object<EffectsMark>({ entry: count, pending: list(text) });

@@ -131,6 +131,11 @@ export interface ConversationPlane {
   /** A copy of what was said, secrets masked; digest and length are of its UTF-8. */
   readonly transcript: { readonly digest: Digest; readonly bytes: number; readonly text: string } | null;
   readonly lastMessage: string | null;
+  /**
+   * The run went back to this ("restore") or began with it ("fork"), and no agent has been called since: what the agent itself remembers may be
+   * ahead of it, and a fork's session is its parent's too.
+   */
+  readonly rewound?: "restore" | "fork";
 }
 
 export interface EffectsMark {

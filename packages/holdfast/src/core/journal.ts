@@ -1,5 +1,6 @@
 import type { Digest, Json, JsonObject } from "./json.ts";
 import type { Amounts } from "./position.ts";
+import type { RecordTokens } from "./visit.ts";
 import type { ParkedOn, PendingDecision } from "./run.ts";
 
 /**
@@ -43,7 +44,8 @@ export const ENTRY_KINDS = [
   "step.started",
   "step.finished",
   "step.failed",
-  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation
+  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation; null: it is given up
+  "step.lost", // a call that died with its process: what it took, as the agent's own record tells
   "effect.intended",
   "effect.settled",
   "effect.unknown",
@@ -86,7 +88,10 @@ export type StepStarted = {
   readonly step: string;
   readonly files: boolean;
   readonly estimate: Amounts | null;
+  readonly counted?: RecordTokens;
 };
+/** A call whose end nobody saw, counted from the agent's own record of the session. */
+export type StepLost = { readonly visit: number; readonly step: string; readonly spent: Amounts };
 export type StepFinished = {
   readonly visit: number;
   readonly step: string;
@@ -99,4 +104,4 @@ export type StepFailed = {
   readonly reason: string;
   readonly spent: Amounts | null;
 };
-export type StepSession = { readonly visit: number; readonly step: string; readonly session: string };
+export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };

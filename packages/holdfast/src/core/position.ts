@@ -29,11 +29,13 @@ export type Amounts = {
   /** Millionths of a US dollar, so that money is an integer. */
   readonly microUsd: number;
   readonly milliseconds: number;
+  /** Calls whose price nobody knows: what they cost is not in `microUsd`. Absent: none. */
+  readonly unpriced?: number;
 };
 
 export interface Budget {
   readonly spent: Amounts;
   readonly reserved: Amounts;
   /** null: no limit. */
-  readonly limit: { readonly [K in keyof Amounts]: number | null };
+  readonly limit: { readonly [K in "tokens" | "microUsd" | "milliseconds"]: number | null };
 }

@@ -1,10 +1,18 @@
 import { NOTHING, settle } from "./budget.ts";
-import type { JournalEntry, StageEntered, StepFailed, StepFinished, StepSession, StepStarted } from "./journal.ts";
+import type {
+  JournalEntry,
+  StageEntered,
+  StepFailed,
+  StepFinished,
+  StepLost,
+  StepSession,
+  StepStarted,
+} from "./journal.ts";
 import type { Json } from "./json.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
-import { count, flag, json, nullable, object, parseShape, text } from "./shape.ts";
+import { count, flag, json, nullable, object, optional, parseShape, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
-import type { RunningStep } from "./visit.ts";
+import type { RecordTokens, RunningStep } from "./visit.ts";
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "body">;
 
@@ -16,6 +24,8 @@ export interface Progress {
    * files that belong to it are gone; what was spent is, and the visit gets a number that was never given.
    */
   readonly fellBack: boolean;
+  /** A session was told since the checkpoint: an agent has been called, so the conversation in it is not the one to go back to any more. */
+  readonly talked: boolean;
 }
 
 /** A run stands at its newest checkpoint plus the entries after it. */
@@ -27,12 +37,13 @@ export function foldProgress(params: {
 }): Progress {
   const { position, entries } = params;
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
+  const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
   for (const entry of entries) step(fold, entry);
   const { budget } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
-    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack };
+    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack, talked };
   }
   const visit = {
     number: position.visit.number,
@@ -41,7 +52,7 @@ export function foldProgress(params: {
     running: Object.fromEntries(fold.running),
     sessions: Object.fromEntries(fold.sessions),
   };
-  return { position: { ...position, budget, visit }, fellBack };
+  return { position: { ...position, budget, visit }, fellBack, talked };
 }
 
 interface Fold {
@@ -50,7 +61,7 @@ interface Fold {
   readonly steps: Map<string, Json>;
   readonly failures: Map<string, number>;
   readonly running: Map<string, RunningStep>;
-  readonly sessions: Map<string, string>;
+  readonly sessions: Map<string, string | null>;
   budget: Budget;
   highest: number;
 }
@@ -75,11 +86,17 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
       return;
     case "step.started": {
-      const { step: name, files, estimate } = read(startedShape, entry);
+      const { step: name, files, estimate, counted } = read(startedShape, entry);
       // Begun again without an end: the first try died and never told what it took.
       pay(fold, name, fold.running.get(name)?.estimate ?? null);
       if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
-      fold.running.set(name, { files, estimate, base: fold.sequence });
+      fold.running.set(name, { files, estimate, base: fold.sequence, ...(counted === undefined ? {} : { counted }) });
+      return;
+    }
+    case "step.lost": {
+      const { step: name, spent } = read(lostShape, entry);
+      pay(fold, name, spent);
+      fold.running.delete(name);
       return;
     }
     case "step.finished": {
@@ -130,14 +147,21 @@ function read<T>(shape: Shape<T>, entry: FoldedEntry): T {
   });
 }
 
-const amounts: Shape<Amounts> = object<Amounts>({ tokens: count, microUsd: count, milliseconds: count });
+const amounts: Shape<Amounts> = object<Amounts>({
+  tokens: count,
+  microUsd: count,
+  milliseconds: count,
+  unpriced: optional(count),
+});
 const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
 const startedShape: Shape<StepStarted> = object<StepStarted>({
   visit: count,
   step: text,
   files: flag,
   estimate: nullable(amounts),
+  counted: optional(object<RecordTokens>({ input: count, output: count })),
 });
+const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({
   visit: count,
   step: text,
@@ -150,4 +174,8 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   reason: text,
   spent: nullable(amounts),
 });
-const sessionShape: Shape<StepSession> = object<StepSession>({ visit: count, step: text, session: text });
+const sessionShape: Shape<StepSession> = object<StepSession>({
+  visit: count,
+  step: text,
+  session: nullable(text),
+});

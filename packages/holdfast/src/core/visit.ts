@@ -18,8 +18,11 @@ export interface Visit {
   readonly failures: Readonly<Record<string, number>>;
   /** Steps begun and not ended. A checkpoint that names one was taken in its middle: its files are half of it. */
   readonly running?: Readonly<Record<string, RunningStep>>;
-  /** Sessions of agent calls not finished yet, by step, of agents that can go on with them. */
-  readonly sessions?: Readonly<Record<string, string>>;
+  /**
+   * Sessions of agent calls not finished yet, by step, of agents that can go on with them. null: none that can be gone on with; the next try
+   * begins a fresh one, which is handed over what was done.
+   */
+  readonly sessions?: Readonly<Record<string, string | null>>;
 }
 
 export interface RunningStep {
@@ -28,6 +31,10 @@ export interface RunningStep {
   readonly estimate: Amounts | null;
   /** Newest checkpoint that holds nothing of it: where its files go back to. */
   readonly base: number;
+  /** Tokens that stood in the agent's own record of the session when the call began: what is there beyond them is this call's. */
+  readonly counted?: RecordTokens;
 }
+
+export type RecordTokens = { readonly input: number; readonly output: number };
 
 export const NO_VISIT: Visit = { number: 0, steps: {}, failures: {} };

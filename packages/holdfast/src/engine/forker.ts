@@ -6,6 +6,7 @@ import type { CreateWorkspace, Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { lookParams } from "./parts.ts";
+import { rewoundTo } from "./planes.ts";
 
 /**
  * A new run whose first checkpoint is `source`. Every step may be repeated: killed half-way, the same fork with the
@@ -51,7 +52,7 @@ export async function fork(params: {
         sequence: 1,
         trigger: "fork",
         name: `fork of ${source.id}`,
-        planes: { ...source.planes, files: forked },
+        planes: { ...source.planes, files: forked, conversation: rewoundTo(source.planes.conversation, "fork") },
         parent,
       },
     });

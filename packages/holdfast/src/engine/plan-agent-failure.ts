@@ -5,6 +5,8 @@ export type FailurePlan =
   /** It is the stage's to decide: the agent worked, and came to nothing. */
   | { readonly kind: "report" }
   | { readonly kind: "retry"; readonly delayMs: number }
+  /** At once, in a session of its own: nothing is wrong but the one that it was to go on with. */
+  | { readonly kind: "fresh" }
   | { readonly kind: "park"; readonly on: ParkedOn; readonly reason: string; readonly until: string | null };
 
 /** Waits between tries on the provider's account. Then the run parks, and whoever resumes it grants as many again. */
@@ -17,6 +19,8 @@ export function planAgentFailure(params: {
   /** Failed tries of this call, this one included. */
   readonly failures: number;
   readonly now: number;
+  /** Was it the session that failed? Once is for nothing; again, it is waited as for anything that fails at the provider. */
+  readonly lostSession?: "first" | "again";
 }): FailurePlan {
   const { agent, failure, now } = params;
   const { cause, message } = failure;
@@ -33,9 +37,11 @@ export function planAgentFailure(params: {
     // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
     case "hang":
       return atProvider(params);
+    case "session_lost":
+      if (params.lostSession === undefined) return failure.instant ? atProvider(params) : { kind: "report" };
+      return params.lostSession === "first" ? { kind: "fresh" } : atProvider(params);
     case "context_too_long":
     case "permission_denied":
-    case "session_lost":
     case "timeout":
     case "crash":
     case "killed":

@@ -104,8 +104,14 @@ export function restoredPlanes(target: Planes, newest: Planes): Planes {
       budget: newest.position.budget,
       visit: visitAgain(target.position.visit, newest.position.visit),
     },
+    conversation: rewoundTo(target.conversation, "restore"),
     effects: newest.effects,
   };
+}
+
+/** What was forked stays so: its session is the parent's too. */
+export function rewoundTo(kept: Planes["conversation"], how: "restore" | "fork"): Planes["conversation"] {
+  return kept === null ? null : { ...kept, rewound: kept.rewound === "fork" ? "fork" : how };
 }
 
 /**

@@ -252,6 +252,29 @@ test("an overloaded provider costs no iteration: it is tried again from the same
   expect(attempts.slice(6)).toEqual([7, 8, 9]);
 });
 
+test("parked until the provider answers again: woken once, however the clock is set meanwhile", async () => {
+  let calls = 0;
+  const toy = await startInWorktree(() => {
+    calls += 1;
+    if (calls > 1) return { text: "done" };
+    const until = new Date(toy.parts.clock.now() + 60 * MINUTES).toISOString();
+    return { kind: "failed", cause: "rate_limit", until };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  const parked = { kind: "parked", on: "quota", until: expect.any(String) };
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(-600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(659 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  expect(calls).toBe(1);
+  toy.pass(1 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
 test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {
   const { parts, go, workspace } = await startInWorktree((_task, root) => {
     writeFileSync(join(root, "half.txt"), "half");

@@ -7,15 +7,19 @@ import { capture } from "../core/values/index.ts";
 import type { Agent, AgentEvent, AgentOutcome } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { chooseAgent } from "./agent-choice.ts";
+import { giveUpSession, keepSession, newerTalk, openSession, sessionOf } from "./agent-session.ts";
+import type { OpenedSession } from "./agent-session.ts";
 import { parkRun } from "./park.ts";
 import { planAgentFailure } from "./plan-agent-failure.ts";
+import type { FailurePlan } from "./plan-agent-failure.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { attemptOf, beginStep, failEntry, failStep, finishStep, markOf } from "./run-step.ts";
 import { keepBranch, takeBackChanges } from "./right-place.ts";
-import { reserveOrPark, settleSpent, spentOf } from "./spending.ts";
+import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
+import type { RunWriter } from "./run-writer.ts";
 import type { Stay } from "./stay.ts";
-import { bringSession, Talk } from "./talk.ts";
+import { Talk } from "./talk.ts";
 import { withTimer } from "./with-timer.ts";
 
 /**
@@ -47,10 +51,14 @@ interface Trying {
   readonly workspace: Workspace;
   readonly files: boolean;
   readonly estimate: Amounts;
+  /** Has a session been given up since this process took the call up? */
+  gaveUp: boolean;
 }
 
 interface Tried {
   readonly outcome: AgentOutcome;
+  /** The one that it went on with. */
+  readonly session: string | null;
   readonly spent: Amounts;
   readonly milliseconds: number;
 }
@@ -72,6 +80,7 @@ function tryingOf(stay: Stay, call: AgentCall): Trying {
     workspace,
     files: call.changesFiles ?? true,
     estimate: call.estimate ?? NOTHING,
+    gaveUp: false,
   };
 }
 
@@ -79,8 +88,11 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const { writer } = stay;
   const { call, estimate, files } = trying;
   stay.check();
+  const opened = await openSession(stay, trying);
+  stay.check();
   await reserveOrPark(stay, estimate);
-  await beginStep(stay, call.name, { files, estimate });
+  const { counted } = opened;
+  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }) });
   const outputs = writer.parts.outputs(trying.workspace.root);
   // A stale file must not be taken for this call's.
   for (const path of call.collect ?? []) await outputs.remove(path);
@@ -89,33 +101,41 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const { files: before, sequence } = writer;
   const talk = talkOf(stay, trying);
   const keepTalk = async (session?: string | null): Promise<void> => {
-    writer.conversation = await talk.plane(session);
+    const plane = await talk.plane(session);
+    writer.conversation = newerTalk(writer.conversation, plane);
   };
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(stay, () => callAgent(stay, trying, talk), keepTalk);
+    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened }), keepTalk);
   } catch (error) {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before);
   else await takeBackChanges(writer, call.name, { files: before, sequence });
-  const spent = spentOf(writer, outcome.usage);
-  await keepTalk(outcome.session);
+  const who = { agent: trying.agent.name, model: trying.model };
+  const usage = priced(writer, outcome.usage, who);
+  const spent = spentOf(usage);
+  const notice = limitNotice(writer.budget, usage, who);
+  if (notice !== null) await sayLimit(writer, notice);
+  await keepTalk(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   stay.open();
   if (writer.halt.cause !== undefined) {
     // It told what it took, so nothing of that is lost; the rest is as after a crash.
     settleSpent(writer, { estimate, actual: spent });
     const step = writer.running.get(call.name);
-    if (step !== undefined) writer.running.set(call.name, { ...step, estimate: NOTHING });
+    if (step !== undefined) {
+      const { counted: _settled, ...rest } = step;
+      writer.running.set(call.name, { ...rest, estimate: NOTHING });
+    }
     throw writer.halt.cause;
   }
-  return { outcome, spent, milliseconds };
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds };
 }
 
-/** One that died in the middle of this very call goes on before any that the stage names. */
-function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
-  return writer.sessions.get(name) ?? session ?? null;
+async function sayLimit(writer: RunWriter, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "budget", text });
 }
 
 function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
@@ -123,7 +143,11 @@ function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
   return new Talk(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
 }
 
-async function callAgent(stay: Stay, trying: Trying, talk: Talk): Promise<AgentOutcome> {
+async function callAgent(
+  stay: Stay,
+  trying: Trying,
+  { talk, opened }: { readonly talk: Talk; readonly opened: OpenedSession },
+): Promise<AgentOutcome> {
   const { writer } = stay;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
@@ -135,18 +159,16 @@ async function callAgent(stay: Stay, trying: Trying, talk: Talk): Promise<AgentO
     talk.hear(event);
     writer.tell({ kind: "agent", step: name, event });
   };
-  const session = sessionOf(stay, call);
-  const cwd = workspace.root;
+  if (opened.told !== null) log.append(`holdfast: ${opened.told}`);
   try {
-    const { conversation: kept, rewound } = writer;
-    if (session !== null) await bringSession(agent, { kept, session, cwd, rewound });
     return await agent.run({
       mark: markOf(stay, name),
-      cwd,
-      prompt: call.prompt,
+      cwd: workspace.root,
+      prompt: opened.prompt,
       role: call.role,
       model,
-      session,
+      session: opened.session,
+      ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
       yolo: call.yolo,
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
@@ -161,14 +183,6 @@ async function callAgent(stay: Stay, trying: Trying, talk: Talk): Promise<AgentO
   }
 }
 
-async function keepSession(stay: Stay, step: string, session: string): Promise<void> {
-  const { writer } = stay;
-  if (writer.sessions.get(step) === session) return;
-  writer.sessions.set(step, session);
-  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
-  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
-}
-
 /** null: try again. */
 async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tried | null> {
   const { writer } = stay;
@@ -177,7 +191,9 @@ async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tr
   if (outcome.kind === "completed") return tried;
   const failures = attemptOf(stay, name);
   const now = writer.parts.clock.now();
-  const plan = planAgentFailure({ agent: trying.agent.name, failure: outcome, failures, now });
+  const isLost = outcome.cause === "session_lost" && tried.session !== null;
+  const lost = isLost ? ({ lostSession: trying.gaveUp ? "again" : "first" } as const) : {};
+  const plan = planAgentFailure({ agent: trying.agent.name, failure: outcome, failures, now, ...lost });
   if (plan.kind === "report") return tried;
   const reason = `${outcome.cause}: ${outcome.message}`;
   const fail = (): readonly NewEntry[] => {
@@ -187,19 +203,35 @@ async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tr
   };
   const base = writer.running.get(name)?.base;
   const goesOn = writer.sessions.has(name);
-  const back = trying.files && !goesOn && base !== undefined;
+  const back = trying.files && !isLost && !goesOn && base !== undefined;
   if (back) {
     await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
   }
-  const retryAt = plan.kind === "retry" ? new Date(now + plan.delayMs).toISOString() : plan.until;
+  if (isLost) {
+    trying.gaveUp = true;
+    await giveUpSession(stay, trying, { why: outcome.message, said: writer.conversation, prepare: fail });
+  }
+  const isSettled = back || isLost;
+  const retryAt = retryTime(plan, now);
   writer.tell({ kind: "step_failed", step: name, reason, retryAt });
   if (plan.kind === "park") {
     const { on, until } = plan;
-    return await parkRun(stay, { on, reason: plan.reason, until }, () => (back ? [] : fail()));
+    return await parkRun(stay, { on, reason: plan.reason, until }, () => (isSettled ? [] : fail()));
   }
-  if (!back) await writer.append(...fail());
-  await writer.parts.wait(plan.delayMs, writer.halt.signal);
+  if (!isSettled) await writer.append(...fail());
+  if (plan.kind === "retry") await writer.parts.wait(plan.delayMs, writer.halt.signal);
   return null;
+}
+
+function retryTime(plan: Exclude<FailurePlan, { readonly kind: "report" }>, now: number): string | null {
+  switch (plan.kind) {
+    case "fresh":
+      return new Date(now).toISOString();
+    case "retry":
+      return new Date(now + plan.delayMs).toISOString();
+    case "park":
+      return plan.until;
+  }
 }
 
 async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<AgentReport> {

@@ -64,7 +64,7 @@ async function runFileStep(stay: Stay, name: string, work: Work): Promise<Json> 
 export async function beginStep(
   stay: Stay,
   name: string,
-  params: { readonly files: boolean; readonly estimate: Amounts | null },
+  params: Pick<StepStarted, "files" | "estimate" | "counted">,
 ): Promise<void> {
   const { writer } = stay;
   const body: StepStarted = { visit: writer.visit, step: name, ...params };

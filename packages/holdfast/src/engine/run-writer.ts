@@ -41,7 +41,10 @@ export class RunWriter {
   steps = new Map<string, Json>();
   failures = new Map<string, number>();
   running = new Map<string, RunningStep>();
-  sessions = new Map<string, string>();
+  /** null: the next try begins a fresh one. */
+  sessions = new Map<string, string | null>();
+  /** Calls that died with the process before, and what their session's record had when they began. */
+  readonly uncounted = new Map<string, RunningStep>();
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
   /** Values of the workflow. */
@@ -49,8 +52,6 @@ export class RunWriter {
   /** What the run works on; a stage may find out more. */
   inputs: Planes["inputs"];
   conversation: ConversationPlane | null;
-  /** The run was taken up at a checkpoint that somebody went back to: what agents remember may be ahead of it. */
-  readonly rewound: boolean;
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
@@ -70,7 +71,7 @@ export class RunWriter {
     readonly lease: Lease;
     readonly workspace: Workspace | undefined;
     readonly listen: ProgressListener | undefined;
-    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes" | "trigger">;
+    readonly newest: Pick<Checkpoint, "sequence" | "entry" | "planes">;
     /** Of the newest checkpoint, one that cannot be used included. */
     readonly top: number;
     readonly position: Position;
@@ -90,7 +91,6 @@ export class RunWriter {
     this.values = newest.planes.context.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
-    this.rewound = newest.trigger === "restore" || newest.trigger === "fork";
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
     this.#unpack(params.position.visit);
@@ -124,6 +124,13 @@ export class RunWriter {
     if (passed <= 0) return;
     this.#countedTo += passed;
     this.budget = spendTime(this.budget, passed);
+  }
+
+  /** An agent has been called since the run went back. */
+  settleRewound(): void {
+    if (this.conversation?.rewound === undefined) return;
+    const { rewound: _over, ...conversation } = this.conversation;
+    this.conversation = conversation;
   }
 
   get extensions(): JsonObject {

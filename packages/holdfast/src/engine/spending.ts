@@ -1,6 +1,7 @@
 import { exceeded, nearLimit, reserve, settle } from "../core/budget.ts";
 import type { Resource } from "../core/budget.ts";
 import type { Amounts, Budget } from "../core/position.ts";
+import { costOf, priceOf } from "../core/price.ts";
 import type { AgentUsage } from "../ports/agent.ts";
 import { parkRun } from "./park.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -30,22 +31,45 @@ export function settleSpent(writer: RunWriter, params: { readonly estimate: Amou
   changeBudget(writer, settle(writer.budget, params));
 }
 
-/** What is unknown counts as nothing; the run says so where a limit hangs on it. Time is the run's, not the call's. */
-export function spentOf(writer: RunWriter, usage: AgentUsage): Amounts {
-  const { limit } = writer.budget;
-  const { inputTokens, outputTokens, microUsd } = usage;
-  const silent = [
-    ...(limit.tokens !== null && inputTokens === null && outputTokens === null ? ["tokens"] : []),
-    ...(limit.microUsd !== null && microUsd === null ? ["money"] : []),
-  ];
-  if (silent.length > 0) {
-    writer.tell({ kind: "budget", text: `The agent does not tell its ${silent.join(" and ")}: not counted` });
-  }
+/** By the agent's own word, else by the table; null stays null. */
+export function priced(writer: RunWriter, usage: AgentUsage, who: Paid): AgentUsage {
+  return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
+}
+
+/** What is unknown counts as nothing but a call without a price, and is not called zero. Time is the run's, not the call's. */
+export function spentOf({ inputTokens, outputTokens, microUsd }: AgentUsage): Amounts {
   return {
     tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
     microUsd: whole(microUsd ?? 0),
     milliseconds: 0,
+    ...(microUsd === null ? { unpriced: 1 } : {}),
   };
+}
+
+export interface Paid {
+  readonly agent: string;
+  readonly model: string | null;
+}
+
+/**
+ * A limit that hangs on what nobody tells cannot be kept: said once a run, with what still limits it. Asked before the call is settled: the first call
+ * without a price is the one that says it.
+ */
+export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): string | null {
+  const { limit, spent } = budget;
+  const { inputTokens, outputTokens, microUsd } = usage;
+  if (limit.microUsd !== null && microUsd === null && (spent.unpriced ?? 0) === 0) {
+    const name = who.model === null ? `${who.agent} with its default model` : `${who.agent}:${who.model}`;
+    const others = [...(limit.tokens === null ? [] : ["tokens"]), ...(limit.milliseconds === null ? [] : ["time"])];
+    const rest =
+      others.length > 0
+        ? `the limit on ${others.join(" and ")} holds`
+        : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
+    return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
+  }
+  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.unpriced ?? 0) === 0)
+    return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
+  return null;
 }
 
 /** 80 % is told when it is passed, and not again when a reservation is given back and taken anew. */

@@ -11,6 +11,7 @@ import { workingTime } from "../core/working-time.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { Workflow } from "./definition.ts";
 import { unparked } from "./park.ts";
+import { rewoundTo } from "./planes.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { recoverFiles } from "./recover-files.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -70,6 +71,11 @@ export async function takeUp<S extends JsonObject>(params: {
     position: { ...lostAsSpent(progress.position), definition: workflow.definition },
     effects: await parts.store.listEffects(run),
   });
+  if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
+    for (const [name, step] of Object.entries(progress.position.visit.running ?? {})) writer.uncounted.set(name, step);
+  // Who fell back went back too: agents may remember what cannot be used.
+  if (progress.fellBack) writer.conversation = rewoundTo(writer.conversation, "restore");
+  else if (progress.talked) writer.settleRewound();
   const { stage, iteration } = writer.position;
   writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || writer.steps.size > 0 });
   await recoverFiles(writer, { fellBack: progress.fellBack, unfinished: summary.unfinishedRestore !== null });

@@ -75,25 +75,3 @@ const MAX_CHARACTERS = 1_000_000;
 function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
-
-/**
- * Before a session goes on: the agent's record of it is put back where it is gone, and where the run went back to an earlier checkpoint
- * and the record did not. Otherwise the agent's own is as good or newer.
- */
-export async function bringSession(
-  agent: Agent,
-  params: {
-    readonly kept: ConversationPlane | null;
-    readonly session: string;
-    readonly cwd: string;
-    readonly rewound: boolean;
-  },
-): Promise<void> {
-  const { kept, session, cwd } = params;
-  if (agent.sessions === null || kept === null || kept.agent !== agent.name || kept.session !== session) return;
-  if (kept.transcript === null) return;
-  const { text } = kept.transcript;
-  const there = await agent.sessions.read({ session, cwd });
-  if (there !== null && (!params.rewound || there.text === text)) return;
-  await agent.sessions.write({ session, cwd, text });
-}

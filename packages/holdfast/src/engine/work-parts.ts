@@ -1,5 +1,6 @@
 import type { Planes } from "../core/checkpoint.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { PriceTable } from "../core/price.ts";
 import type { Run } from "../core/run.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Branches } from "../ports/branch.ts";
@@ -17,6 +18,8 @@ export interface WorkParts extends Parts {
   readonly agentIdleMs: number | null;
   /** Also a checkpoint this often while an agent works; null: only when it has ended. */
   readonly checkpointEveryMs: number | null;
+  /** What tokens cost where an agent tells no money. */
+  readonly prices: PriceTable;
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

@@ -33,6 +33,8 @@ export interface AgentSessions {
   read(params: { readonly session: string; readonly cwd: string }): Promise<AgentTranscript | null>;
   /** Takes the place of what is there, whole or not at all: the next call with this session goes on from it. */
   write(params: { readonly session: string; readonly cwd: string; readonly text: string }): Promise<void>;
+  /** What all answers in such a record have taken, for calls that died with whoever would have counted them; null: it does not tell. */
+  tokensIn?(text: string): { readonly input: number; readonly output: number } | null;
 }
 
 export interface AgentTranscript {
@@ -86,6 +88,8 @@ export type AgentEvent =
 export interface AgentUsage {
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
+  /** Of the input, what a cache gave. Absent: it does not say, so that the tokens have no price where a cache has one of its own. */
+  readonly cachedTokens?: number;
   readonly microUsd: number | null;
 }
 

@@ -212,6 +212,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     agent: unused,
     agentIdleMs: null,
     checkpointEveryMs: null,
+    prices: {},
     commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },
     outputs: unused,

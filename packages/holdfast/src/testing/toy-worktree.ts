@@ -25,7 +25,7 @@ export interface ToyWorktree extends ToyRun {
 /** A run in a worktree of its own, with an agent that does what the test says. */
 export async function startInWorktree(
   run: (task: AgentTask, root: string) => BenchOutcome | Promise<BenchOutcome> = () => ({ text: "done" }),
-  capabilities: { readonly resume?: boolean } = {},
+  capabilities: Partial<Agent["capabilities"]> = {},
   sessions: Agent["sessions"] = null,
 ): Promise<ToyWorktree> {
   const repository = startCommitted({ "a.txt": "one\n", ".gitignore": ".tmp/\n" });

@@ -49,6 +49,7 @@ export function createWorkBench(params: {
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,
     checkpointEveryMs: null,
+    prices: {},
     forge: null,
     branches: { of: unused, asking: unused },
     commands: {

@@ -106,6 +106,7 @@ export async function makeBench(params: {
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
     checkpointEveryMs: null,
+    prices: {},
     forge,
     branches: createGitBranches(),
     commands: systemCommands,

@@ -6,6 +6,7 @@ import type { AgentSessions } from "../../ports/agent.ts";
 import { makeDurableDirectory, writeDurable } from "../../system/durable-file.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
 import { findTranscript } from "./find-transcripts.ts";
+import { tokensInTranscript } from "./usage.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 /** Claude Code's own record of a session: one file, to which it only ever adds. Its subagents' files are theirs, and no resume reads them. */
@@ -25,6 +26,7 @@ export const claudeSessions: AgentSessions = {
     makeDurableDirectory(dirname(path));
     writeDurable({ path, data: Buffer.from(text), mode: "replace" });
   },
+  tokensIn: tokensInTranscript,
 };
 
 const MAX_BYTES = 64 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import { asRecord, asText } from "../../core/record.ts";
 import type { AgentUsage } from "../../ports/agent.ts";
-import type { ClaudeState } from "./reader.ts";
+import { NOTHING_READ, type ClaudeState } from "./reader.ts";
 import { add, greatest, NO_TOKENS, tokensOf, type TokenCount } from "./token-count.ts";
 
 /**
@@ -23,6 +23,11 @@ export function claudeUsage(params: {
   return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
 }
 
+/** All answers of a session, each once. */
+export function tokensInTranscript(text: string): TokenCount {
+  return [...withTranscripts(NOTHING_READ, [text]).values()].reduce(add, NO_TOKENS);
+}
+
 function costOf({
   state,
   costBefore,
@@ -36,7 +41,10 @@ function costOf({
   return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore()) * 1e6));
 }
 
-function withTranscripts(state: ClaudeState, added: readonly string[]): ReadonlyMap<string, TokenCount> {
+function withTranscripts(
+  state: Pick<ClaudeState, "pending" | "counted">,
+  added: readonly string[],
+): ReadonlyMap<string, TokenCount> {
   const open = new Map(state.pending);
   for (const line of added.flatMap((text) => text.split("\n"))) {
     // Most of a transcript is system prompts and tool output.

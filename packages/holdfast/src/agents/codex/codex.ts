@@ -86,7 +86,8 @@ function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>)
   if (total !== null) {
     const since = (now: number, before: number) => (now < before ? now : now - before);
     const input = since(total.input, totalBefore.input);
-    return tokensUsed({ input, output: since(total.output, totalBefore.output) });
+    const cached = since(total.cached, totalBefore.cached);
+    return tokensUsed({ input, output: since(total.output, totalBefore.output), cached });
   }
   // Refused before any answer; of one that was cut off nobody knows what it took.
   return read.end === "failed" ? tokensUsed({ input: 0, output: 0 }) : UNKNOWN_USAGE;

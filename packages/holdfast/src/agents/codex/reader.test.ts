@@ -41,19 +41,19 @@ test("trouble is over when work goes on", () => {
 });
 
 test("answers are counted once each, wherever a killed call broke off", () => {
-  const anyAnswers = fc.uniqueArray(fc.record({ id: fc.uuid(), input: fc.nat(), output: fc.nat() }), {
+  const anyAnswers = fc.uniqueArray(fc.record({ id: fc.uuid(), input: fc.nat(), output: fc.nat(), cached: fc.nat() }), {
     selector: ({ id }) => id,
     minLength: 1,
   });
   fc.assert(
     fc.property(anyAnswers, (answers) => {
-      const lines = answers.map(({ id, input, output }) => {
-        const usage = { input_tokens: input, output_tokens: output };
+      const lines = answers.map(({ id, input, output, cached }) => {
+        const usage = { input_tokens: input, output_tokens: output, cached_input_tokens: cached };
         return JSON.stringify({ type: "token_usage_record", payload: { response_id: id, usage } });
       });
       const text = [...lines, ...lines, (lines[0] ?? "").slice(0, -3)].join("\n");
-      const sum = (of: "input" | "output") => answers.reduce((total, answer) => total + answer[of], 0);
-      expect(sumOfAnswers(text)).toEqual({ input: sum("input"), output: sum("output") });
+      const sum = (of: "input" | "output" | "cached") => answers.reduce((total, answer) => total + answer[of], 0);
+      expect(sumOfAnswers(text)).toEqual({ input: sum("input"), output: sum("output"), cached: sum("cached") });
     }),
   );
   expect(sumOfAnswers("")).toBeNull();
@@ -64,6 +64,6 @@ test("the thread's own total is the last one told", () => {
     const total_token_usage = { input_tokens: input, output_tokens: 1 };
     return JSON.stringify({ payload: { type: "token_count", info: { total_token_usage } } });
   };
-  expect(totalSoFar([line(5), line(9)].join("\n"))).toEqual({ input: 9, output: 1 });
-  expect(totalSoFar("")).toEqual({ input: 0, output: 0 });
+  expect(totalSoFar([line(5), line(9)].join("\n"))).toEqual({ input: 9, output: 1, cached: 0 });
+  expect(totalSoFar("")).toEqual({ input: 0, output: 0, cached: 0 });
 });

@@ -12,7 +12,8 @@ const SECRET = "a-secret-that-nobody-keeps";
 
 describe.skipIf(gone !== null)(`the real Codex's record of a session${gone === null ? "" : ` (${gone})`}`, () => {
   test("is read masked; put back, the session goes on from there", { timeout: 240_000 }, async ({ onTestFinished }) => {
-    const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
+    const usage = { input: 60, cacheRead: 40 };
+    const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
     const script = { rules: ["one", "two", "three", "four"].map(says) };
     const { server, agent, cwd, env } = await openCodexScene({ script, later: onTestFinished });
     // Sessions are looked for where this very process would have them.
@@ -31,7 +32,9 @@ describe.skipIf(gone !== null)(`the real Codex's record of a session${gone === n
     expect(await codexSessions.read({ session, cwd })).toEqual(kept);
     const three = await run({ prompt: "three", session });
     expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
-    expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: null });
+    expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
+    const inRecord = (await codexSessions.read({ session, cwd }))?.text ?? "";
+    expect(codexSessions.tokensIn?.(inRecord)).toEqual({ input: 200, output: 40 });
     expect(history()).toContain("one, said");
     expect(history()).not.toContain("two, said");
 

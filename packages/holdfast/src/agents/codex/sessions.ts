@@ -1,6 +1,7 @@
 import type { AgentSessions } from "../../ports/agent.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { findRollout } from "./find-rollout.ts";
+import { sumOfAnswers } from "./token-count.ts";
 import { placeOfLost, transcriptPlace } from "./transcript-place.ts";
 
 /** Codex' own record of a session is one file; it cannot go on from a message of it, so that none is named. */
@@ -14,4 +15,9 @@ export const codexSessions: AgentSessions = {
     const place = transcriptPlace({ session, env: process.env });
     writeSessionFile({ path: findRollout(place) ?? placeOfLost(place, text), text });
   },
+  tokensIn: (text) => plain(sumOfAnswers(text)),
 };
+
+function plain(tokens: ReturnType<typeof sumOfAnswers>): { readonly input: number; readonly output: number } {
+  return { input: tokens?.input ?? 0, output: tokens?.output ?? 0 };
+}

@@ -31,7 +31,7 @@ const anyExit = fc.record({
 test("nothing but a terminal event, exit 0 and nothing left running is a success", () => {
   fc.assert(
     fc.property(fc.constantFrom(COMPLETED, REFUSED, { kind: "open" } as const), anyExit, (end, exit) => {
-      const clean = exit.kind === "exited" && (exit.code ?? 0) === 0 && exit.survivors === null;
+      const clean = exit.kind === "exited" && exit.code === 0 && exit.survivors === null;
       expect(judge(end, exit).kind).toBe(end.kind === "completed" && clean ? "completed" : "failed");
     }),
   );

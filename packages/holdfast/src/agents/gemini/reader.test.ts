@@ -44,14 +44,14 @@ test("a tool that policy forbids was denied; one that failed was not", () => {
 });
 
 test("an answer that a session's file tells several times counts once", () => {
-  const anyAnswers = fc.uniqueArray(fc.record({ id: fc.uuid(), input: fc.nat(), more: fc.nat() }), {
+  const anyAnswers = fc.uniqueArray(fc.record({ id: fc.uuid(), input: fc.nat(), more: fc.nat(), cached: fc.nat() }), {
     selector: ({ id }) => id,
     minLength: 1,
   });
   fc.assert(
     fc.property(anyAnswers, (answers) => {
-      const messages = answers.map(({ id, input, more }) => {
-        const tokens = { input, output: 0, thoughts: more, total: input + more };
+      const messages = answers.map(({ id, input, more, cached }) => {
+        const tokens = { input, output: 0, cached, thoughts: more, total: input + more };
         return { id, type: "gemini", content: "", tokens };
       });
       const lines = messages.map((message) => JSON.stringify(message));
@@ -63,7 +63,9 @@ test("an answer that a session's file tells several times counts once", () => {
       ].join("\n");
       const chat = chatOf(text);
       expect(chat).toMatchObject({ session: "abc", isHollow: false });
-      expect([...chat.answers.values()]).toEqual(answers.map(({ input, more }) => ({ input, output: more })));
+      expect([...chat.answers.values()]).toEqual(
+        answers.map(({ input, more, cached }) => ({ input, output: more, cached })),
+      );
     }),
   );
 });

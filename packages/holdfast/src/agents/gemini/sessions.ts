@@ -6,6 +6,7 @@ import { sha256 } from "../../system/hash.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { chatOf } from "./chat.ts";
 import { findChats, projectFolders, readText } from "./chat-files.ts";
+import { add, NO_TOKENS } from "./token-count.ts";
 import { nameOfLost, transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 
 /** Gemini CLI's own record of a session: of its files the one that something was said in. It cannot go on from a message of it. */
@@ -21,6 +22,10 @@ export const geminiSessions: AgentSessions = {
     writeSessionFile({ path, text });
     // What else there is of it is of a later time than what was put back.
     for (const chat of findChats(place)) if (chat.path !== path) rmSync(chat.path, { force: true });
+  },
+  tokensIn(text) {
+    const { input, output } = [...chatOf(text).answers.values()].reduce(add, NO_TOKENS);
+    return { input, output };
   },
 };
 

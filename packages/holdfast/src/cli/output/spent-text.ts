@@ -4,10 +4,26 @@ import type { Amounts, Budget } from "../../core/position.ts";
 export function spentText(spent: Amounts, limit?: Budget["limit"]): string | null {
   const parts = [
     part(spent.tokens, limit?.tokens ?? null, tokensText),
-    part(spent.microUsd, limit?.microUsd ?? null, moneyText),
+    costText(spent, limit?.microUsd ?? null),
     part(spent.milliseconds, limit?.milliseconds ?? null, timeText),
   ].filter((text) => text !== null);
   return parts.length === 0 ? null : parts.join(", ");
+}
+
+/** What nobody knows the price of is named, never shown as nothing. */
+export function costText(spent: Pick<Amounts, "microUsd" | "unpriced">, limit: number | null = null): string | null {
+  const known = part(spent.microUsd, limit, moneyText);
+  const { unpriced = 0 } = spent;
+  if (unpriced === 0) return known;
+  if (spent.microUsd === 0) return limit === null ? "cost unknown" : `cost unknown of ${moneyText(limit)}`;
+  return `${known ?? ""} and ${unpriced} ${unpriced === 1 ? "call" : "calls"} of unknown cost`;
+}
+
+/** For JSON: null where nothing is known. */
+export function costKnown<T extends Pick<Amounts, "microUsd" | "unpriced">>(
+  spent: T,
+): Omit<T, "microUsd"> & { readonly microUsd: number | null } {
+  return { ...spent, microUsd: spent.microUsd === 0 && (spent.unpriced ?? 0) > 0 ? null : spent.microUsd };
 }
 
 function part(amount: number, limit: number | null, text: (amount: number) => string): string | null {

@@ -21,7 +21,7 @@ export function stuckReport(params: {
 }): StuckReport {
   const { position, state, reason, returnedTo, diff } = params;
   const last = state.history.at(-1);
-  const { tokens, microUsd, milliseconds } = position.budget.spent;
+  const { tokens, microUsd, milliseconds, unpriced = 0 } = position.budget.spent;
   const tried = state.history.map(
     (entry) =>
       `${entry.stage}, iteration ${entry.iteration}: ${entry.event}${entry.score === null ? "" : ` (${entry.score})`}: ${entry.reason}`,
@@ -38,15 +38,27 @@ export function stuckReport(params: {
     tried,
     attempts: { ...position.attempts },
     streaks: { ...position.streaks },
-    cost: { tokens, micro_usd: microUsd, milliseconds },
+    cost: {
+      tokens,
+      micro_usd: unpriced > 0 && microUsd === 0 ? null : microUsd,
+      unpriced_calls: unpriced,
+      milliseconds,
+    },
     diff: diff?.text ?? null,
   };
   return { json, text: reportText({ ...params, tried }) };
 }
 
+/** What has no price is not called free. */
+function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): string {
+  const known = `${(microUsd / 1_000_000).toFixed(2)} USD`;
+  if (unpriced === 0) return known;
+  return microUsd === 0 ? "money unknown" : `${known} and calls of unknown price (${unpriced})`;
+}
+
 function reportText(params: Parameters<typeof stuckReport>[0] & { readonly tried: readonly string[] }): string {
   const { position, state, returnedTo, diff } = params;
-  const { tokens, microUsd, milliseconds } = position.budget.spent;
+  const { tokens, milliseconds } = position.budget.spent;
   const lines = [
     `# Issue ${state.issue === null ? "" : `#${state.issue.number} `}was not finished`,
     "",
@@ -55,7 +67,7 @@ function reportText(params: Parameters<typeof stuckReport>[0] & { readonly tried
     returnedTo === null
       ? "The files are as the last stage left them."
       : `The files are those of checkpoint ${returnedTo.sequence}, which had the best review (${returnedTo.score}).`,
-    `Cost: ${tokens} tokens, ${(microUsd / 1_000_000).toFixed(2)} USD, ${Math.round(milliseconds / 1000)} s.`,
+    `Cost: ${tokens} tokens, ${moneyOf(position.budget.spent)}, ${Math.round(milliseconds / 1000)} s.`,
     ...(state.failing === null ? [] : ["", `## What said no: ${state.failing.gate}`, "", state.failing.detail]),
     "",
     "## What was tried",

@@ -29,6 +29,10 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
       return words([body["step"], body["files"] === true ? "(changes files)" : ""]);
     case "step.finished":
       return words([body["step"], spentOf(body["spent"])]);
+    case "step.session":
+      return words([body["step"], typeof body["session"] === "string" ? body["session"] : "(given up)"]);
+    case "step.lost":
+      return words([body["step"], spentOf(body["spent"])]);
     case "step.failed":
       return words([body["step"], spentOf(body["spent"]), reasonOf(body["reason"])]);
     case "effect.intended":
@@ -65,9 +69,10 @@ function reasonOf(value: Json | undefined): string {
 
 function spentOf(value: Json | undefined): string {
   if (!isObject(value)) return "";
-  const { tokens, microUsd, milliseconds } = value;
+  const { tokens, microUsd, milliseconds, unpriced } = value;
   if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return "";
-  const text = spentText({ tokens, microUsd, milliseconds });
+  const unknown = typeof unpriced === "number" ? { unpriced } : {};
+  const text = spentText({ tokens, microUsd, milliseconds, ...unknown });
   return text === null ? "" : `(${text})`;
 }
 

@@ -31,6 +31,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
     limit,
     force: input.on("force"),
     dryRun: input.on("dry-run"),
+    wait: input.on("wait"),
     ...(chosen === undefined ? {} : { from: chosen.sequence }),
     ...(workflow === undefined ? {} : { workflow }),
     ...(agent === undefined ? {} : { agent }),

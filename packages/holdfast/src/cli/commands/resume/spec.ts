@@ -42,6 +42,7 @@ export const resumeSpec = {
     "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
     "max-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
+    wait: { type: "boolean", about: "when it is parked until a time: wait for it, and go on then" },
     "dry-run": { type: "boolean", about: "only look: print what changed and what would be done" },
   },
   examples: [
@@ -52,6 +53,7 @@ export const resumeSpec = {
       about: "the text was edited; work with the new one",
     },
     { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
+    { line: "holdfast resume issue-42 --wait", about: "its agent's limit is used up: go on when it is given anew" },
     {
       line: "holdfast resume issue-42 --from issue-42@7 --force",
       about: "begin again from checkpoint 7 of a run that failed",

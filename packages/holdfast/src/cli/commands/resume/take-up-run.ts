@@ -10,6 +10,7 @@ import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
 import { verdictText } from "./verdict-text.ts";
+import { waitForTime } from "./wait-for-time.ts";
 
 export interface TakeUp {
   readonly run: string;
@@ -18,6 +19,8 @@ export interface TakeUp {
   readonly force?: boolean;
   readonly limit: Partial<Budget["limit"]>;
   readonly dryRun: boolean;
+  /** For the time that it is parked until. */
+  readonly wait?: boolean;
   readonly workflow?: string;
   /** Another agent than the one it had. */
   readonly agent?: string;
@@ -28,6 +31,7 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") throw heldError(run, holder.lease);
+  if (params.wait === true && !params.dryRun) await waitForTime(shell, holdfast, run);
   const workflow = await workflowOf(shell, holdfast, params);
   const { work } = (await shell.config()).settings;
   const request = {

@@ -3,6 +3,7 @@ import type { Amounts } from "../../../core/position.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
+import { costText } from "../../output/spent-text.ts";
 import { truncate } from "../../output/display-width.ts";
 import { leftOutLine, leftOutOf } from "../../output/left-out.ts";
 import { paint } from "../../output/page.ts";
@@ -171,9 +172,10 @@ function recordText(record: Readonly<Record<string, number>>): string {
 }
 
 function amountsText(spent: Amounts): string | null {
+  const cost = costText(spent);
   const parts = [
     ...(spent.tokens > 0 ? [`${spent.tokens} tokens`] : []),
-    ...(spent.microUsd > 0 ? [`$${(spent.microUsd / 1e6).toFixed(2)}`] : []),
+    ...(cost === null ? [] : [cost]),
     ...(spent.milliseconds > 0 ? [`${Math.round(spent.milliseconds / 1000)} s`] : []),
   ];
   return parts.length === 0 ? null : parts.join(", ");

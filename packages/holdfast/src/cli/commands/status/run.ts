@@ -4,6 +4,7 @@ import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { countText } from "../../output/count-text.ts";
 import type { statusSpec } from "./spec.ts";
+import { statusJson } from "./status-json.ts";
 import { nextText, statusText, statusesText } from "./view.ts";
 import { watchStatus } from "./watch.ts";
 
@@ -14,7 +15,7 @@ export async function run(shell: Shell, input: Input<(typeof statusSpec)["flags"
   const { id } = typed === undefined ? await newestUnfinished(holdfast) : await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
   const status = await holdfast.status(id);
-  shell.print({ json: () => status, text: (page) => statusText(status, page) });
+  shell.print({ json: () => statusJson(status), text: (page) => statusText(status, page) });
   shell.say(nextText(status, shell.talk));
   return "done";
 }
@@ -27,7 +28,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   for (const { id } of open) statuses.push(await holdfast.status(id));
   const [only] = statuses;
   shell.print({
-    json: () => ({ runs: statuses }),
+    json: () => ({ runs: statuses.map(statusJson) }),
     text: (page) =>
       only === undefined ? "" : statuses.length === 1 ? statusText(only, page) : statusesText(statuses, page),
   });

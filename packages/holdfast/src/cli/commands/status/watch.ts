@@ -3,6 +3,7 @@ import type { Exit } from "../../../core/exit.ts";
 import type { Shell } from "../../command.ts";
 import { createLiveRegion } from "../../live/live-region.ts";
 import { wordOf, statusText } from "./view.ts";
+import { statusJson } from "./status-json.ts";
 import { truncate } from "../../output/display-width.ts";
 
 /** Until the run has ended. A journal that is silent may still belong to a process that died: the lease is asked too. */
@@ -34,7 +35,7 @@ function jsonLines(shell: Shell): Shower {
   let before = "";
   return {
     status(status) {
-      const line = JSON.stringify(status);
+      const line = JSON.stringify(statusJson(status));
       if (line === before) return true;
       before = line;
       return shell.write(`${line}\n`);

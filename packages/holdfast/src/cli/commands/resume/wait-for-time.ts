@@ -1,0 +1,37 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Holdfast } from "../../../app.ts";
+import { HoldfastError } from "../../../core/error.ts";
+import type { Shell } from "../../command.ts";
+import { momentText } from "../show/fields.ts";
+
+/**
+ * Until the time that the run is parked until; at once where there is none. The clock is asked again and again: it may be set, and the machine may
+ * sleep. LEASE_HELD when somebody else took the run up meanwhile: one who waits wakes it, and no second.
+ */
+export async function waitForTime(shell: Shell, holdfast: Pick<Holdfast, "run">, run: string): Promise<void> {
+  const until = await parkedUntil(holdfast, run);
+  if (until === null || Date.parse(until) <= Date.now()) return;
+  shell.say(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
+  for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
+    await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
+    if ((await parkedUntil(holdfast, run)) !== until) throw takenUp(run);
+  }
+}
+
+const TICK_MS = 1000;
+const MIN_MS = 10;
+
+async function parkedUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
+  const { state } = await (await holdfast.run(run)).summary();
+  return state.kind === "parked" ? state.until : null;
+}
+
+function takenUp(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} was taken up by somebody else while this command waited`,
+    hint: `See where it stands: \`holdfast status ${run}\`.`,
+    retry: "later",
+    data: { run },
+  });
+}
