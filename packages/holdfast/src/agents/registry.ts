@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
+import { createAcpAgent } from "./acp/acp.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
@@ -21,6 +22,7 @@ export function createAgentRegistry(params: {
   readonly directory: string;
 }): AgentRegistry {
   const agents: readonly Agent[] = [
+    createAcpAgent(params),
     createClaudeAgent(params),
     createCodexAgent(params),
     createCommandAgent(params),
