@@ -30,7 +30,7 @@ export function agentsText(agents: readonly ObservedAgent[], page: Page): string
 }
 
 function stateCell({ probe }: ObservedAgent): Cell {
-  if (!probe.installed) return { text: "not installed", style: "dim" };
+  if (!probe.installed) return { text: "missing", style: "dim" };
   return probe.problem === null ? { text: "ready", style: "green" } : { text: "not ready", style: "yellow" };
 }
 
