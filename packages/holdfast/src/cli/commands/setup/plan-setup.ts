@@ -18,7 +18,7 @@ export interface Chosen {
   readonly agent?: string | undefined;
   readonly implModel?: string | undefined;
   readonly reviewModel?: string | undefined;
-  readonly forge?: string | undefined;
+  readonly forge?: WorkSettings["forge"]["kind"] | undefined;
   /** "none": no gate. */
   readonly gate?: string | undefined;
 }

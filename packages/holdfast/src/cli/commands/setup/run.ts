@@ -26,7 +26,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const root = findRepositoryRoot(shell.cwd) ?? shell.cwd;
   const path = findConfig(shell.cwd) ?? join(root, CONFIG_FILE);
   const typed = await readFlags(input);
-  const found = await look(shell, root);
+  const found = await look(shell, root, typed.forge);
   const asks = shell.canAsk && !input.on("yes") && !input.on("dry-run");
   const chosen = asks ? await ask(shell, found, typed) : typed;
   const plan = planSetup(found, chosen);
@@ -83,6 +83,8 @@ function conclude(
 
 const HEADER = "# Written by `holdfast setup`. All settings that there are: holdfast init --dry-run\n";
 
+const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
+
 /** Names are checked before anything is looked for: an agent that there is not would be found out only by a run. */
 async function readFlags(input: SetupInput): Promise<Chosen> {
   const { checkAgentName } = await import("../../../app/observe-agents.ts");
@@ -95,12 +97,12 @@ async function readFlags(input: SetupInput): Promise<Chosen> {
     agent: agentOf("agent"),
     implModel: agentOf("impl-model"),
     reviewModel: agentOf("review-model"),
-    forge: input.text("forge"),
+    forge: FORGES.find((kind) => kind === input.text("forge")),
     gate: input.text("gate"),
   };
 }
 
-async function look(shell: Shell, root: string): Promise<Found> {
+async function look(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
   const [{ observeAgents }, { observeForgeLogin }, config] = await Promise.all([
     import("../../../app/observe-agents.ts"),
     import("../../../app/observe-forge-login.ts"),
@@ -109,7 +111,11 @@ async function look(shell: Shell, root: string): Promise<Found> {
   const { work } = config.settings;
   const [agents, forge] = await Promise.all([
     observeAgents(),
-    observeForgeLogin({ choice: work.forge, folder: root, env: { ...shell.env } }),
+    observeForgeLogin({
+      choice: { ...work.forge, kind: kind ?? work.forge.kind },
+      folder: root,
+      env: { ...shell.env },
+    }),
   ]);
   return { agents, forge, gate: guessGate((name) => textOf(join(root, name))), now: work };
 }
@@ -117,6 +123,7 @@ async function look(shell: Shell, root: string): Promise<Found> {
 /** Only what no flag has answered, and of the agents only where there is a choice. */
 async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
   shell.say(foundText(found, planSetup(found, typed), shell.talk));
+  const { checkAgentName } = await import("../../../app/observe-agents.ts");
   const ready = readyAgents(found.agents);
   const proposed = planSetup(found, typed);
   const agent =
@@ -124,7 +131,9 @@ async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
       ? await shell.ask(`Which agent (${ready.join(", ")}, or provider:model)?`, proposed.agent ?? "")
       : typed.agent;
   const gate = typed.gate ?? (await shell.ask("Command that must succeed, or none?", proposed.gate ?? "none"));
-  return { ...typed, agent: modelOf("agent", agent), gate };
+  const named = modelOf("agent", agent);
+  if (named !== undefined) checkAgentName(splitAgent(named).provider);
+  return { ...typed, agent: named, gate };
 }
 
 async function mayWrite(
