@@ -50,7 +50,7 @@ async function bundle(entry, outfile) {
     minifyWhitespace: true,
     legalComments: "none",
     // Optional peers: found at run time where they are installed.
-    external: ["pg", "@photostructure/sqlite"],
+    external: ["pg", "@photostructure/sqlite", "@agentclientprotocol/sdk"],
     logLevel: "warning",
     define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
     logOverride: { "empty-import-meta": "error" },

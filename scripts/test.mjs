@@ -8,14 +8,16 @@ const root = new URL("..", import.meta.url).pathname;
 const build = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], { cwd: root, stdio: "inherit" });
 if (build.status !== 0) process.exit(build.status ?? 1);
 
-// Never a reason to fail: suites that lack their agent skip aloud, and are counted.
-spawnSync(process.execPath, [join(root, "scripts/install-agents.mjs")], { cwd: root, stdio: "inherit" });
+// Never a reason to fail: suites that lack their program skip aloud, and are counted.
+for (const script of ["install-agents.mjs", "install-forge-programs.mjs"])
+  spawnSync(process.execPath, [join(root, "scripts", script)], { cwd: root, stdio: "inherit" });
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
 const report = join(folder, "report.json");
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
 const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)];
-const run = spawnSync(process.execPath, [vitest, ...args], { cwd: root, stdio: "inherit" });
+const env = { ...process.env, HOLDFAST_FORGE_PROGRAMS: "tried" };
+const run = spawnSync(process.execPath, [vitest, ...args], { cwd: root, stdio: "inherit", env });
 
 const counts = readCounts();
 rmSync(folder, { recursive: true, force: true });

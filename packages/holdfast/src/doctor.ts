@@ -1,5 +1,6 @@
 import { openHoldfast } from "./app.ts";
 import type { OpenParams } from "./app.ts";
+import { observeAgents } from "./app/observe-agents.ts";
 import { observeForgeLogin } from "./app/observe-forge-login.ts";
 import { HoldfastError } from "./core/error.ts";
 import { diagnose } from "./engine/diagnosis.ts";
@@ -7,25 +8,24 @@ import type { DoctorReport, Observations } from "./engine/diagnosis.ts";
 import { findProgram, freeBytes } from "./system/probe.ts";
 import { runProcess } from "./system/subprocess.ts";
 
-const AGENTS = ["claude", "codex", "gemini", "opencode", "copilot", "qwen", "pi"];
 const FORGES = ["gh", "glab"];
 
 /** Looks at everything Holdfast leans on. Works also where the store cannot be opened. */
 export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   const programs = (names: readonly string[]) => names.map((name) => ({ name, path: findProgram(name) ?? null }));
-  return diagnose({
-    node: process.version,
-    git: await gitVersion(),
-    freeBytes: await freeBytes(params.cwd ?? "."),
-    agents: programs(AGENTS),
-    forges: programs(FORGES),
-    forge: await observeForgeLogin({
+  const [git, free, agents, forge, opened] = await Promise.all([
+    gitVersion(),
+    freeBytes(params.cwd ?? "."),
+    observeAgents(),
+    observeForgeLogin({
       choice: params.forge ?? { kind: "auto", path: null },
       folder: params.cwd ?? ".",
       env: process.env,
     }),
-    ...(await observeStore(params)),
-  });
+    observeStore(params),
+  ]);
+  const forges = programs(FORGES);
+  return diagnose({ node: process.version, git, freeBytes: free, agents, forges, forge, ...opened });
 }
 
 type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs">;

@@ -1,3 +1,4 @@
+import type { Writable } from "node:stream";
 import { maskSecrets, secretValues } from "../core/mask.ts";
 import type { AgentEvent, AgentTask } from "../ports/agent.ts";
 import { childEnvironment } from "../system/child-environment.ts";
@@ -16,6 +17,8 @@ export async function runAgentProcess(params: {
   readonly input: string;
   /** Each line of standard output, besides the raw event that every line is. */
   readonly onLine: (line: string) => void;
+  /** For a program that is talked with: its standard input, and what it says, unmasked and as it comes. */
+  readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
 }): Promise<AgentExit> {
   const { task } = params;
   const tail = { stdout: createTail(TEXT_CHARACTERS), stderr: createTail(STDERR_CHARACTERS) };
@@ -39,12 +42,14 @@ export async function runAgentProcess(params: {
     env: childEnvironment({ base: process.env, mark: task.mark, env: { ...task.env, ...factsOf(task) } }),
     mark: task.mark,
     input: params.input,
+    ...(params.conversation === undefined ? {} : { converse: params.conversation.begin }),
     timeoutMs: task.timeoutMs,
     idleMs: task.idleMs,
     signal: task.signal,
     onOutput(source, text) {
       tail[source].add(text);
       lines[source].add(text);
+      if (source === "stdout") params.conversation?.hear(text);
     },
   });
   lines.stdout.end();

@@ -1,7 +1,9 @@
+import { AGENT_LIST } from "../core/agent-names.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
+import { createAcpAgent } from "./acp/acp.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
@@ -21,6 +23,7 @@ export function createAgentRegistry(params: {
   readonly directory: string;
 }): AgentRegistry {
   const agents: readonly Agent[] = [
+    createAcpAgent(params),
     createClaudeAgent(params),
     createCodexAgent(params),
     createCommandAgent(params),
@@ -37,8 +40,8 @@ export function createAgentRegistry(params: {
       const [guess] = nearest(provider, names);
       throw new HoldfastError({
         code: "USAGE",
-        message: `There is no agent ${JSON.stringify(provider)}; known: ${names.join(", ")}`,
-        hint: guess === undefined ? "Give it as provider:model, as in command:my-agent." : `Did you mean ${guess}?`,
+        message: `There is no agent ${JSON.stringify(provider)}`,
+        hint: `${guess === undefined ? "" : `Did you mean ${guess}? `}Give provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
         data: { provider, names },
       });
     },

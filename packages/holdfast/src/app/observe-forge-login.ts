@@ -6,6 +6,8 @@ import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { locateForge, type ForgeChoice } from "./find-forge.ts";
 import { accessForge } from "./forge-access.ts";
 
+export type { ObservedForge };
+
 /** Which forge runs would work with here, and whether there is a login for it. Nothing leaves this machine. */
 export async function observeForgeLogin(params: {
   readonly choice: ForgeChoice;

@@ -1,3 +1,4 @@
+import { splitAgent } from "../core/agent-names.ts";
 import { basename, dirname, join } from "node:path";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
@@ -97,10 +98,10 @@ async function freeId(parts: WorkParts, work: Work): Promise<string> {
 
 export function configOf(request: Pick<StartRequest<JsonObject>, "agent" | "options">): ExecutionConfig {
   const { agent } = request;
-  const colon = agent?.indexOf(":") ?? -1;
+  const named = agent === null ? null : splitAgent(agent);
   return {
-    agent: agent === null ? null : colon === -1 ? agent : agent.slice(0, colon),
-    model: agent === null || colon === -1 ? null : agent.slice(colon + 1),
+    agent: named?.provider ?? null,
+    model: named?.model ?? null,
     temperature: null,
     seed: null,
     mode: "default",

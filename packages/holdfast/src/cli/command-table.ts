@@ -1,5 +1,6 @@
 import { command } from "./command.ts";
 import type { Command } from "./command.ts";
+import { agentsSpec } from "./commands/agents/spec.ts";
 import { approveSpec } from "./commands/approve/spec.ts";
 import { checkpointSpec } from "./commands/checkpoint/spec.ts";
 import { convertSpec } from "./commands/convert/spec.ts";
@@ -25,6 +26,7 @@ import { logsSpec } from "./commands/logs/spec.ts";
 import { restoreSpec } from "./commands/restore/spec.ts";
 import { resumeSpec } from "./commands/resume/spec.ts";
 import { runSpec } from "./commands/run/spec.ts";
+import { setupSpec } from "./commands/setup/spec.ts";
 import { showSpec } from "./commands/show/spec.ts";
 import { statusSpec } from "./commands/status/spec.ts";
 import { stopSpec } from "./commands/stop/spec.ts";
@@ -57,6 +59,8 @@ export const COMMANDS: readonly Command[] = [
   command(verifySpec, () => import("./commands/verify/run.ts")),
   command(gcSpec, () => import("./commands/gc/run.ts")),
   command(doctorSpec, () => import("./commands/doctor/run.ts")),
+  command(agentsSpec, () => import("./commands/agents/run.ts")),
+  command(setupSpec, () => import("./commands/setup/run.ts")),
   command(initSpec, () => import("./commands/init/run.ts")),
   command(configSpec, () => import("./commands/config/run.ts")),
   command(completionSpec, () => import("./commands/completion/run.ts")),

@@ -117,6 +117,10 @@ export interface Shell {
   columns(): number;
   progress(): Progress;
   confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
+  /** Is there somebody at a terminal? */
+  readonly canAsk: boolean;
+  /** Only where `canAsk`. Enter gives `fallback`. */
+  ask(question: string, fallback: string): Promise<string>;
 }
 
 /** How the work is told to somebody who pressed Ctrl+C meanwhile: a clause such as "fix-login@3 was saved". */

@@ -42,6 +42,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const look = { env, noColorFlag: globals.on("no-color"), program: suggestedProgram(globals) };
   const talk = pageOf({ stream: process.stderr, ...look });
   const page = pageOf({ stream: process.stdout, ...look });
+  const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
   const work = createUnfinished();
   let holdfast: Promise<Holdfast> | undefined;
   let settings: Promise<ReadSettings> | undefined;
@@ -103,8 +104,13 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
             width: talk.width,
             now: Date.now,
           }),
+    canAsk,
+    ask: async (question, fallback) => {
+      const { askText } = await import("./output/ask-text.ts");
+      return askText({ question, fallback, input: process.stdin, output: process.stderr, signal });
+    },
     confirm: async (question) => {
-      if (json || process.stdin.isTTY !== true || !talk.terminal) return "cannot_ask";
+      if (!canAsk) return "cannot_ask";
       const { askYesNo } = await import("./output/ask-yes-no.ts");
       return askYesNo({ question, input: process.stdin, output: process.stderr, signal });
     },

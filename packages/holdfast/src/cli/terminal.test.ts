@@ -64,6 +64,16 @@ describe.skipIf(!canFakeTerminal)("on a terminal (needs util-linux script)", () 
     expect(taken.status).toBe(0);
   });
 
+  test("setup asks for the gate, shows the file, and writes it only after a yes", async () => {
+    const refused = await typed("setup --agent command:./a", ["make\n", "n\n"], {}, /none\? \[none\]|\[y\/N\]/);
+    expect([refused.status, refused.output]).toEqual([4, expect.stringContaining("gate: make")]);
+    const path = join(repository, "holdfast.config.yaml");
+    await expect(readFile(path, "utf8")).rejects.toThrow("ENOENT");
+    const taken = await typed("setup --agent command:./a", ["\n", "y\n"], {}, /none\? \[none\]|\[y\/N\]/);
+    expect([taken.status, taken.output]).toEqual([0, expect.stringContaining("Wrote ")]);
+    expect(await readFile(path, "utf8")).toMatch(/^# .*\nagent: command:\.\/a\n$/);
+  });
+
   test("yes restores", async () => {
     const { output, status } = await typed("restore r@1", "y\n");
     expect(status).toBe(0);
@@ -85,6 +95,7 @@ async function typed(
   command: string,
   answers: string | readonly string[],
   env: Record<string, string> = {},
+  question = /\[y\/N\]/,
 ): Promise<{ readonly output: string; readonly status: number | null }> {
   const child = spawn(SCRIPT, ["-qec", `"${process.execPath}" "${holdfast.entry}" ${command}`, "/dev/null"], {
     cwd: repository,
@@ -95,7 +106,7 @@ async function typed(
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
     const answer = [answers].flat()[answered];
-    if (answer === undefined || output.split("[y/N]").length - 1 <= answered) return;
+    if (answer === undefined || output.split(question).length - 1 <= answered) return;
     answered += 1;
     child.stdin.write(answer);
   });

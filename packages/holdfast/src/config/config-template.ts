@@ -1,3 +1,4 @@
+import { AGENT_LIST } from "../core/agent-names.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { Setting } from "./effective-config.ts";
 import { AGE_RULE, DONE_RULE, neverDroppedText } from "./never-dropped.ts";
@@ -42,9 +43,7 @@ gc:
   # Clean up once a day after a checkpoint, by the rules above, and say so when something was dropped.
   auto: ${value("gc.auto")}
 
-# Who works on issues ("holdfast run"): provider:model. The providers there are: claude (Claude Code; alone, it has its
-# default model), scripted (a script of edits, for trying things out) and command (any command that reads a prompt on
-# stdin and edits files).
+${comment(`Who works on issues ("holdfast run"): provider:model, or the provider alone for its default model. The providers: ${AGENT_LIST}. "holdfast agents" shows which are ready, "holdfast setup" writes this line.`)}
 # agent: command:./my-agent
 # Another one for a stage; without it, the agent above.
 # models:

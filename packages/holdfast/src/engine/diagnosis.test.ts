@@ -10,18 +10,28 @@ const fine: Observations = {
   freeBytes: 50 * 1024 ** 3,
   unfinishedRestores: [],
   danglingRefs: 0,
-  agents: [{ name: "claude", path: null }],
+  agents: [{ name: "claude", probe: { installed: true, version: "2.1.325", problem: null, hint: null } }],
   forges: [{ name: "gh", path: "/usr/bin/gh" }],
   forge: null,
 };
 const levelOf = (seen: Partial<Observations>, name: string) =>
   diagnose({ ...fine, ...seen }).checks.find((check) => check.name === name);
 
+const gone = { installed: false, version: null, problem: "There is no codex on PATH", hint: "Install it." };
+const out = { installed: true, version: "0.166.0", problem: "Codex is not logged in", hint: "Log in." };
+
 describe("doctor judges what was seen", () => {
-  test("all is well, also without agents", () => {
+  test("all is well", () => {
     const report = diagnose(fine);
     expect(report.ok).toBe(true);
     expect(report.checks.every((check) => check.level === "ok" && check.fix === null)).toBe(true);
+  });
+
+  test("each agent has a line: ready, not installed, which is no fault, or what keeps it", () => {
+    const line = (probe: typeof gone | typeof out) => levelOf({ agents: [{ name: "codex", probe }] }, "codex");
+    expect(levelOf({}, "claude")).toMatchObject({ level: "ok", detail: "2.1.325, ready", fix: null });
+    expect(line(gone)).toMatchObject({ level: "ok", detail: "not installed", fix: "Install it." });
+    expect(line(out)).toMatchObject({ level: "warn", detail: "0.166.0, Codex is not logged in", fix: "Log in." });
   });
 
   test.each([

@@ -1,3 +1,4 @@
+import type { AgentProbe } from "../ports/agent.ts";
 import { GIT_FLOOR, isOldGit } from "../core/git-floor.ts";
 
 /** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
@@ -18,7 +19,7 @@ export interface Observations {
   readonly freeBytes: number;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
   readonly danglingRefs: number;
-  readonly agents: readonly { readonly name: string; readonly path: string | null }[];
+  readonly agents: readonly { readonly name: string; readonly probe: AgentProbe }[];
   readonly forges: readonly { readonly name: string; readonly path: string | null }[];
   /** The one that runs here would work with; null: none can be told. */
   readonly forge: ObservedForge | null;
@@ -62,7 +63,7 @@ export function diagnose(seen: Observations): DoctorReport {
       detail: `run ${run}: a restore of ${target} did not finish`,
       fix: `Finish it with \`holdfast restore ${target}\`; what was there before is a checkpoint, see \`holdfast list ${run}\`.`,
     })),
-    listTools("agents", seen.agents),
+    ...seen.agents.map(checkAgent),
     checkForge(seen),
   ];
   if (seen.danglingRefs > 0) {
@@ -132,6 +133,14 @@ function checkDisk(free: number): Check {
   return { name: "disk", level: "ok", detail, fix: null };
 }
 
+/** Only running a workflow needs one, and one is enough: that an agent is not installed is no fault. That it would not answer is. */
+function checkAgent({ name, probe }: Observations["agents"][number]): Check {
+  const { installed, version, problem, hint } = probe;
+  if (!installed) return { name, level: "ok", detail: "not installed", fix: hint };
+  const detail = [version, problem ?? "ready"].filter((part) => part !== null).join(", ");
+  return { name, level: problem === null ? "ok" : "warn", detail, fix: problem === null ? null : hint };
+}
+
 /** Without a login nothing but issues and pull requests is out of reach, so this is no failure. */
 function checkForge({ forge, forges }: Observations): Check {
   if (forge === null) return listTools("forge", forges);
@@ -146,7 +155,7 @@ function checkForge({ forge, forges }: Observations): Check {
 }
 
 /** Only running a workflow needs them, so that none is there is no fault. */
-function listTools(name: string, tools: Observations["agents"]): Check {
+function listTools(name: string, tools: Observations["forges"]): Check {
   const found = tools.filter((tool) => tool.path !== null).map((tool) => tool.name);
   const detail = found.length > 0 ? found.join(", ") : `none found (${tools.map((tool) => tool.name).join(", ")})`;
   return { name, level: "ok", detail, fix: null };

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { statSync } from "node:fs";
 import { constants } from "node:os";
+import type { Writable } from "node:stream";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { endTree } from "./process-tree.ts";
 
@@ -37,6 +38,8 @@ export interface MarkedParams {
   readonly env: NodeJS.ProcessEnv;
   readonly mark: string;
   readonly input: string;
+  /** Instead of `input`: gets standard input, which stays open until it is ended there. */
+  readonly converse?: (stdin: Writable) => void;
   readonly timeoutMs: number | null;
   /** Without a byte of output for this long it is ended. */
   readonly idleMs: number | null;
@@ -108,7 +111,9 @@ async function supervise(
     });
   }
   // A program that exits without reading its input is judged by its exit code, not by our broken pipe.
-  child.stdin?.on("error", () => undefined).end(params.input);
+  child.stdin?.on("error", () => undefined);
+  if (params.converse === undefined) child.stdin?.end(params.input);
+  else if (child.stdin !== null) params.converse(child.stdin);
   child.on("error", (error) => resolve({ kind: "not_started", reason: error.message }));
   child.once("exit", (code, signal) => resolve({ kind: "exited", code, signal }));
   const exit = await promise;

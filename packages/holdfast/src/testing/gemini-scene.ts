@@ -49,6 +49,7 @@ const SETTINGS = {
   security: { auth: { selectedType: "gemini-api-key" } },
   privacy: { usageStatisticsEnabled: false },
   // What it would choose by itself it chooses by asking a second model.
-  model: { name: GEMINI_MODEL },
+  // A script may say the same thing over and over, which it would take for a model gone astray.
+  model: { name: GEMINI_MODEL, disableLoopDetection: true },
   general: { disableAutoUpdate: true, disableUpdateNag: true, maxAttempts: 1 },
 };

@@ -4,7 +4,7 @@ export const initSpec = {
   name: "init",
   summary: "write a holdfast.config.yaml with explained defaults",
   details: [
-    "Not needed: Holdfast works without a config file. The file goes to the root of the repository. One that is there already is never overwritten.",
+    "Not needed: Holdfast works without a config file, and `holdfast setup` writes a short one with what it finds on this machine. The file goes to the root of the repository. One that is there already is never overwritten.",
   ],
   operands: [],
   paths: false,

@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../../core/json.ts";
+import { AGENT_LIST } from "../../../core/agent-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Budget } from "../../../core/position.ts";
 import type { Work } from "../../../core/run.ts";
@@ -143,7 +144,7 @@ export function modelOf(flag: string, text: string | undefined): string | undefi
   if (text === undefined || MODEL.test(text)) return text;
   throw usage(
     `--${flag} cannot be "${text}"`,
-    "Give provider:model, such as command:./my-agent or scripted:agent.yaml.",
+    `Give provider or provider:model, such as claude:opus; the providers are ${AGENT_LIST}.`,
   );
 }
 

@@ -1,3 +1,4 @@
+import { AGENT_LIST } from "../../../core/agent-names.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const runSpec = {
@@ -6,6 +7,7 @@ export const runSpec = {
   details: [
     "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
     "An issue that has a run under way is never begun a second time: say --resume to go on with it; nor one that has been carried to a pull request, unless you say --again. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once.",
+    `Agents are named as provider:model, or by the provider alone for its default model. The providers: ${AGENT_LIST}; \`holdfast agents\` shows which are ready, \`holdfast setup\` puts one into the config.`,
     "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 given up (with the reason), 4 needs a decision, 5 somebody else is at it, 7 parked.",
   ],
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
@@ -18,7 +20,7 @@ export const runSpec = {
       about: "impl (default), or a file that exports a workflow",
       completes: "file",
     },
-    agent: { type: "text", short: "a", value: "MODEL", about: "who works: provider:model, such as command:./my-agent" },
+    agent: { type: "text", short: "a", value: "MODEL", about: "who works: provider:model, such as claude:opus" },
     "impl-model": { type: "text", value: "MODEL", about: "another one for implementing" },
     "review-model": { type: "text", value: "MODEL", about: "another one for reviewing" },
     "max-iterations": { type: "text", value: "N", about: "implementation rounds before giving up (10)" },
@@ -45,7 +47,7 @@ export const runSpec = {
   examples: [
     { line: "holdfast run 42 --dry-run", about: "branch, worktree, stages, limits and agent, and nothing done" },
     {
-      line: 'holdfast run 42 --agent command:./my-agent --gate "npm test"',
+      line: 'holdfast run 42 --agent claude --yolo --gate "npm test"',
       about: "from issue 42 to a pull request whose tests pass",
     },
     {

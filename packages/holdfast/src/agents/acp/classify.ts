@@ -1,0 +1,122 @@
+import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
+import type { FailureCause } from "../../ports/agent.ts";
+import type { CliEnd } from "../frame/dialect.ts";
+
+/** An error that an agent answered a request with. */
+export interface AcpError {
+  readonly code: number | null;
+  readonly message: string;
+}
+
+/** How the conversation ended. */
+export type AcpEnd =
+  | { readonly kind: "answered"; readonly stopReason: string }
+  /** The prompt was refused, or what comes before it. */
+  | { readonly kind: "refused"; readonly at: "begin" | "session" | "prompt"; readonly error: AcpError }
+  /** It speaks, but cannot do what is needed. */
+  | { readonly kind: "unable"; readonly cause: FailureCause; readonly message: string };
+
+/** null: the program ended, or was ended, before it had answered. */
+export function classifyAcp(params: {
+  readonly end: AcpEnd | null;
+  readonly title: string;
+  readonly text: string;
+  readonly denied: readonly string[];
+  readonly resumes: boolean;
+  /** Text or a tool call was seen. */
+  readonly worked: boolean;
+}): CliEnd {
+  const { end, title } = params;
+  if (end === null) return { kind: "open" };
+  switch (end.kind) {
+    case "answered":
+      return stopped(end.stopReason, params);
+    case "unable":
+      return fail(end.cause, `${title} ${end.message}`);
+    case "refused":
+      return fail(causeOf(end, params), `${title}: ${wordsOf(end.error).slice(0, 500)}`);
+  }
+}
+
+function stopped(
+  reason: string,
+  { title, text, denied }: { readonly title: string; readonly text: string; readonly denied: readonly string[] },
+): CliEnd {
+  if (denied.length > 0)
+    return fail("permission_denied", `${title} was not allowed: ${denied.join("; ").slice(0, 500)}`);
+  switch (reason) {
+    case "end_turn":
+      return { kind: "completed", text };
+    case "max_tokens":
+      return fail("context_too_long", `${title} stopped: the model has no tokens left for an answer`);
+    case "max_turn_requests":
+      return fail("crash", `${title} stopped: it may make no more requests in one turn`);
+    case "refusal":
+      return fail("crash", `${title} refuses to go on with this prompt`);
+    case "cancelled":
+      return fail("killed", `${title} was cancelled, and not by this run`);
+    default:
+      return fail("crash", `${title} stopped for a reason that is not known: ${reason}`);
+  }
+}
+
+function causeOf(
+  { at, error }: Extract<AcpEnd, { kind: "refused" }>,
+  { resumes, worked }: { readonly resumes: boolean; readonly worked: boolean },
+): FailureCause {
+  const known = byCode(error) ?? byWords(error.message);
+  if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
+  // The first request with an old history: when the provider finds it wrong, its history is.
+  return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
+}
+
+const AUTH_REQUIRED = -32_000;
+
+function byCode(error: AcpError): FailureCause | null {
+  const status = statusOf(error);
+  if (error.code === AUTH_REQUIRED || status === 401 || status === 403) return "auth";
+  if (status === 402) return "billing";
+  if (status === 408) return "network";
+  if (status === 413) return "context_too_long";
+  if (status === 429) return "rate_limit";
+  // Gemini CLI calls everything 500 that has no status of its own.
+  return byWords(error.message) ?? (status !== null && status >= 500 ? "overload" : null);
+}
+
+/** Where the code says nothing: what providers and runtimes say word for word. */
+function byWords(message: string): FailureCause | null {
+  if (/model\S* .*(?:is not found|not found|does not exist)/i.test(message)) return "missing";
+  if (/rate.?limit|too many requests|quota exceeded/i.test(message)) return "rate_limit";
+  if (/overloaded/i.test(message)) return "overload";
+  if (/maximum (?:number of tokens|context length)|prompt is too long/i.test(message)) return "context_too_long";
+  if (/fetch failed|socket hang up|ECONN|ENOTFOUND|ETIMEDOUT/i.test(message)) return "network";
+  return null;
+}
+
+/** An HTTP status as the code, or in the provider's answer that the message is. */
+function statusOf({ code, message }: AcpError): number | null {
+  const status = code !== null && code >= 400 && code < 600 ? code : providerError(message)["code"];
+  return typeof status === "number" ? status : null;
+}
+
+function wordsOf({ message }: AcpError): string {
+  return asText(providerError(message)["message"]) || message || "failed without a word";
+}
+
+function providerError(message: string): JsonRecord {
+  try {
+    return asRecord(asRecord(JSON.parse(message))["error"]);
+  } catch {
+    return {};
+  }
+}
+
+function fail(cause: FailureCause, message: string): CliEnd {
+  return { kind: "failed", cause, message, hint: HINTS[cause] ?? null, until: null };
+}
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Log in with the agent's own program, by hand, and try again.",
+  missing: "Choose another model in the agent's own settings, or by a flag of its command line.",
+  permission_denied: "Run with --yolo, or allow it in the agent's own settings.",
+};

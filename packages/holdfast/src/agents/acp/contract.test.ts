@@ -1,0 +1,50 @@
+import { describe, test } from "vitest";
+import { systemClock } from "../../system/clock.ts";
+import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
+import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { createAcpAgent } from "./acp.ts";
+
+const APART: Readonly<Record<string, string>> = {
+  "what the agent does not say about its usage is null, which is not zero": "Gemini CLI always says",
+};
+
+const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+
+describe("a real agent that speaks ACP keeps the contract", () => {
+  const agent = createAcpAgent({ clock: systemClock });
+  for (const { name: promise, skip, run } of agentContract) {
+    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
+    // The case that changes our own environment runs apart.
+    const concurrent = !promise.startsWith("the child has our environment");
+    test.skipIf(why !== null)(
+      why === null ? promise : `${promise} (${why})`,
+      { concurrent, timeout: 240_000 },
+      async (context) => {
+        await run(await harnessOf(context.onTestFinished));
+      },
+    );
+  }
+});
+
+async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+  const { server, agent, cwd } = await openAcpScene({ script: { rules: [] }, later });
+  return {
+    agent,
+    cwd,
+    behave(behaviour) {
+      server.play(
+        modelScriptOf({
+          behaviour,
+          cwd,
+          write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+          shell: (command) => ({ name: "run_shell_command", input: { command } }),
+        }),
+      );
+      return Promise.resolve(ACP_LINE);
+    },
+    missingModel: "no-such-agent --acp",
+    slowness: 8,
+  };
+}
