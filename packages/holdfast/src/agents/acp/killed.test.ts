@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
 import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
 import { REAL_GEMINI, type GeminiScene } from "../../testing/gemini-scene.ts";
-import { killMarked, midStream } from "../../testing/kill-agent.ts";
+import { killAgent, midStream } from "../../testing/kill-agent.ts";
 import type { ModelStep, ModelUsage } from "../../testing/model-server/model-script.ts";
 import { findChats } from "../gemini/chat-files.ts";
 import { transcriptPlace } from "../gemini/transcript-place.ts";
@@ -53,7 +53,7 @@ describe.skipIf(gone !== null)(
       const { task } = prepareCall(scene, { model: ACP_LINE, prompt: "begin" });
       const running = scene.agent.run(task);
       await moment(scene);
-      killMarked(task.mark);
+      killAgent(task.mark);
       const killed = await running;
       assertGone(task.mark);
       expect(killed).toMatchObject({ kind: "failed", cause: "killed", usage: { inputTokens: null, microUsd: null } });
