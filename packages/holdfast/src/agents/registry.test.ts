@@ -6,14 +6,24 @@ const registry = createAgentRegistry({ clock: systemClock, directory: "/" });
 
 test("every name gives the agent of that name", () => {
   expect(registry.names.map((name) => registry.agent(name).name)).toEqual(registry.names);
-  expect(registry.names).toEqual(["claude", "codex", "command", "gemini", "scripted", "scripted-session"]);
+  expect(registry.names).toEqual([
+    "claude",
+    "codex",
+    "command",
+    "gemini",
+    "opencode",
+    "pi",
+    "scripted",
+    "scripted-session",
+  ]);
 });
 
 test("another name is refused with the known ones and a guess", () => {
   expect(() => registry.agent("scriptd")).toThrow(
     expect.objectContaining({
       code: "USAGE",
-      message: 'There is no agent "scriptd"; known: claude, codex, command, gemini, scripted, scripted-session',
+      message:
+        'There is no agent "scriptd"; known: claude, codex, command, gemini, opencode, pi, scripted, scripted-session',
       hint: "Did you mean scripted?",
     }),
   );

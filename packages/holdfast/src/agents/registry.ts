@@ -6,6 +6,8 @@ import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
 import { createGeminiAgent } from "./gemini/gemini.ts";
+import { createOpencodeAgent } from "./opencode/opencode.ts";
+import { createPiAgent } from "./pi/pi.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -25,6 +27,8 @@ export function createAgentRegistry(params: {
     createCodexAgent(params),
     createCommandAgent(params),
     createGeminiAgent(params),
+    createOpencodeAgent(params),
+    createPiAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];
