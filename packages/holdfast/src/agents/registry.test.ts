@@ -10,6 +10,7 @@ test("every name gives the agent of that name", () => {
     "claude",
     "codex",
     "command",
+    "copilot",
     "gemini",
     "opencode",
     "pi",
@@ -23,7 +24,7 @@ test("another name is refused with the known ones and a guess", () => {
     expect.objectContaining({
       code: "USAGE",
       message:
-        'There is no agent "scriptd"; known: claude, codex, command, gemini, opencode, pi, scripted, scripted-session',
+        'There is no agent "scriptd"; known: claude, codex, command, copilot, gemini, opencode, pi, scripted, scripted-session',
       hint: "Did you mean scripted?",
     }),
   );

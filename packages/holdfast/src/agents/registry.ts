@@ -5,6 +5,7 @@ import type { Clock } from "../ports/clock.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
+import { createCopilotAgent } from "./copilot/copilot.ts";
 import { createGeminiAgent } from "./gemini/gemini.ts";
 import { createOpencodeAgent } from "./opencode/opencode.ts";
 import { createPiAgent } from "./pi/pi.ts";
@@ -26,6 +27,7 @@ export function createAgentRegistry(params: {
     createClaudeAgent(params),
     createCodexAgent(params),
     createCommandAgent(params),
+    createCopilotAgent(params),
     createGeminiAgent(params),
     createOpencodeAgent(params),
     createPiAgent(params),

@@ -55,8 +55,8 @@ export function contractSuite(real: RealAgent): void {
   });
 }
 
-/** `counted`: in which of the two calls the tokens must be what the server has sent. */
-export function killSuite(real: RealAgent, counted: { readonly midTool: boolean }): void {
+/** `counted`: at which moments a killed call's tokens are what the server has sent. Those of the call that goes on must be in any case. */
+export function killSuite(real: RealAgent, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
   const gone = absence(real);
   const slow: ModelStep = { tool: real.shell("touch started; sleep 600"), usage: { input: 210, output: 17 } };
   const stream: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
@@ -84,7 +84,7 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean 
         assertGone(task.mark);
         expect(killed).toMatchObject({ kind: "failed", cause: "killed" });
         const after = scene.server.sent();
-        if (step !== slow || counted.midTool) expect(killed.usage).toMatchObject(tokensOf(after));
+        if (step === slow ? counted.midTool : counted.midStream) expect(killed.usage).toMatchObject(tokensOf(after));
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\n");
         const next = prepareCall(scene, { prompt: "go on", session: killed.session, model: real.model });
         const outcome = await scene.agent.run(next.task);

@@ -19,6 +19,7 @@ test("a status that says something", () => {
 
 test("words that say something", () => {
   expect(causeOfWords("prompt is too long: 300000 tokens > 200000 maximum")).toBe("context_too_long");
+  expect(causeOfWords("Request exceeds the model's prompt budget")).toBe("context_too_long");
   expect(causeOfWords("Your credit balance is too low")).toBe("billing");
   expect(causeOfWords("read ECONNRESET")).toBe("network");
   expect(causeOfWords("scripted 400")).toBeNull();

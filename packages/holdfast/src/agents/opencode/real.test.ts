@@ -8,7 +8,7 @@ const IDLE_MS = 20_000;
 
 contractSuite(REAL_OPENCODE);
 // What a step took is told when its tools have ended: of one that was killed it is known to nobody.
-killSuite(REAL_OPENCODE, { midTool: false });
+killSuite(REAL_OPENCODE, { midTool: false, midStream: true });
 faultSuite(REAL_OPENCODE, [
   { name: "401", fault: { kind: "status", status: 401 }, cause: "auth" },
   { name: "403", fault: { kind: "status", status: 403 }, cause: "auth" },

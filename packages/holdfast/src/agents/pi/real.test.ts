@@ -9,7 +9,7 @@ import { findSession, piSessions } from "./sessions.ts";
 const TOO_LONG = "prompt is too long: 300000 tokens > 200000 maximum";
 
 contractSuite(REAL_PI);
-killSuite(REAL_PI, { midTool: true });
+killSuite(REAL_PI, { midTool: true, midStream: true });
 faultSuite(REAL_PI, [
   { name: "401", fault: { kind: "status", status: 401 }, cause: "auth" },
   { name: "403", fault: { kind: "status", status: 403 }, cause: "auth" },
