@@ -7,7 +7,10 @@ import { createAcpAgent } from "./acp/acp.ts";
 import { createClaudeAgent } from "./claude/claude.ts";
 import { createCodexAgent } from "./codex/codex.ts";
 import { createCommandAgent } from "./command.ts";
+import { createCopilotAgent } from "./copilot/copilot.ts";
 import { createGeminiAgent } from "./gemini/gemini.ts";
+import { createOpencodeAgent } from "./opencode/opencode.ts";
+import { createPiAgent } from "./pi/pi.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -27,7 +30,10 @@ export function createAgentRegistry(params: {
     createClaudeAgent(params),
     createCodexAgent(params),
     createCommandAgent(params),
+    createCopilotAgent(params),
     createGeminiAgent(params),
+    createOpencodeAgent(params),
+    createPiAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];

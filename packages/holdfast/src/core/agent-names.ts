@@ -1,5 +1,16 @@
 /** What may stand before the colon of `provider:model`; the command line names them without loading any of them. */
-export const AGENT_NAMES = ["acp", "claude", "codex", "command", "gemini", "scripted", "scripted-session"] as const;
+export const AGENT_NAMES = [
+  "acp",
+  "claude",
+  "codex",
+  "command",
+  "copilot",
+  "gemini",
+  "opencode",
+  "pi",
+  "scripted",
+  "scripted-session",
+] as const;
 
 /** Ours: they need no program of a certain maker. */
 const OWN: readonly string[] = ["acp", "command", "scripted", "scripted-session"];

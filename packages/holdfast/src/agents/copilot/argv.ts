@@ -1,0 +1,17 @@
+import type { AgentTask } from "../../ports/agent.ts";
+
+/** How Copilot CLI is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
+export function copilotArgs(params: {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
+  /** The one that the call will have: `task.session`, or a new one. */
+  readonly session: string;
+}): readonly string[] {
+  const { task, session } = params;
+  return [
+    "--output-format=json",
+    "--no-auto-update",
+    task.yolo ? "--yolo" : "--allow-tool=write",
+    ...(task.model === null ? [] : [`--model=${task.model}`]),
+    `${task.session === null ? "--session-id" : "--resume"}=${session}`,
+  ];
+}

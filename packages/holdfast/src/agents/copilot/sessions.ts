@@ -1,0 +1,14 @@
+import type { AgentSessions } from "../../ports/agent.ts";
+import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
+import { transcriptPlace } from "./transcript-place.ts";
+
+/** Copilot CLI's own record of a session: one file. */
+export const copilotSessions: AgentSessions = {
+  async read({ session }) {
+    const text = readSessionFile({ path: transcriptPlace({ session, env: process.env }), title: "Copilot CLI" });
+    return text === null ? null : { text, lastMessage: null };
+  },
+  async write({ session, text }) {
+    writeSessionFile({ path: transcriptPlace({ session, env: process.env }), text });
+  },
+};

@@ -1,0 +1,32 @@
+import type { AgentTask } from "../../ports/agent.ts";
+
+/** How opencode is called; the prompt goes by standard input. With a title it does not ask a model for one. */
+export function opencodeArgs(task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">): readonly string[] {
+  return [
+    "run",
+    "--format",
+    "json",
+    "--dir",
+    task.cwd,
+    "--title",
+    task.role,
+    ...(task.yolo ? ["--auto"] : []),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : ["--session", task.session]),
+  ];
+}
+
+/**
+ * It believes PWD more than its working directory. By itself it allows everything: without leave it may edit files in the worktree, and what
+ * it would have to ask for is refused, since nobody is there.
+ */
+export function opencodeEnv(params: {
+  readonly task: Pick<AgentTask, "cwd" | "yolo">;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): Readonly<Record<string, string>> {
+  const { task, env } = params;
+  const isOwn = task.yolo || (env["OPENCODE_PERMISSION"] ?? "") !== "";
+  return { PWD: task.cwd, ...(isOwn ? {} : { OPENCODE_PERMISSION: JSON.stringify(ASK) }) };
+}
+
+const ASK = { bash: "ask", webfetch: "ask", external_directory: "ask" };

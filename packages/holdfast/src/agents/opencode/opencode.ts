@@ -1,0 +1,55 @@
+import type { Agent, AgentUsage } from "../../ports/agent.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import { createCliAgent } from "../frame/cli-agent.ts";
+import type { CliDialect } from "../frame/dialect.ts";
+import { probeVersion } from "../frame/probe-version.ts";
+import { opencodeArgs, opencodeEnv } from "./argv.ts";
+import { classifyOpencode } from "./classify.ts";
+import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
+
+/** `opencode:PROVIDER/MODEL`. */
+export function createOpencodeAgent(params: { readonly clock: Clock }): Agent {
+  return createCliAgent(OPENCODE, params);
+}
+
+const INSTALL = "Install it: npm install -g opencode-ai, then run `opencode auth login`.";
+
+const OPENCODE: CliDialect<OpencodeState> = {
+  name: "opencode",
+  title: "opencode",
+  program: "opencode",
+  install: INSTALL,
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: true,
+    structuredOutput: false,
+  },
+  // All sessions are in one database.
+  sessions: null,
+  // It tells an answer when it is whole and a command when it has ended, and says nothing while it tries again.
+  idleMs: 15 * 60_000,
+  environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+  plan: ({ task, env }) => ({
+    kind: "start",
+    args: opencodeArgs(task),
+    input: task.prompt,
+    env: opencodeEnv({ task, env }),
+    state: NOTHING_READ,
+  }),
+  read: readOpencodeLine,
+  end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
+  usage: ({ spent }) => usageOf(spent),
+  probe: (run) => probeVersion(run, { program: "opencode", install: INSTALL }),
+};
+
+/** Each step is told once, of this call alone. A model without a price has the price 0, which is none. */
+function usageOf(spent: OpencodeState["spent"]): AgentUsage {
+  if (spent === null) return UNKNOWN_USAGE;
+  const { input, output, cost } = spent;
+  const isPriced = cost > 0 || input + output === 0;
+  return { inputTokens: input, outputTokens: output, microUsd: isPriced ? Math.round(cost * 1e6) : null };
+}

@@ -1,0 +1,60 @@
+import type { Agent, AgentUsage } from "../../ports/agent.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import { createCliAgent } from "../frame/cli-agent.ts";
+import type { CliDialect } from "../frame/dialect.ts";
+import { probeVersion } from "../frame/probe-version.ts";
+import { piArgs } from "./argv.ts";
+import { classifyPi } from "./classify.ts";
+import { add, NOTHING_READ, readPiLine, type PiState } from "./reader.ts";
+import { findSession, piSessions } from "./sessions.ts";
+
+/** `pi:PROVIDER/MODEL`. */
+export function createPiAgent(params: { readonly clock: Clock }): Agent {
+  return createCliAgent(PI, params);
+}
+
+const INSTALL = "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.";
+
+const PI: CliDialect<PiState> = {
+  name: "pi",
+  title: "pi",
+  program: "pi",
+  install: INSTALL,
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: true,
+    structuredOutput: false,
+  },
+  sessions: piSessions,
+  // It is silent while a command runs, and while it waits for as long as a provider asked it to.
+  idleMs: 15 * 60_000,
+  environment: { PI_SKIP_VERSION_CHECK: "1" },
+  plan({ task, env }) {
+    const { session, cwd } = task;
+    // It would offer to take over a session of another worktree, and wait for an answer.
+    if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
+    return { kind: "start", args: piArgs(task), input: task.prompt, env: {}, state: NOTHING_READ };
+  },
+  read: readPiLine,
+  end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
+  usage: usageOf,
+  probe: (run) => probeVersion(run, { program: "pi", install: INSTALL }),
+};
+
+/** Each message is told once, of this call alone. A model without a price has the price 0, which is none. */
+function usageOf({ spent, open }: PiState): AgentUsage {
+  const all = open === null ? spent : add(spent, open);
+  if (all === null) return UNKNOWN_USAGE;
+  const { input, output, cost } = all;
+  const isPriced = cost > 0 || input + output === 0;
+  return { inputTokens: input, outputTokens: output, microUsd: isPriced ? Math.round(cost * 1e6) : null };
+}
+
+function lost(session: string) {
+  const message = `pi has nothing of session ${session} for this worktree`;
+  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+}
