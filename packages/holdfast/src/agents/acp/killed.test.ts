@@ -15,7 +15,7 @@ const EDIT: ModelStep = {
   usage: { input: 111, cacheRead: 9, output: 13 },
 };
 const SLOW: ModelStep = {
-  tool: { name: "run_shell_command", input: { command: "touch started; sleep 600; touch late" } },
+  tool: { name: "run_shell_command", input: { command: "touch started; sleep 600 && touch late" } },
 };
 const STREAM: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
 const APPEND = { name: "run_shell_command", input: { command: "echo two >> made.txt" } };

@@ -30,7 +30,7 @@ export const agentsSpec = {
     { line: "holdfast agents", about: "what is there" },
     { line: "holdfast agents test claude", about: "does it work, and what does it cost?" },
     { line: "holdfast agents test codex:gpt-5.5 --dry-run", about: "what would be done" },
-    { line: 'holdfast agents test "acp:gemini --acp" --yes', about: "any agent that speaks ACP" },
+    { line: 'holdfast agents test "acp:opencode acp" --yes', about: "any agent that speaks ACP" },
   ],
   reads: true,
   json: '{"agents": [{"name", "installed", "version", "problem", "hint", "capabilities": {"resume", "forkAtMessage", "chooseSession", "usage", "cost", "structuredOutput"}}]}; test: {"agent", "ok", "wrote", "others", "milliseconds", "outcome": {...}}, with --dry-run {"agent", "probe", "prompt", "timeoutMs", "dryRun": true}.',

@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { classifyAcp, type AcpEnd } from "./classify.ts";
+
+describe("ends", () => {
+  const base = { title: "X", text: "words", denied: [], resumes: false, worked: false };
+  const ended = (end: AcpEnd | null, change: object = {}) => classifyAcp({ ...base, end, ...change });
+  const refused = (code: number, message = "no", at: "begin" | "session" | "prompt" = "prompt"): AcpEnd => ({
+    kind: "refused",
+    at,
+    error: { code, message },
+  });
+
+  test.each([
+    ["end_turn", "completed"],
+    ["max_tokens", "context_too_long"],
+    ["max_turn_requests", "crash"],
+    ["refusal", "crash"],
+    ["cancelled", "killed"],
+    ["from_the_future", "crash"],
+  ])("%s: %s", (stopReason, expected) => {
+    const end = ended({ kind: "answered", stopReason });
+    expect(end.kind === "failed" ? end.cause : end.kind).toBe(expected);
+  });
+
+  test.each([
+    [refused(-32_000), {}, "auth"],
+    [refused(401), {}, "auth"],
+    [refused(429), {}, "rate_limit"],
+    [refused(500), {}, "overload"],
+    [refused(500, "models/x is not found"), {}, "missing"],
+    [refused(500, "fetch failed"), {}, "network"],
+    [refused(-32_603, '{"error":{"code":503,"message":"busy"}}'), {}, "overload"],
+    [refused(400), {}, "crash"],
+    [refused(400), { resumes: true }, "session_lost"],
+    [refused(400), { resumes: true, worked: true }, "crash"],
+    [refused(-32_002, "unknown session", "session"), { resumes: true }, "session_lost"],
+    [refused(-32_000, "log in", "session"), { resumes: true }, "auth"],
+    [refused(-32_603, "broken", "session"), {}, "crash"],
+  ])("%j, %j: %s", (end, change, cause) => {
+    expect(ended(end, change)).toMatchObject({ kind: "failed", cause });
+  });
+
+  test("what was denied is no success, and no answer is none", () => {
+    const answered: AcpEnd = { kind: "answered", stopReason: "end_turn" };
+    expect(ended(answered, { denied: ["rm"] })).toMatchObject({
+      cause: "permission_denied",
+      message: expect.stringContaining("rm"),
+    });
+    expect(ended(null)).toEqual({ kind: "open" });
+  });
+});
