@@ -1,11 +1,13 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
 import { readProcessTable } from "../../system/process-table.ts";
 import { appears, assertGone, prepareCall, processesOf } from "../../testing/agent-contract/harness.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
 import type { ModelScript, ModelTool, ModelUsage } from "../../testing/model-server/model-script.ts";
+import { readAdded } from "./find-transcripts.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
@@ -193,7 +195,7 @@ describe(`the real Claude Code and its sessions${why}`, () => {
     const input = { description: "d", prompt: "deep work", subagent_type: "general-purpose" };
     const deep = { match: /deep work/, steps: [{ text: "deep, said", usage: { input: 1000, output: 500 } }] };
     const top = { tool: { name: "Agent", input } };
-    const { server, start, run } = await open(
+    const { server, start, run, cwd, env } = await open(
       { rules: [deep, { match: /top/, steps: [top, { text: "top, said" }] }] },
       onTestFinished,
     );
@@ -206,8 +208,16 @@ describe(`the real Claude Code and its sessions${why}`, () => {
     server.play({ rules: [deep, { match: /again/, steps: [top, silent] }] });
     const before = server.requests.length;
     const seen = [sight(/"text_delta".*"a\\n"/), sight(/"subtype":"task_notification"/)];
-    const killed = start({ prompt: "again", onEvent: (event) => seen.forEach((one) => one.onEvent(event)) });
+    let session = "";
+    const onEvent = (event: AgentEvent): void => {
+      if (event.kind === "session") session = event.id;
+      for (const one of seen) one.onEvent(event);
+    };
+    const killed = start({ prompt: "again", onEvent });
     await Promise.all(seen.map((one) => one.promise));
+    // What a subagent took stands in its record alone, which is written a moment later; killed before that, nobody could know.
+    const place = transcriptPlace({ session, cwd, env });
+    while (!readAdded(place, new Map()).some((text) => text.includes('"output_tokens":500'))) await pause(10);
     killProgram(killed.task);
     const after = await killed.outcome;
     const asked = server.requests.slice(before);

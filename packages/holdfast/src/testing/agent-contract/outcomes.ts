@@ -28,7 +28,8 @@ export const outcomeCases: readonly AgentCase[] = [
     skip: (agent) => (agent.capabilities.usage ? null : "the agent does not tell its usage"),
     async run(harness) {
       const free = await call(harness, { reply: "ok", usage: { input: 0, output: 0, microUsd: 0 } });
-      assert.deepEqual(free.outcome.usage, { inputTokens: 0, outputTokens: 0, microUsd: 0 });
+      const { cachedTokens = 0, ...usage } = free.outcome.usage;
+      assert.deepEqual({ cachedTokens, ...usage }, { cachedTokens: 0, inputTokens: 0, outputTokens: 0, microUsd: 0 });
       const crashed = await call(harness, { usage: { input: 70, output: 7, microUsd: 900 }, reply: "x", exit: 3 });
       failedWith(crashed.outcome, "crash");
       assert.equal(crashed.outcome.usage.inputTokens, 70);

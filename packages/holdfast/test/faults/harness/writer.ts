@@ -22,7 +22,9 @@ async function bundleWriter(source: string): Promise<string> {
     format: "esm",
     target: "node22",
     // Bundled CommonJS asks for `require`, which a module has not.
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+    banner: {
+      js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',
+    },
     logLevel: "error",
   });
   return outfile;
