@@ -1,4 +1,6 @@
+import { existsSync, readFileSync } from "node:fs";
 import { createCopilotAgent } from "../agents/copilot/copilot.ts";
+import { transcriptPlace } from "../agents/copilot/transcript-place.ts";
 import { systemClock } from "../system/clock.ts";
 import { openAgentScene } from "./open-agent-scene.ts";
 import type { RealAgent } from "./real-agent-suite.ts";
@@ -16,6 +18,10 @@ export const REAL_COPILOT: RealAgent = {
   apart: {
     "what the agent does not say about its usage is null, which is not zero": "Copilot CLI always says",
     "a prompt of five megabytes that nobody reads harms nobody": "Copilot CLI refuses it before it asks",
+  },
+  isRecorded({ env }, session, answers) {
+    const place = transcriptPlace({ session, env });
+    return existsSync(place) && readFileSync(place, "utf8").split('"session.usage_record"').length > answers;
   },
   slowness: 8,
   samples: { contract: 2, kills: 1, faults: 1 },

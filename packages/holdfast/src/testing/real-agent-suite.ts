@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Agent, AgentTask, FailureCause } from "../ports/agent.ts";
 import { agentContract, type AgentHarness } from "./agent-contract.ts";
@@ -28,6 +29,8 @@ export interface RealAgent {
   /** It tells an answer when it is whole. */
   readonly isSilent?: boolean;
   readonly priceOf?: AgentHarness["priceOf"];
+  /** Whether the agent's own record has come to this answer: one that writes it later than it acts knows nothing of what was killed before. */
+  isRecorded?(scene: AgentScene, session: string, answers: number): boolean;
   readonly slowness: number;
   readonly samples: { readonly contract: number; readonly kills: number; readonly faults: number };
 }
@@ -76,9 +79,12 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean;
           { match: /begin/, steps: [edit, step] },
         ];
         const scene = await real.open({ script: { rules }, later: context.onTestFinished });
-        const { task } = prepareCall(scene, { prompt: "begin", model: real.model });
+        const { task, events } = prepareCall(scene, { prompt: "begin", model: real.model });
         const running = scene.agent.run(task);
         await moment(scene);
+        const session = events.find((event) => event.kind === "session")?.id ?? "";
+        const answers = step === slow ? 2 : 1;
+        while (real.isRecorded?.(scene, session, answers) === false) await pause(10);
         killAgent(task.mark);
         const killed = await running;
         assertGone(task.mark);
