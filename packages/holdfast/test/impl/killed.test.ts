@@ -1,6 +1,7 @@
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { HoldfastError } from "../../src/core/error.ts";
 import { finish, pass, score } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer, Bench } from "./bench.ts";
@@ -10,11 +11,17 @@ async function liveAndDie(bench: Bench, seed: number): Promise<number> {
   for (let life = 1; life < 200; life += 1) {
     const at = 2 + ((life * 7 + seed) % 5);
     const when = (life + seed) % 2 === 0 ? "before" : "after";
-    const { kind } = await bench.work({ dies: { at, when } });
+    const { kind } = await bench.work({ dies: { at, when } }).catch(endedBefore);
     if (kind === "done" || kind === "fatal") return life;
     expect(kind).toBe("killed");
   }
   throw new Error("the run does not end");
+}
+
+/** The life before this one died right after its last commit: the run has ended, and says so. */
+function endedBefore(error: unknown): { readonly kind: "fatal" } {
+  if (error instanceof HoldfastError && error.code === "RUN_FATAL") return { kind: "fatal" };
+  throw error;
 }
 
 async function countPushes(bench: Bench): Promise<() => Promise<number>> {
