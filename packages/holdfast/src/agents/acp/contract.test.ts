@@ -1,7 +1,7 @@
-import { describe, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
 import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
-import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import type { AgentHarness } from "../../testing/agent-contract.ts";
+import { keepContract } from "../../testing/agent-contract/keep-contract.ts";
 import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
 import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
 import { createAcpAgent } from "./acp.ts";
@@ -12,20 +12,14 @@ const APART: Readonly<Record<string, string>> = {
 
 const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
 
-describe("a real agent that speaks ACP keeps the contract", () => {
-  const agent = createAcpAgent({ clock: systemClock });
-  for (const { name: promise, skip, run } of agentContract) {
-    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
-    // The case that changes our own environment runs apart.
-    const concurrent = !promise.startsWith("the child has our environment");
-    test.skipIf(why !== null)(
-      why === null ? promise : `${promise} (${why})`,
-      { concurrent, timeout: 240_000 },
-      async (context) => {
-        await run(await harnessOf(context.onTestFinished));
-      },
-    );
-  }
+keepContract({
+  title: "a real agent that speaks ACP keeps the contract",
+  agent: createAcpAgent({ clock: systemClock }),
+  gone,
+  apart: APART,
+  harnessOf,
+  alone: /^the child has our environment/,
+  timeout: 240_000,
 });
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {

@@ -1,6 +1,8 @@
-import { describe, expect, test } from "vitest";
-import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import { expect, test } from "vitest";
+import type { AgentHarness } from "../../testing/agent-contract.ts";
+import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
 import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
 import { createClaudeAgent } from "./claude.ts";
 import { systemClock } from "../../system/clock.ts";
@@ -11,16 +13,13 @@ const APART: Readonly<Record<string, string>> = {
 
 const gone = REAL_CLAUDE.kind === "absent" ? REAL_CLAUDE.why : null;
 
-describe("the real Claude Code keeps the contract", () => {
-  const agent = createClaudeAgent({ clock: systemClock });
-  for (const { name: promise, skip, run } of agentContract) {
-    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
-    // A probe and the case that changes our own environment read it: they run apart.
-    const concurrent = !/^(?:the child has our environment|a probe answers)/.test(promise);
-    test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
-      await run(await harnessOf(context.onTestFinished));
-    });
-  }
+keepContract({
+  title: "the real Claude Code keeps the contract",
+  agent: createClaudeAgent({ clock: systemClock }),
+  gone,
+  apart: APART,
+  harnessOf,
+  alone: READS_OUR_ENVIRONMENT,
 });
 
 test.skipIf(gone !== null)(
@@ -71,18 +70,4 @@ async function harnessOf(later: (undo: () => void | Promise<void>) => void): Pro
     priceOf: ({ input, output }) => input * 3 + output * 15,
     slowness: 4,
   };
-}
-
-/** A probe asks about this process's own environment. */
-async function withEnvironment<T>(env: Readonly<Record<string, string>>, act: () => Promise<T>): Promise<T> {
-  const before = { ...process.env };
-  Object.assign(process.env, env);
-  try {
-    return await act();
-  } finally {
-    for (const name of Object.keys(env)) {
-      if (before[name] === undefined) delete process.env[name];
-      else process.env[name] = before[name];
-    }
-  }
 }

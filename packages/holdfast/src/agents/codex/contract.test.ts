@@ -1,6 +1,6 @@
-import { describe, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
-import { agentContract, type AgentHarness } from "../../testing/agent-contract.ts";
+import type { AgentHarness } from "../../testing/agent-contract.ts";
+import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
 import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
 import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
 import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
@@ -13,16 +13,13 @@ const APART: Readonly<Record<string, string>> = {
 
 const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
 
-describe("the real Codex keeps the contract", () => {
-  const agent = createCodexAgent({ clock: systemClock });
-  for (const { name: promise, skip, run } of agentContract) {
-    const why = gone ?? APART[promise] ?? skip?.(agent) ?? null;
-    // A probe and the case that changes our own environment read it: they run apart.
-    const concurrent = !/^(?:the child has our environment|a probe answers)/.test(promise);
-    test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
-      await run(await harnessOf(context.onTestFinished));
-    });
-  }
+keepContract({
+  title: "the real Codex keeps the contract",
+  agent: createCodexAgent({ clock: systemClock }),
+  gone,
+  apart: APART,
+  harnessOf,
+  alone: READS_OUR_ENVIRONMENT,
 });
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {

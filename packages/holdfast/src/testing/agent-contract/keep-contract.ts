@@ -1,0 +1,31 @@
+import { describe, test } from "vitest";
+import type { Agent } from "../../ports/agent.ts";
+import { agentContract, type AgentHarness } from "../agent-contract.ts";
+
+/** Every case of the contract with a real program; what cannot be asked of it is skipped aloud. */
+export function keepContract(params: {
+  readonly title: string;
+  readonly agent: Agent;
+  /** Why the program is not there; null: it is. */
+  readonly gone: string | null;
+  /** Cases that say nothing of this agent, and why. */
+  readonly apart: Readonly<Record<string, string>>;
+  readonly harnessOf: (later: (undo: () => void | Promise<void>) => void) => Promise<AgentHarness>;
+  /** Cases that read or change our own environment: they run by themselves. */
+  readonly alone: RegExp;
+  readonly timeout?: number;
+}): void {
+  const { agent, gone, apart, alone, timeout } = params;
+  describe(params.title, () => {
+    for (const { name: promise, skip, run } of agentContract) {
+      const why = gone ?? apart[promise] ?? skip?.(agent) ?? null;
+      const options = { concurrent: !alone.test(promise), ...(timeout === undefined ? {} : { timeout }) };
+      test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, options, async (context) => {
+        await run(await params.harnessOf(context.onTestFinished));
+      });
+    }
+  });
+}
+
+/** A probe asks about this process's own environment, and one case changes it. */
+export const READS_OUR_ENVIRONMENT: RegExp = /^(?:the child has our environment|a probe answers)/;
