@@ -28,6 +28,8 @@ test("what it gave up for: by its own word, by the provider's, by the status", (
   );
   const refused = { type: "", message: "prompt is too long", status: 400 };
   expect(classify({ ...error(400), refused })).toMatchObject({ cause: "context_too_long" });
+  const cut = "Failed native model HTTP request: error reading a body from connection: unexpected EOF";
+  expect(classify(error(null, "query", cut))).toMatchObject({ cause: "network" });
   expect(classify(error(400), { resumes: true })).toMatchObject({ cause: "session_lost" });
 });
 

@@ -26,7 +26,7 @@ export function causeOfWords(words: string): FailureCause | null {
   if (/prompt is too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(words))
     return "context_too_long";
   if (/insufficient_quota|credit balance|billing/i.test(words)) return "billing";
-  if (/fetch failed|connection error|socket|ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i.test(words))
+  if (/fetch failed|connection|socket|unexpected EOF|ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i.test(words))
     return "network";
   return null;
 }
