@@ -58,6 +58,11 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
     transport,
     forge,
     open: async () => forge(),
+    async writeReview(number, { author, state, body, commit }) {
+      const decided = state === "approved" ? "APPROVED" : "CHANGES_REQUESTED";
+      const about = { id: repository.reviews.length + 1, on: number, author, isBot: false, state: decided } as const;
+      repository.reviews.push({ ...about, body, commit, at: server.world.now(), remarks: [] });
+    },
     async writeChecks(commit, runs) {
       // Half of them as an app of today writes them, half as an older service does.
       runs.forEach((run, at) => {

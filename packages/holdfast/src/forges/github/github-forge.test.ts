@@ -141,7 +141,7 @@ for (const way of waysToForge("gh")) {
 
     test("what a filter lets through that it should not is left out", async () => {
       scene = await createGithubScene(way.program);
-      const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" } };
+      const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" }, labels: [] };
       const heads = ["someone:topic", "octo:topic-2"].map((label) => ({ label, ref: label.split(":")[1], sha: "0" }));
       const body = heads.map((head) => ({ ...pull, head }));
       scene.server.faults.set({

@@ -132,6 +132,9 @@ for (const way of waysToForge("glab")) {
       const notes = Array.from({ length: 250 }, (_, at) => ({
         id: at,
         body: at === 249 ? withMarker("", "run-1/done/note") : "x",
+        author: { username: "dev" },
+        system: false,
+        created_at: "2026-01-01T00:00:00Z",
       }));
       for (let iid = 1; iid <= 250; iid += 1) {
         const description = iid === 1 ? withMarker("", "run-1/setup/issue") : null;

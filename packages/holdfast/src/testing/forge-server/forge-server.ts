@@ -37,7 +37,11 @@ export async function startForgeServer(params: {
     const line = `${request.method ?? "GET"} ${url.pathname}${url.search}`;
     const fault = faults.take(line);
     const git = /^\/(.+?)(?:\.git)?(\/info\/refs|\/git-upload-pack|\/git-receive-pack)$/.exec(url.pathname);
-    if (fault?.when === "before") return await spoil(response, fault, { status: 200, body: {} });
+    if (fault?.when === "before") {
+      // Answered while the client is still writing, it may see a broken pipe and no answer.
+      if (fault.effect.kind === "answer") for await (const _ of request) continue;
+      return await spoil(response, fault, { status: 200, body: {} });
+    }
     if (git !== null) return serveRepository({ request, response, url, git, fault, bareOf: params.bareOf });
     const incoming = await readIncoming(request, url);
     asked.push(line);

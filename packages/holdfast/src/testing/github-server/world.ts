@@ -23,6 +23,7 @@ export class World {
       issues: [],
       pulls: [],
       comments: [],
+      reviews: [],
       checkRuns: [],
       statuses: [],
       logs: new Map(),
@@ -54,6 +55,7 @@ export interface Repository {
   readonly issues: Issue[];
   readonly pulls: Pull[];
   readonly comments: Comment[];
+  readonly reviews: ReviewRecord[];
   readonly checkRuns: CheckRunRecord[];
   readonly statuses: StatusRecord[];
   /** Job → its log. */
@@ -94,6 +96,18 @@ export interface Comment {
   readonly on: number;
   readonly author: string;
   readonly body: string;
+}
+
+export interface ReviewRecord {
+  readonly id: number;
+  readonly on: number;
+  readonly author: string;
+  readonly isBot: boolean;
+  state: "APPROVED" | "CHANGES_REQUESTED" | "COMMENTED" | "DISMISSED" | "PENDING";
+  readonly body: string;
+  readonly commit: string;
+  readonly at: string;
+  readonly remarks: readonly { readonly path: string; readonly line: number; readonly body: string }[];
 }
 
 export interface CheckRunRecord {

@@ -7,6 +7,7 @@ export class Projects {
   /** Token → whose it is. */
   readonly tokens = new Map<string, { readonly login: string }>();
   #time = Date.UTC(2026, 2, 1);
+  #notes = 0;
 
   add(params: { readonly path: string; readonly bare: string }): Project {
     const project: Project = {
@@ -27,6 +28,11 @@ export class Projects {
     const found = this.all.find(({ id, path }) => String(id) === name || path.toLowerCase() === name.toLowerCase());
     if (found === undefined) throw new Refused({ status: 404, body: { message: "404 Project Not Found" } });
     return found;
+  }
+
+  nextNote(): number {
+    this.#notes += 1;
+    return this.#notes;
   }
 
   /** Each act has a time of its own, so that "newest first" is never a tie. */
@@ -61,7 +67,17 @@ export interface GitlabIssue {
   state: "opened" | "closed";
   labels: string[];
   updatedAt: string;
-  readonly notes: { readonly id: number; readonly body: string }[];
+  readonly notes: GitlabNote[];
+}
+
+export interface GitlabNote {
+  readonly id: number;
+  readonly body: string;
+  readonly author: { readonly username: string };
+  readonly system: boolean;
+  readonly created_at: string;
+  readonly resolved?: boolean;
+  readonly position?: { readonly head_sha: string; readonly new_path: string; readonly new_line: number };
 }
 
 export interface GitlabRequest {
@@ -72,6 +88,10 @@ export interface GitlabRequest {
   readonly source: { readonly project: Project; readonly branch: string };
   readonly target: string;
   sha: string;
+  labels: string[];
+  readonly notes: GitlabNote[];
+  /** Whose approval counts. */
+  readonly approvers: string[];
   /** Head and base for which it is known whether they merge; anything else is still to be reckoned. */
   reckoned: string | null;
 }

@@ -12,6 +12,7 @@ const open: PullRequest = {
   head: "h",
   headCommit: "c0ffee",
   base: "main",
+  labels: [],
   mergeability: "mergeable",
 };
 const run = { name: "tests", state: "failed", url: "http://ci/1", summary: "1 failed\n" } as const;
@@ -20,6 +21,7 @@ const decide = (given: Partial<Parameters<typeof decideCi>[0]>) =>
   decideCi({
     pullRequest: open,
     checks: checks("passed"),
+    requests: [],
     commit: "c0ffee",
     rebaseWhenBehind: false,
     noneBefore: true,
