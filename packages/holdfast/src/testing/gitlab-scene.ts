@@ -1,7 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openGitlabForge, type GitlabForgeOptions } from "../forges/gitlab/gitlab-forge.ts";
+import { openGitlabForge } from "../forges/gitlab/gitlab-forge.ts";
 import { createGitlabTokenTransport, createGlabTransport } from "../forges/gitlab/gitlab-transport.ts";
+import type { ServerForgeOptions } from "../forges/server-forge-options.ts";
 import type { Transport } from "../forges/transport.ts";
 import type { Forge } from "../ports/forge.ts";
 import { createBareRemote, type BareRemote } from "./bare-remote.ts";
@@ -17,7 +18,7 @@ export interface GitlabScene extends ForgeHarness {
   /** The environment of a user whose `glab` leads to this server. */
   readonly env: NodeJS.ProcessEnv;
   transport(options?: { readonly token?: string; readonly timeoutMs?: number }): Transport;
-  forge(options?: Partial<GitlabForgeOptions>): Forge;
+  forge(options?: Partial<ServerForgeOptions>): Forge;
   dispose(): Promise<void>;
 }
 

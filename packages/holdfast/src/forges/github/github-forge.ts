@@ -1,10 +1,9 @@
-import type { Clock } from "../../ports/clock.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { systemClock } from "../../system/clock.ts";
 import { createApi } from "../api.ts";
 import { requireNumber } from "../require-number.ts";
+import type { ServerForgeOptions } from "../server-forge-options.ts";
 import { numberOf } from "../subject.ts";
-import type { Transport } from "../transport.ts";
 import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
@@ -14,21 +13,8 @@ import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
 import { readReviews } from "./reviews.ts";
 import { locationOf, readRepository, type GithubPlace } from "./repository.ts";
 
-export interface GithubForgeOptions {
-  readonly transport: Transport;
-  readonly host: string;
-  /** Where issues and pull requests live. */
-  readonly owner: string;
-  readonly name: string;
-  /** Where branches are pushed to, when that is a fork. */
-  readonly head?: { readonly owner: string; readonly name: string };
-  readonly clock?: Clock;
-  /** Before a read is tried again. */
-  readonly pauseMs?: number;
-}
-
 /** GitHub, or an Enterprise server of one's own. */
-export function openGithubForge(options: GithubForgeOptions): Forge {
+export function openGithubForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
   const { head = { owner, name } } = options;

@@ -1,11 +1,10 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { Clock } from "../../ports/clock.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { systemClock } from "../../system/clock.ts";
 import { createApi } from "../api.ts";
 import { requireNumber } from "../require-number.ts";
+import type { ServerForgeOptions } from "../server-forge-options.ts";
 import { numberOf } from "../subject.ts";
-import type { Transport } from "../transport.ts";
 import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
 import { createIssue, findIssue, readIssue } from "./issues.ts";
@@ -15,21 +14,8 @@ import { createRequest, findRequest, getRequest, updateRequest } from "./merge-r
 import { readReviews } from "./reviews.ts";
 import { locationOf, readProject, type GitlabPlace } from "./project.ts";
 
-export interface GitlabForgeOptions {
-  readonly transport: Transport;
-  readonly host: string;
-  /** Where issues and merge requests live. */
-  readonly owner: string;
-  readonly name: string;
-  /** Where branches are pushed to, when that is a fork. */
-  readonly head?: { readonly owner: string; readonly name: string };
-  readonly clock?: Clock;
-  /** Before a read is tried again. */
-  readonly pauseMs?: number;
-}
-
 /** GitLab, or a server of one's own. What the port calls a pull request is a merge request here. */
-export function openGitlabForge(options: GitlabForgeOptions): Forge {
+export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const { head = { owner, name } } = options;
   const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });

@@ -1,12 +1,10 @@
+import { Accounts } from "../forge-server/accounts.ts";
 import { Refused } from "../forge-server/exchange.ts";
 import { BareRepository } from "../forge-server/bare-repository.ts";
 
 /** Everything that a loopback GitHub knows, open to the tests that set it up and look into it. */
-export class World {
+export class World extends Accounts {
   readonly repositories = new Map<string, Repository>();
-  /** Token → whose it is. */
-  readonly tokens = new Map<string, { readonly login: string }>();
-  #time = Date.UTC(2026, 2, 1);
 
   add(params: {
     readonly owner: string;
@@ -37,12 +35,6 @@ export class World {
     const found = this.repositories.get(`${owner}/${name}`.toLowerCase());
     if (found === undefined) throw notFound();
     return found;
-  }
-
-  /** Each act has a time of its own, so that "newest first" is never a tie. */
-  now(): string {
-    this.#time += 1000;
-    return new Date(this.#time).toISOString().replace(/\.\d+Z$/, "Z");
   }
 }
 
