@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
@@ -70,8 +71,48 @@ test.skipIf(gh.skip)(
   },
 );
 
+test.skipIf(gh.skip)(
+  `changes that a person asks for at GitHub are made in one more round, through ${gh.name}`,
+  async () => {
+    scene = await createGithubScene(gh.program);
+    const { repository } = scene;
+    const at = "2026-01-01T00:00:00Z";
+    const issue = { author: "dev", title: "Answer", body: "What is it?\n", createdAt: at, updatedAt: at } as const;
+    repository.issues.push({ ...issue, number: 1, state: "open", labels: [] });
+    // There as soon as the pull request is.
+    const remarks = [{ path: "answer.txt", line: 1, body: "One more." }];
+    const review = { id: 7, on: 2, author: "ada", isBot: false, body: "Nearly.", commit: "0", at, remarks };
+    repository.reviews.push({ ...review, state: "CHANGES_REQUESTED" });
+    const place = cloned(scene, [
+      { ...GOOD, when: { role: "impl", iteration: 1 } },
+      { ...GOOD, edits: [{ do: "write", path: "answer.txt", text: "43\n" }] },
+    ]);
+    const done = await holdfast.run(
+      ["run", "1", "--no-review", "--wait-for-ci", "--agent", place.agent],
+      place.options,
+    );
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(done.stdout).toContain("asked for by ada");
+    expect(repository.pulls).toHaveLength(1);
+    const tip = await scene.tip("holdfast/issue-1");
+    expect(scene.remote.bare.git("show", `${tip}:answer.txt`)).toBe("43\n");
+    const told = readFileSync(await promptOf(place.options.cwd), "utf8");
+    expect(told).toContain("ada:\nNearly.\n\nanswer.txt:1: One more.");
+  },
+);
+
+/** What the agent was told in the second round. */
+async function promptOf(clone: string): Promise<string> {
+  const [found] = await Array.fromAsync(glob("**/.tmp/impl-input-2.txt", { cwd: join(clone, "..") }));
+  if (found === undefined) throw new Error("there was no second round");
+  return join(clone, "..", found);
+}
+
 /** As a user has it: the remote is GitHub's own address, and only git's config leads it to this machine. */
-function cloned({ remote, server, env }: GithubScene): {
+function cloned(
+  { remote, server, env }: GithubScene,
+  answers: readonly object[] = [GOOD],
+): {
   readonly agent: string;
   readonly options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> };
 } {
@@ -83,7 +124,7 @@ function cloned({ remote, server, env }: GithubScene): {
     `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
   );
   const script = join(remote.folder, "agent.json");
-  writeFileSync(script, JSON.stringify({ answers: [GOOD] }));
+  writeFileSync(script, JSON.stringify({ answers }));
   const given = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
   return {
     agent: `scripted:${script}`,

@@ -64,6 +64,7 @@ export const configSchema = z.strictObject({
       simplify: z.optional(yesOrNo()),
       yolo: z.optional(yesOrNo()),
       waitForCi: z.optional(yesOrNo()),
+      heedReviews: z.optional(yesOrNo()),
       draft: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(leaf("a shell command", nonEmpty)),

@@ -78,6 +78,8 @@ impl:
   yolo: ${value("impl.yolo")}
   # After the pull request: wait for its checks, and mend what fails.
   waitForCi: ${value("impl.waitForCi")}
+  # While it waits: mend what people ask for in reviews of the pull request.
+  heedReviews: ${value("impl.heedReviews")}
   draft: ${value("impl.draft")}
   # Where to go on after a clean rebase: review or impl.
   afterRebase: ${value("impl.afterRebase")}

@@ -78,7 +78,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   pull_request_closed: (finding) => [
     remember(
       finding,
-      "The run goes on, and is given up where it needs the pull request unless that is open again by then.",
+      "The run goes on; where it needs a pull request and that one is closed still, it opens another one.",
     ),
   ],
   files_changed: () => [takeFiles("The files are kept as they are now; the checkpoint's are still in the checkpoint.")],

@@ -119,7 +119,8 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
     const [newest] = await store.listCheckpoints({ run: ID, limit: 1 });
     expect(newest).toMatchObject({ trigger: "interrupt", stage: "work" });
-    expect(ended).toEqual([`${store.id}/${ID}`, `${store.id}/${ID}`]);
+    // All of the run when it is taken up, the steps of the visit when it stops.
+    expect(ended).toEqual([`${store.id}/${ID}`, `${store.id}/${ID}/1`]);
     expect(await store.getLease(ID)).toBeUndefined();
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(runs).toEqual(["a", "b", "b"]);

@@ -75,6 +75,46 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
+  test("after a try that was cut off, what is not there is believed only when the target cannot be late any more", async () => {
+    const { parts, go, crash, waits, pass } = await start();
+    const target = createTarget();
+    let isLate = true;
+    const outcomes: EffectOutcome<Json>[] = [];
+    const late = {
+      lateMs: 12_000,
+      lookUp: async () => (isLate ? ({ kind: "absent" } as const) : target.lookUp(`${ID}/work/open.1`)),
+    };
+    const workflow = define({ work: doing(target, outcomes, late) });
+    await begin(parts, workflow);
+    // Dies when it has acted and before it could write that down.
+    for (let at = 1; target.made.length === 0; at += 1) await crash(workflow, at, "before");
+    expect(waits).toEqual([]);
+    pass(2_000);
+    const wait: typeof parts.wait = async (milliseconds, signal) => {
+      isLate = false;
+      await parts.wait(milliseconds, signal);
+    };
+    expect(await go(workflow, { parts: { ...parts, wait } })).toMatchObject({ kind: "done" });
+    // From when it was taken up, not from when it was tried: nobody wrote down when the one before died.
+    expect(waits).toEqual([12_000]);
+    expect(target.made).toEqual([`${ID}/work/open.1`]);
+  });
+
+  test("the first try waits for nothing, and its children carry a mark of the run that a stop leaves alone", async () => {
+    const { parts, store, go, waits } = await start();
+    const target = createTarget();
+    const marks: string[] = [];
+    const act: EffectSpec<string>["act"] = (key, { mark }) => {
+      marks.push(mark);
+      return target.act(key);
+    };
+    const workflow = define({ work: doing(target, [], { lateMs: 12_000, act }) });
+    await begin(parts, workflow);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(waits).toEqual([]);
+    expect(marks).toEqual([`${store.id}/${ID}/effect/open`]);
+  });
+
   test("what is there already is adopted, not made again", async () => {
     const { parts, store, go } = await start();
     const target = createTarget();

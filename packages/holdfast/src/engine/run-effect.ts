@@ -8,6 +8,7 @@ import { pureSha256 } from "../core/sha256.ts";
 import { canonicalJson, capture } from "../core/values/index.ts";
 import { parkRun } from "./park.ts";
 import { reasonOf } from "./reason-of.ts";
+import { runMark } from "./run-mark.ts";
 import { finishStep } from "./run-step.ts";
 import type { EffectOutcome, EffectSpec } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -28,6 +29,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
   return await stay.busy(async () => {
     const intent = intentOf(stay, spec);
     const before = writer.ledger.get(intent.key);
+    const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
     checkIntent(before, intent);
     if (before?.state.kind === "done") {
       return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
@@ -36,7 +38,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
       await writer.append(record(stay, { kind: "effect.intended", body: intent }));
       writer.tell({ kind: "effect", key: intent.key, what: "intended" });
     }
-    return await carryOut(stay, { step, key: intent.key, spec });
+    return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
   });
 }
 
@@ -44,13 +46,15 @@ interface Carrying {
   readonly step: string;
   readonly key: string;
   readonly spec: EffectSpec<Json>;
+  /** By us or by a process that is gone: what it sent may still be under way. */
+  readonly isTriedBefore: boolean;
 }
 
 async function carryOut(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
-  const { step, key, spec } = carrying;
+  const { step, key } = carrying;
   const effect = stay.writer.ledger.get(key);
   if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
-  const decision = decideEffect({ state: effect.state, lookup: await lookUp(stay, spec) });
+  const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
   switch (decision.action) {
     case "adopt":
       return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
@@ -64,11 +68,14 @@ async function carryOut(stay: Stay, carrying: Carrying): Promise<EffectOutcome<J
 
 async function act(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
   const { step, key, spec } = carrying;
+  const { halt, acted, parts, run } = stay.writer;
   let outcome: EffectOutcome<Json>;
   try {
-    outcome = await spec.act(key);
+    outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(parts, run.id)}/effect/${spec.purpose}` });
   } catch (error) {
     return await afterThrow(stay, carrying, error);
+  } finally {
+    acted.set(key, parts.clock.now());
   }
   stay.open();
   return outcome.kind === "done"
@@ -100,6 +107,28 @@ async function askPerson(stay: Stay, { key, spec }: Carrying, why: string): Prom
   return await parkRun(stay, { on: "person", reason, until: null }, () => [
     record(stay, { kind: "effect.unknown", body: { key, reason: why } }),
   ]);
+}
+
+/**
+ * What the target says when nothing of an earlier try can be under way any more. Whoever tried before us was ended when the run was taken up,
+ * so from then on only the target itself can be late.
+ */
+async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+  const found = await lookUp(stay, spec);
+  if (found.kind !== "absent" || !isTriedBefore) return found;
+  const { writer } = stay;
+  const { lateMs = 0 } = spec;
+  const passed = writer.parts.clock.now() - (writer.acted.get(key) ?? writer.began);
+  // A clock that was set back makes it the whole time, never more.
+  const rest = Math.min(lateMs, lateMs - passed);
+  if (rest <= 0) return found;
+  writer.tell({
+    kind: "note",
+    text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
+  });
+  stay.check();
+  await writer.parts.wait(rest, writer.halt.signal);
+  return await lookUp(stay, spec);
 }
 
 async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {

@@ -49,21 +49,27 @@ export async function runStage<S extends JsonObject>(
   return result;
 }
 
-/** Whoever took the lease may run processes under the same mark: ours end by their signal alone then. */
+/**
+ * Steps are ended at once. What asks the world for something (an effect, a forge) gets the time to hear the answer: cut off, nobody would know
+ * whether it happened. Whoever took the lease may run processes under the same mark: ours end by their signal alone then.
+ */
 async function endWork(writer: RunWriter, working: Promise<void>): Promise<void> {
   const { parts, run, halt } = writer;
-  if (!isLeaseLost(halt.cause)) {
+  const end = async (mark: string): Promise<void> => {
+    if (isLeaseLost(halt.cause)) return;
     // What cannot be ended now is ended before the run is taken up again; what is there is saved all the same.
-    await parts.commands.endMarked(runMark(parts, run.id)).catch((error: unknown) => {
+    await parts.commands.endMarked(mark).catch((error: unknown) => {
       writer.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
     });
-  }
+  };
+  await end(`${runMark(parts, run.id)}/${writer.visit}`);
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const grace = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, GRACE_MS);
+  const grace = new Promise<"late">((resolve) => {
+    timer = setTimeout(resolve, GRACE_MS, "late");
   });
-  await Promise.race([working, grace]);
+  const ended = await Promise.race([working, grace]);
   clearTimeout(timer);
+  if (ended === "late") await end(runMark(parts, run.id));
 }
 
 function isLeaseLost(cause: Error | undefined): boolean {

@@ -45,6 +45,10 @@ export class RunWriter {
   sessions = new Map<string, string | null>();
   /** Calls that died with the process before, and what their session's record had when they began. */
   readonly uncounted = new Map<string, RunningStep>();
+  /** By key: when this process last tried an effect. */
+  readonly acted = new Map<string, number>();
+  /** When this process took the run up; those before it were gone by then. */
+  readonly began: number;
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
   /** Values of the workflow. */
@@ -79,6 +83,7 @@ export class RunWriter {
   }) {
     const { newest } = params;
     this.parts = params.parts;
+    this.began = params.parts.clock.now();
     this.run = params.run;
     this.workspace = params.workspace;
     this.#lease = params.lease;

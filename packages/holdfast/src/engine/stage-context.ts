@@ -79,8 +79,17 @@ export interface EffectSpec<R extends Json> {
   readonly payload: Json;
   /** Is it there already? "absent" only when the target says so. */
   readonly lookUp: () => Promise<Lookup>;
-  readonly act: (key: string) => Promise<EffectOutcome<R>>;
+  /**
+   * How long the target may still act on a request whose sender is gone (default 0). Where an earlier try may have been cut off, "absent" is
+   * believed only after that.
+   */
+  readonly lateMs?: number;
+  /** A process that it starts carries the scope's mark: one that outlives us is ended before anything is looked up. */
+  readonly act: (key: string, scope: EffectScope) => Promise<EffectOutcome<R>>;
 }
+
+/** Its mark is of the run and of no visit: `<store>/<run>/effect/<purpose>`. */
+export type EffectScope = Pick<StepScope, "signal" | "mark">;
 
 /** "failed": the target said no and nothing was changed there. A value, because a stage decides on it. */
 export type EffectOutcome<R extends Json> =

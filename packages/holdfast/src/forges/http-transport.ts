@@ -13,7 +13,7 @@ export function createHttpTransport(params: {
   readonly timeoutMs?: number;
 }): Transport {
   const { root, token, timeoutMs = 60_000 } = params;
-  return {
+  const transport: Transport = {
     name: "token",
     fix: params.fix,
     async send(request) {
@@ -23,7 +23,9 @@ export function createHttpTransport(params: {
         return { kind: "lost", reason: hideSecrets(reasonOf(error, timeoutMs), [token]) };
       }
     },
+    marked: () => transport,
   };
+  return transport;
 }
 
 async function ask(

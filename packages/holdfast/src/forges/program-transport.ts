@@ -1,3 +1,4 @@
+import { MARK_VARIABLE } from "../system/process-table.ts";
 import { runProcess, type ProcessResult } from "../system/subprocess.ts";
 import { hideSecrets } from "./hide-secrets.ts";
 import { parseResponse } from "./parse-response.ts";
@@ -12,6 +13,8 @@ export function createProgramTransport(params: {
   readonly headers: Readonly<Record<string, string>>;
   readonly fix: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** By which what it starts is found; absent: it goes unmarked, whoever started us. */
+  readonly mark?: string;
   readonly timeoutMs?: number;
 }): Transport {
   const { name, program, host, env = process.env, timeoutMs = 60_000 } = params;
@@ -24,12 +27,13 @@ export function createProgramTransport(params: {
       const result = await runProcess({
         command: program,
         args: ["api", "--include", "--hostname", host, "--method", method, ...headers, ...input, path],
-        env: quiet(env),
+        env: { ...quiet(env), ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark }) },
         timeoutMs,
         ...(body === undefined ? {} : { input: Buffer.from(JSON.stringify(body)) }),
       });
       return answerOf(name, result, timeoutMs);
     },
+    marked: (mark) => createProgramTransport({ ...params, mark }),
   };
 }
 
@@ -46,7 +50,7 @@ function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiAn
   return result.code === 4 || /auth login/.test(said) ? { kind: "no_login", reason } : { kind: "lost", reason };
 }
 
-/** It must not ask anybody, colour its output, page it, or print what it sends. */
+/** It must not ask anybody, colour its output, page it, print what it sends, or carry the mark of an outer run. */
 function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !NOISY.test(name));
   return {
@@ -60,4 +64,4 @@ function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 const NOISY =
-  /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE)$/;
+  /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK)$/;

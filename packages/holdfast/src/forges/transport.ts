@@ -11,6 +11,11 @@ export interface Transport {
   readonly fix: string;
   /** Never rejects. Nothing that it returns carries a credential. */
   send(request: ApiRequest): Promise<ApiAnswer>;
+  /**
+   * The same way; a process that it starts carries this mark. One that outlives us may still deliver what it was given, so whoever comes
+   * after us ends it before anything is looked up. What is sent from within this process ends with it.
+   */
+  marked(mark: string): Transport;
 }
 
 export interface ApiRequest {

@@ -3,7 +3,7 @@ import type { ForgeHarness } from "./forge-contract/harness.ts";
 import { createTestRepository, testRepositoryAt, type TestRepository } from "./workspace-repository.ts";
 
 /** A bare repository whose `main` has one commit with `a.txt`, and somebody who pushes to it: what every forge under test stands on. */
-export interface BareRemote extends Pick<ForgeHarness, "push" | "tip" | "isAncestor"> {
+export interface BareRemote extends Pick<ForgeHarness, "push" | "tip" | "isAncestor" | "makeDefault"> {
   readonly bare: TestRepository;
   /** A folder that goes with it. */
   readonly folder: string;
@@ -37,6 +37,7 @@ export function createBareRemote(): BareRemote {
       return listed === "" ? null : listed;
     },
     isAncestor: async (ancestor, of) => bare.git("merge-base", ancestor, of).trim() === ancestor,
+    makeDefault: async (branch) => void bare.git("symbolic-ref", "HEAD", `refs/heads/${branch}`),
     dispose: () => work.dispose(),
   };
 }

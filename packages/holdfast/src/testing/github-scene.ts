@@ -1,7 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openGithubForge, type GithubForgeOptions } from "../forges/github/github-forge.ts";
+import { openGithubForge } from "../forges/github/github-forge.ts";
 import { createGhTransport, createTokenTransport } from "../forges/github/github-transport.ts";
+import type { ServerForgeOptions } from "../forges/server-forge-options.ts";
 import type { Transport } from "../forges/transport.ts";
 import type { Forge } from "../ports/forge.ts";
 import { createBareRemote, type BareRemote } from "./bare-remote.ts";
@@ -17,7 +18,7 @@ export interface GithubScene extends ForgeHarness {
   /** The environment of a user whose `gh` and token lead to this server. */
   readonly env: NodeJS.ProcessEnv;
   transport(options?: { readonly token?: string; readonly timeoutMs?: number; readonly host?: string }): Transport;
-  forge(options?: Partial<GithubForgeOptions>): Forge;
+  forge(options?: Partial<ServerForgeOptions>): Forge;
   dispose(): Promise<void>;
 }
 
@@ -58,6 +59,11 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
     transport,
     forge,
     open: async () => forge(),
+    async writeReview(number, { author, state, body, commit }) {
+      const decided = state === "approved" ? "APPROVED" : "CHANGES_REQUESTED";
+      const about = { id: repository.reviews.length + 1, on: number, author, isBot: false, state: decided } as const;
+      repository.reviews.push({ ...about, body, commit, at: server.world.now(), remarks: [] });
+    },
     async writeChecks(commit, runs) {
       // Half of them as an app of today writes them, half as an older service does.
       runs.forEach((run, at) => {

@@ -1,13 +1,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openGitlabForge, type GitlabForgeOptions } from "../forges/gitlab/gitlab-forge.ts";
+import { openGitlabForge } from "../forges/gitlab/gitlab-forge.ts";
 import { createGitlabTokenTransport, createGlabTransport } from "../forges/gitlab/gitlab-transport.ts";
+import type { ServerForgeOptions } from "../forges/server-forge-options.ts";
 import type { Transport } from "../forges/transport.ts";
 import type { Forge } from "../ports/forge.ts";
 import { createBareRemote, type BareRemote } from "./bare-remote.ts";
 import type { ForgeHarness } from "./forge-contract/harness.ts";
 import { startGitlabServer, type GitlabServer } from "./gitlab-server/gitlab-server.ts";
-import type { Project } from "./gitlab-server/projects.ts";
+import type { GitlabNote, Project } from "./gitlab-server/projects.ts";
 
 /** A loopback GitLab with one project `team/tools/app`, reached by one of the two ways. */
 export interface GitlabScene extends ForgeHarness {
@@ -17,7 +18,7 @@ export interface GitlabScene extends ForgeHarness {
   /** The environment of a user whose `glab` leads to this server. */
   readonly env: NodeJS.ProcessEnv;
   transport(options?: { readonly token?: string; readonly timeoutMs?: number }): Transport;
-  forge(options?: Partial<GitlabForgeOptions>): Forge;
+  forge(options?: Partial<ServerForgeOptions>): Forge;
   dispose(): Promise<void>;
 }
 
@@ -63,6 +64,18 @@ export async function createGitlabScene(glab: string | null): Promise<GitlabScen
     transport,
     forge,
     open: async () => forge(),
+    async writeReview(number, { author, state, body, commit }) {
+      const request = project.requests.find(({ iid }) => iid === number);
+      if (request === undefined) throw new Error(`no merge request ${number}`);
+      const note = (text: string, more: Partial<GitlabNote>): void => {
+        const at = { id: server.projects.nextNote(), created_at: server.projects.now() };
+        request.notes.push({ ...at, body: text, author: { username: author }, system: false, ...more });
+      };
+      // What is said comes first, on a line of a file; then GitLab notes what was decided.
+      if (body !== "") note(body, { position: { head_sha: commit, new_path: "b.txt", new_line: 1 } });
+      note(state === "approved" ? "approved this merge request" : "requested changes", { system: true });
+      if (state === "approved") request.approvers.push(author);
+    },
     async writeChecks(commit, runs) {
       for (const { name, state, summary } of runs) {
         const id = project.statuses.length + 1;

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../ports/clock.ts";
 import { openLocalForge, type LocalForgeOptions } from "../forges/local/local-forge.ts";
@@ -33,6 +33,13 @@ export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
     forge,
     write,
     open: async () => forge(),
+    async writeReview(number, review) {
+      const path = `pulls/${number}.reviews.json`;
+      const before: unknown = existsSync(join(directory, path))
+        ? JSON.parse(readFileSync(join(directory, path), "utf8"))
+        : [];
+      write(path, JSON.stringify([...(Array.isArray(before) ? before : []), review]));
+    },
     writeChecks: async (commit, runs) => write(`checks/${commit}.json`, JSON.stringify({ runs })),
   };
 }

@@ -99,6 +99,7 @@ export function mergedRequest(headCommit: string): PullRequest {
     head: BRANCH,
     headCommit,
     base: "main",
+    labels: [],
     mergeability: "mergeable",
   };
 }
@@ -230,9 +231,11 @@ function forgeOf(state: TestForge): Forge {
   const unused = (): never => {
     throw new Error("a resume's pre-flight only looks");
   };
-  return {
+  const forge: Forge = {
     name: "test",
     location: "memory",
+    lateMs: 0,
+    marked: () => forge,
     getIssue: (number) => ask(() => (state.issue?.number === number ? state.issue : null)),
     findPullRequest: (head) => ask(() => (state.request?.head === head ? state.request : null)),
     getPullRequest: (number) => ask(() => (state.request?.number === number ? state.request : null)),
@@ -246,5 +249,7 @@ function forgeOf(state: TestForge): Forge {
     createPullRequest: unused,
     updatePullRequest: unused,
     mergePullRequest: unused,
+    reviews: unused,
   };
+  return forge;
 }

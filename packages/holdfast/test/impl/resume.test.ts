@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -145,13 +145,45 @@ describe("what changed while the run was away", () => {
     for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
   });
 
-  test("a pull request that somebody closed: asks; told to go on, the run is given up with that reason", async () => {
+  test("a pull request that somebody closed: asks; told nothing, the run is given up with that reason", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     await editPull(bench, '"state": "open"', '"state": "closed"');
     expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("was closed") });
-    expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
     expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("closed without") });
+  });
+
+  test("a pull request that somebody closed, told to go on while its checks are watched: another one is opened, once, and watched", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    await editPull(bench, '"state": "open"', '"state": "closed"');
+    const first = (await bench.state()).pullRequest?.number ?? 0;
+    expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
+    // Stopped right after the other one was opened, and nobody is asked again.
+    await workUntil(bench, (event) => event.kind === "effect" && event.what === "acted");
+    expect((await preflight(bench)).kind).toBe("resume");
+    expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining(`#${first + 1} `) });
+    expect(await bench.pulls()).toBe(2);
+    expect((await bench.state()).pullRequest?.number).toBe(first + 1);
+    expect(await bench.forge.findPullRequest(BRANCH)).toMatchObject({ number: first + 1, state: "open" });
+  });
+
+  test("a pull request that somebody closed, told to go on before it is pushed to again: another one is opened", async () => {
+    const poor = {
+      when: { role: "impl", iteration: 1 },
+      edits: [{ do: "write", path: "greeting.txt", text: "hi\n" }],
+      finalize: { title: "[feat][#1] Add a greeting", body: "Why." },
+      reply: "ok",
+    };
+    await using bench = await makeBench({ answers: [poor, finish(), pass], options: { waitForCi: true } });
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
+    const tip = await bench.git("remote", "rev-parse", BRANCH);
+    await failChecks(bench, tip);
+    await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "ci_fail");
+    await editPull(bench, '"state": "open"', '"state": "closed"');
+    expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(2);
   });
 
   test("a pull request that somebody reworded: their words stay", async () => {
@@ -175,6 +207,12 @@ describe("what changed while the run was away", () => {
     expect(await bench.work()).toMatchObject({ kind: "done" });
   });
 });
+
+async function failChecks(bench: Bench, commit: string): Promise<void> {
+  await mkdir(join(bench.forge.location, "checks"), { recursive: true });
+  const runs = [{ name: "test", state: "failed", summary: "1 failed" }];
+  await writeFile(join(bench.forge.location, "checks", `${commit}.json`), JSON.stringify({ runs }));
+}
 
 async function editPull(bench: Bench, from: string, to: string): Promise<void> {
   const pull = await bench.forge.findPullRequest(BRANCH);

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { HoldfastError } from "../../core/error.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, requireKey, withMarker } from "../marker.ts";
+import { writeOnce } from "../write-once.ts";
 import { hiddenWrite, missingSubject } from "./issues.ts";
 import { LONGEST_BODY } from "./limits.ts";
 import { locationOf, repositoryPath, type GithubPlace } from "./repository.ts";
@@ -27,25 +28,19 @@ export async function addComment(
   const there = await findComment(place, number, comment.key);
   if (there !== null) return there;
   const path = pathOf(place, number);
-  const judged = await place.api.write({ method: "POST", path, body: { body } });
-  switch (judged.kind) {
-    case "ok":
-      return { url: place.api.parse(judged.body, COMMENT, `POST ${path}`).html_url };
-    case "lost": {
-      const made = await findComment(place, number, comment.key);
-      if (made !== null) return made;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `comment on ${number}`);
-    case "refused":
-      throw new HoldfastError({
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body: { body } },
+    done: (made, what) => ({ url: place.api.parse(made, COMMENT, what).html_url }),
+    find: () => findComment(place, number, comment.key),
+    hidden: () => hiddenWrite(place, `comment on ${number}`),
+    refused: ({ message }) =>
+      new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `${number} in ${locationOf(place)} takes no comment: ${judged.message}`,
+        message: `${number} in ${locationOf(place)} takes no comment: ${message}`,
         hint: "Look whether its conversation is locked.",
         data: { why: "comment_refused", number },
-      });
-  }
+      }),
+  });
 }
 
 const COMMENT = z.object({ body: z.nullish(z.string()), html_url: z.string() });

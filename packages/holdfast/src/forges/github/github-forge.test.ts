@@ -141,7 +141,7 @@ for (const way of waysToForge("gh")) {
 
     test("what a filter lets through that it should not is left out", async () => {
       scene = await createGithubScene(way.program);
-      const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" } };
+      const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" }, labels: [] };
       const heads = ["someone:topic", "octo:topic-2"].map((label) => ({ label, ref: label.split(":")[1], sha: "0" }));
       const body = heads.map((head) => ({ ...pull, head }));
       scene.server.faults.set({
@@ -177,6 +177,29 @@ for (const way of waysToForge("gh")) {
         code: "FORGE_DENIED",
         hint: expect.stringContaining("Fine-grained tokens cannot read check runs"),
       });
+    });
+
+    test("reviews come with what they say on lines, to the last page; drafts are left out, bots and gone accounts told", async () => {
+      scene = await createGithubScene(way.program);
+      const commit = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const forge = scene.forge();
+      const { number } = await forge.createPullRequest(REQUEST);
+      const { reviews } = scene.repository;
+      const at = "2026-01-01T00:00:00Z";
+      const rest = { on: number, author: "ada", isBot: false, body: "", commit, at, remarks: [] } as const;
+      for (let id = 1; id <= 101; id += 1) reviews.push({ ...rest, id, state: "COMMENTED" });
+      const remarks = [{ path: "b.txt", line: 1, body: "Louder." }];
+      reviews.push({ ...rest, id: 102, state: "CHANGES_REQUESTED", body: "No.", remarks });
+      reviews.push({ ...rest, id: 103, state: "PENDING" }, { ...rest, id: 104, state: "DISMISSED" });
+      reviews.push({ ...rest, id: 105, state: "APPROVED", author: "lint[bot]", isBot: true });
+      const found = await forge.reviews(number);
+      expect(found).toHaveLength(104);
+      expect(found.slice(101).map(({ id, author, state, byPerson }) => [id, author, state, byPerson])).toEqual([
+        ["102", "ada", "changes_requested", true],
+        ["104", "ada", "dismissed", true],
+        ["105", "lint[bot]", "approved", false],
+      ]);
+      expect(found[101]).toMatchObject({ body: "No.\n\nb.txt:1: Louder.", commit, at });
     });
 
     test("an Enterprise server has its API below a path of its own host", async () => {

@@ -5,6 +5,7 @@ import type { Forge } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, requireKey, withMarker } from "../marker.ts";
 import { requireText } from "../require-text.ts";
+import { writeOnce } from "../write-once.ts";
 import { absent, locationOf, readRepository, repositoryPath, type GithubPlace } from "./repository.ts";
 import { LONGEST_BODY } from "./limits.ts";
 
@@ -39,21 +40,16 @@ export async function createIssue(
   if (there !== null) return there;
   const path = `${repositoryPath(place)}/issues`;
   const labels = [...new Set(issue.labels)];
-  const judged = await place.api.write({ method: "POST", path, body: { title: issue.title, body, labels } });
-  switch (judged.kind) {
-    case "ok":
-      return snapshotOf(place.api.parse(judged.body, ISSUE, `POST ${path}`));
-    case "lost": {
-      const made = await findIssue(place, issue.key);
-      if (made !== null) return made;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body: { title: issue.title, body, labels } },
+    done: (made, what) => snapshotOf(place.api.parse(made, ISSUE, what)),
+    find: () => findIssue(place, issue.key),
+    async hidden() {
       await readRepository(place);
-      throw refusedIssues(place, "it takes no issues");
-    case "refused":
-      throw refusedIssues(place, judged.message);
-  }
+      return refusedIssues(place, "it takes no issues");
+    },
+    refused: ({ message }) => refusedIssues(place, message),
+  });
 }
 
 /** Equal labels are left alone: each change is an event that people see. GitHub does not tell upper from lower case. */
@@ -63,25 +59,22 @@ export async function setLabels(place: GithubPlace, number: number, labels: read
   if (found === null) throw await missingSubject(place, number);
   if (sameLabels(found.labels.map(nameOf), wanted)) return;
   const path = `${repositoryPath(place)}/issues/${number}/labels`;
-  const judged = await place.api.write({ method: "PUT", path, body: { labels: wanted } });
-  switch (judged.kind) {
-    case "ok":
-      return;
-    case "lost": {
+  await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { labels: wanted } },
+    done: () => true,
+    async find() {
       const after = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
-      if (after !== null && sameLabels(after.labels.map(nameOf), wanted)) return;
-      throw place.api.lost(`PUT ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `set labels of ${number}`);
-    case "refused":
-      throw new HoldfastError({
+      return after !== null && sameLabels(after.labels.map(nameOf), wanted) ? true : null;
+    },
+    hidden: () => hiddenWrite(place, `set labels of ${number}`),
+    refused: ({ message }) =>
+      new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `the labels of ${number} in ${locationOf(place)} cannot be set: ${judged.message}`,
+        message: `the labels of ${number} in ${locationOf(place)} cannot be set: ${message}`,
         hint: "Look at the labels that were asked for.",
         data: { why: "labels", number },
-      });
-  }
+      }),
+  });
 }
 
 /** Throws FORGE_DENIED when the whole repository cannot be seen. */

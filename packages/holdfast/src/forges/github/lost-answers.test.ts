@@ -124,13 +124,24 @@ for (const way of waysToForge("gh")) {
       });
     }
 
-    test("a pull request that was made while its answer never came is adopted", async () => {
+    test("an issue, a comment, labels and a pull request whose answers never came, though the server acted, are adopted", async () => {
       scene = await createGithubScene(way.program);
+      const { server, repository } = scene;
       await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
-      scene.server.faults.set({ match: /^POST .*\/pulls$/, times: 1, when: "after", effect: { kind: "hang" } });
+      await scene.forge().createIssue({ title: "One", body: "", labels: [], key: "run-1/setup/issue" });
+      for (const match of [/^POST .*\/issues$/, /^POST .*\/comments$/, /^PUT .*\/labels$/, /^POST .*\/pulls$/])
+        server.faults.set({ match, times: 1, when: "after", effect: { kind: "hang" } });
       const forge = scene.forge({ transport: scene.transport({ timeoutMs: 4000 }) });
-      expect((await forge.createPullRequest(REQUEST)).number).toBe(1);
-      expect(scene.repository.pulls).toHaveLength(1);
+      const [, , , pull] = await Promise.all([
+        forge.createIssue({ title: "Two", body: "", labels: [], key: "run-1/setup/other" }),
+        forge.comment(1, { body: "Done.", key: "run-1/done/note" }),
+        forge.setLabels(1, ["in progress"]),
+        forge.createPullRequest(REQUEST),
+      ]);
+      expect(server.faults.left).toBe(0);
+      expect(repository.pulls.map(({ number }) => number)).toEqual([pull.number]);
+      expect([repository.issues.length, repository.comments.length]).toEqual([2, 1]);
+      expect(repository.issues[0]?.labels).toEqual(["in progress"]);
     });
   });
 }

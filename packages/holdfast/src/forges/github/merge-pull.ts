@@ -1,5 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { PullRequest } from "../../ports/forge.ts";
+import { writeOnce } from "../write-once.ts";
 import { hiddenWrite } from "./issues.ts";
 import { getPull, requirePull } from "./pulls.ts";
 import { locationOf, readRepository, repositoryPath, type GithubPlace } from "./repository.ts";
@@ -18,24 +19,22 @@ export async function mergePull(
   if (pull.draft) throw cannot(place, number, "draft", "it is a draft");
   const path = `${repositoryPath(place)}/pulls/${number}/merge`;
   const method = await methodOf(place);
-  const judged = await place.api.write({ method: "PUT", path, body: { sha: params.head, merge_method: method } });
-  switch (judged.kind) {
-    case "ok":
-      return await requirePull(place, number);
-    case "lost": {
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { sha: params.head, merge_method: method } },
+    done: () => requirePull(place, number),
+    async find() {
       const after = await getPull(place, number);
-      if (after?.state === "merged") return after;
-      throw place.api.lost(`PUT ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `merge pull request ${number}`);
-    case "refused": {
+      return after?.state === "merged" ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `merge pull request ${number}`),
+    async refused({ status, message }) {
       const after = await requirePull(place, number);
       // Somebody else was quicker.
-      if (after.state === "merged") return after;
-      throw cannot(place, number, judged.status === 409 ? "head_moved" : whyOf(after), judged.message);
-    }
-  }
+      return after.state === "merged"
+        ? after
+        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
+    },
+  });
 }
 
 /** A merge commit where the repository takes them: only that keeps the commits that were reviewed. */

@@ -3,6 +3,7 @@ import type { NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, keepMarkers, withMarker } from "../marker.ts";
 import { requireText } from "../require-text.ts";
+import { writeOnce } from "../write-once.ts";
 import { hiddenWrite } from "./issues.ts";
 import { LONGEST_BODY } from "./limits.ts";
 import { refusalOf } from "./pull-refusal.ts";
@@ -29,32 +30,28 @@ export async function createPull(place: GithubPlace, request: NewPullRequest): P
   if (made !== null) return made;
   const path = `${repositoryPath(place)}/pulls`;
   const head = headOf(place, request.head);
-  const judged = await place.api.write({ method: "POST", path, body: { title, body, base, draft, ...head } });
-  switch (judged.kind) {
-    case "ok":
-      return viewPull(place.api.parse(judged.body, PULL, `POST ${path}`));
-    case "lost": {
-      const there = await findMade(place, request);
-      if (there !== null) return there;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body: { title, body, base, draft, ...head } },
+    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
+    find: () => findMade(place, request),
+    async hidden() {
       await readRepository(place);
-      throw hiddenWrite(place, "create a pull request");
-    case "refused": {
+      return hiddenWrite(place, "create a pull request");
+    },
+    async refused(judged) {
       const refusal = refusalOf(judged);
       // Another one with the same key was quicker, or the same one a moment ago.
       const there = refusal.why === "exists" ? await findMade(place, request) : null;
       if (there !== null) return there;
       const open = refusal.why === "exists" ? await findPull(place, request.head) : null;
-      throw new HoldfastError({
+      return new HoldfastError({
         code: "FORGE_REFUSED",
         message: `no pull request of ${request.head} into ${base} can be made in ${locationOf(place)}: ${judged.message}`,
         hint: refusal.hint,
         data: { why: refusal.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
       });
-    }
-  }
+    },
+  });
 }
 
 export async function updatePull(
@@ -69,25 +66,22 @@ export async function updatePull(
     change.body === undefined ? pull.body : fitBody(change.body, LONGEST_BODY, (text) => keepMarkers(text, pull.body));
   if (title === pull.title && body === pull.body) return pull;
   const path = pathOf(place, number);
-  const judged = await place.api.write({ method: "PATCH", path, body: { title, body } });
-  switch (judged.kind) {
-    case "ok":
-      return viewPull(place.api.parse(judged.body, PULL, `PATCH ${path}`));
-    case "lost": {
+  return await writeOnce(place.api, {
+    request: { method: "PATCH", path, body: { title, body } },
+    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
+    async find() {
       const after = await requirePull(place, number);
-      if (after.title === title && after.body === body) return after;
-      throw place.api.lost(`PATCH ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `change pull request ${number}`);
-    case "refused":
-      throw new HoldfastError({
+      return after.title === title && after.body === body ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `change pull request ${number}`),
+    refused: ({ message }) =>
+      new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `pull request ${number} in ${locationOf(place)} cannot be changed: ${judged.message}`,
+        message: `pull request ${number} in ${locationOf(place)} cannot be changed: ${message}`,
         hint: "Look at the title and the body that were asked for.",
         data: { why: "change_refused", number },
-      });
-  }
+      }),
+  });
 }
 
 export async function requirePull(place: GithubPlace, number: number): Promise<PullRequest> {

@@ -9,6 +9,7 @@ export const PULL = z.object({
   body: z.nullish(z.string()),
   state: z.enum(["open", "closed"]),
   draft: z.optional(z.boolean()),
+  labels: z.array(z.object({ name: z.string() })),
   merged_at: z.nullish(z.string()),
   mergeable: z.nullish(z.boolean()),
   mergeable_state: z.nullish(z.string()),
@@ -32,6 +33,7 @@ export function viewPull(pull: GithubPull): PullRequest {
     head: head.ref,
     headCommit: head.sha,
     base: base.ref,
+    labels: pull.labels.map((label) => label.name),
     mergeability: state === "open" ? mergeabilityOf(pull) : "unknown",
   };
 }

@@ -1,62 +1,50 @@
 import * as z from "zod/mini";
 import { HoldfastError } from "../../core/error.ts";
+import type { Subject } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, requireKey, withMarker } from "../marker.ts";
-import { requireIssue } from "./issues.ts";
-import { hiddenWrite, locationOf, LONGEST_BODY, projectPath, type GitlabPlace } from "./project.ts";
+import { writeOnce } from "../write-once.ts";
+import { hiddenWrite, locationOf, LONGEST_BODY, type GitlabPlace } from "./project.ts";
+import { requireSubject, subjectOf } from "./subject.ts";
 
-/** Of issues: at GitLab issues and merge requests have numbers of their own each, so that a number alone names an issue. */
 export async function findComment(
   place: GitlabPlace,
-  number: number,
+  on: Subject,
   key: string,
 ): Promise<{ readonly url: string } | null> {
   requireKey(key);
-  const all = await place.api.list(`${pathOf(place, number)}?sort=asc&order_by=created_at`, NOTE);
+  const { name, path, url } = subjectOf(place, on);
+  const all = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
   if (all === null) {
-    await requireIssue(place, number);
-    throw hiddenWrite(place, `read the comments of ${number}`);
+    await requireSubject(place, on);
+    throw hiddenWrite(place, `read the comments of ${name}`);
   }
   const found = all.find(({ body }) => hasMarker(body, key));
-  return found === undefined ? null : urlOf(place, number, found.id);
+  return found === undefined ? null : { url: `${url}#note_${found.id}` };
 }
 
 export async function addComment(
   place: GitlabPlace,
-  number: number,
+  on: Subject,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
   const body = fitBody(comment.body, LONGEST_BODY, (text) => withMarker(text, comment.key));
-  const there = await findComment(place, number, comment.key);
+  const there = await findComment(place, on, comment.key);
   if (there !== null) return there;
-  const path = pathOf(place, number);
-  const judged = await place.api.write({ method: "POST", path, body: { body } });
-  switch (judged.kind) {
-    case "ok":
-      return urlOf(place, number, place.api.parse(judged.body, NOTE, `POST ${path}`).id);
-    case "lost": {
-      const made = await findComment(place, number, comment.key);
-      if (made !== null) return made;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `comment on ${number}`);
-    case "refused":
-      throw new HoldfastError({
+  const { name, path, url, number } = subjectOf(place, on);
+  return await writeOnce(place.api, {
+    request: { method: "POST", path: `${path}/notes`, body: { body } },
+    done: (made, what) => ({ url: `${url}#note_${place.api.parse(made, NOTE, what).id}` }),
+    find: () => findComment(place, on, comment.key),
+    hidden: () => hiddenWrite(place, `comment on ${name}`),
+    refused: ({ message }) =>
+      new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `issue ${number} in ${locationOf(place)} takes no comment: ${judged.message}`,
+        message: `${name} in ${locationOf(place)} takes no comment: ${message}`,
         hint: "Look whether its discussion is locked.",
         data: { why: "comment_refused", number },
-      });
-  }
+      }),
+  });
 }
 
 const NOTE = z.object({ id: z.number(), body: z.string() });
-
-function urlOf(place: GitlabPlace, number: number, note: number): { readonly url: string } {
-  return { url: `${locationOf(place)}/-/issues/${number}#note_${note}` };
-}
-
-function pathOf(place: GitlabPlace, number: number): string {
-  return `${projectPath(place.project)}/issues/${number}/notes`;
-}

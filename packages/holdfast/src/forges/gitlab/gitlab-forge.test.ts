@@ -34,7 +34,7 @@ const ACTS: readonly Act[] = [
     count: ({ project }) => project.issues.length,
   },
   {
-    match: /^POST .*\/notes$/,
+    match: /^POST .*\/issues\/1\/notes$/,
     act: (forge) => forge.comment(1, { body: "Done.", key: "run-1/done/note" }),
     count: ({ project }) => project.issues[0]?.notes.length ?? 0,
   },
@@ -47,6 +47,16 @@ const ACTS: readonly Act[] = [
     match: /^POST .*\/merge_requests$/,
     act: (forge) => forge.createPullRequest(REQUEST),
     count: ({ project }) => project.requests.length,
+  },
+  {
+    match: /^POST .*\/merge_requests\/1\/notes$/,
+    act: (forge) => forge.comment({ pullRequest: 1 }, { body: "Done.", key: "run-1/done/note" }),
+    count: ({ project }) => project.requests[0]?.notes.length ?? 0,
+  },
+  {
+    match: /^PUT .*\/merge_requests\/1$/,
+    act: (forge) => forge.setLabels({ pullRequest: 1 }, ["in progress"]),
+    count: ({ project }) => project.requests[0]?.labels.length ?? 0,
   },
   {
     match: /^PUT .*\/merge_requests\/1$/,
@@ -132,6 +142,9 @@ for (const way of waysToForge("glab")) {
       const notes = Array.from({ length: 250 }, (_, at) => ({
         id: at,
         body: at === 249 ? withMarker("", "run-1/done/note") : "x",
+        author: { username: "dev" },
+        system: false,
+        created_at: "2026-01-01T00:00:00Z",
       }));
       for (let iid = 1; iid <= 250; iid += 1) {
         const description = iid === 1 ? withMarker("", "run-1/setup/issue") : null;

@@ -1,32 +1,21 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { Clock } from "../../ports/clock.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { systemClock } from "../../system/clock.ts";
 import { createApi } from "../api.ts";
 import { requireNumber } from "../require-number.ts";
-import type { Transport } from "../transport.ts";
+import type { ServerForgeOptions } from "../server-forge-options.ts";
+import { numberOf } from "../subject.ts";
 import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
-import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
+import { createIssue, findIssue, readIssue } from "./issues.ts";
+import { setLabels } from "./labels.ts";
 import { mergeRequest } from "./merge.ts";
 import { createRequest, findRequest, getRequest, updateRequest } from "./merge-requests.ts";
+import { readReviews } from "./reviews.ts";
 import { locationOf, readProject, type GitlabPlace } from "./project.ts";
 
-export interface GitlabForgeOptions {
-  readonly transport: Transport;
-  readonly host: string;
-  /** Where issues and merge requests live. */
-  readonly owner: string;
-  readonly name: string;
-  /** Where branches are pushed to, when that is a fork. */
-  readonly head?: { readonly owner: string; readonly name: string };
-  readonly clock?: Clock;
-  /** Before a read is tried again. */
-  readonly pauseMs?: number;
-}
-
 /** GitLab, or a server of one's own. What the port calls a pull request is a merge request here. */
-export function openGitlabForge(options: GitlabForgeOptions): Forge {
+export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const { head = { owner, name } } = options;
   const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
@@ -38,12 +27,14 @@ export function openGitlabForge(options: GitlabForgeOptions): Forge {
   return {
     name: "gitlab",
     location: locationOf(place),
+    lateMs: LATE_MS,
+    marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
     getIssue: (number) => numbered(number, () => readIssue(place, number)),
     createIssue: async (issue) => await createIssue(place, issue),
     findIssue: async (key) => await findIssue(place, key),
-    setLabels: (number, labels) => numbered(number, () => setLabels(place, number, labels)),
-    findComment: (number, key) => numbered(number, () => findComment(place, number, key)),
-    comment: (number, comment) => numbered(number, () => addComment(place, number, comment)),
+    setLabels: (on, labels) => numbered(numberOf(on), () => setLabels(place, on, labels)),
+    findComment: (on, key) => numbered(numberOf(on), () => findComment(place, on, key)),
+    comment: (on, comment) => numbered(numberOf(on), () => addComment(place, on, comment)),
     defaultBranch: () => findDefaultBranch(place),
     findPullRequest: (branch) => findRequest(place, branch),
     getPullRequest: (number) => numbered(number, () => getRequest(place, number)),
@@ -51,6 +42,7 @@ export function openGitlabForge(options: GitlabForgeOptions): Forge {
     updatePullRequest: (number, change) => numbered(number, () => updateRequest(place, number, change)),
     mergePullRequest: (number, params) => numbered(number, () => mergeRequest(place, number, params)),
     checks: async (commit) => await readChecks(place, commit),
+    reviews: (number) => numbered(number, () => readReviews(place, number)),
   };
 }
 
@@ -64,3 +56,6 @@ async function findDefaultBranch(place: GitlabPlace): Promise<string> {
     retry: "ask",
   });
 }
+
+/** GitLab ends each request after a minute, whoever waits for it. */
+const LATE_MS = 62_000;

@@ -5,6 +5,8 @@ import type { Forge } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, requireKey, withMarker } from "../marker.ts";
 import { requireText } from "../require-text.ts";
+import { writeOnce } from "../write-once.ts";
+import { joinedLabels } from "./labels.ts";
 import {
   absent,
   hiddenWrite,
@@ -39,64 +41,22 @@ export async function createIssue(
   const there = await findIssue(place, issue.key);
   if (there !== null) return there;
   const path = `${projectPath(place.project)}/issues`;
-  const body = { title: issue.title, description, labels: joined(issue.labels) };
-  const judged = await place.api.write({ method: "POST", path, body });
-  switch (judged.kind) {
-    case "ok":
-      return snapshotOf(place.api.parse(judged.body, ISSUE, `POST ${path}`));
-    case "lost": {
-      const made = await findIssue(place, issue.key);
-      if (made !== null) return made;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
+  const body = { title: issue.title, description, labels: joinedLabels(issue.labels) };
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body },
+    done: (made, what) => snapshotOf(place.api.parse(made, ISSUE, what)),
+    find: () => findIssue(place, issue.key),
+    async hidden() {
       await readProject(place);
-      throw hiddenWrite(place, "create an issue");
-    case "refused":
-      throw new HoldfastError({
+      return hiddenWrite(place, "create an issue");
+    },
+    refused: ({ message }) =>
+      new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `no issue can be created in ${locationOf(place)}: ${judged.message}`,
+        message: `no issue can be created in ${locationOf(place)}: ${message}`,
         hint: "Look whether the project has issues turned on.",
         data: { why: "issue_refused" },
-      });
-  }
-}
-
-/** Equal labels are left alone: each change is an event that people see. */
-export async function setLabels(place: GitlabPlace, number: number, labels: readonly string[]): Promise<void> {
-  const wanted = [...new Set(labels)];
-  const issue = await requireIssue(place, number);
-  if (sameLabels(issue.labels, wanted)) return;
-  const path = pathOf(place, number);
-  const judged = await place.api.write({ method: "PUT", path, body: { labels: joined(wanted) } });
-  switch (judged.kind) {
-    case "ok":
-      return;
-    case "lost": {
-      const after = await requireIssue(place, number);
-      if (sameLabels(after.labels, wanted)) return;
-      throw place.api.lost(`PUT ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `set labels of ${number}`);
-    case "refused":
-      throw new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `the labels of ${number} in ${locationOf(place)} cannot be set: ${judged.message}`,
-        hint: "Look at the labels that were asked for.",
-        data: { why: "labels", number },
-      });
-  }
-}
-
-export async function requireIssue(place: GitlabPlace, number: number): Promise<IssueSnapshot> {
-  const issue = await readIssue(place, number);
-  if (issue !== null) return issue;
-  throw new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no issue ${number} in ${locationOf(place)}`,
-    hint: "Name another number.",
-    data: { why: "issue_missing", number },
+      }),
   });
 }
 
@@ -119,21 +79,6 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
     state: state === "opened" ? "open" : "closed",
     updatedAt: issue.updated_at,
   };
-}
-
-/** GitLab takes them as one text, and has no way to write a comma within one. */
-function joined(labels: readonly string[]): string {
-  const bad = labels.find((label) => label.includes(","));
-  if (bad === undefined) return [...new Set(labels)].join(",");
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(bad)} cannot be a label at GitLab`,
-    hint: "Use labels without commas.",
-  });
-}
-
-function sameLabels(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && b.every((label) => a.includes(label));
 }
 
 function pathOf(place: GitlabPlace, number: number): string {

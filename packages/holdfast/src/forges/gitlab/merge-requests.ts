@@ -4,6 +4,7 @@ import type { NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";
 import { hasMarker, keepMarkers, withMarker } from "../marker.ts";
 import { requireText } from "../require-text.ts";
+import { writeOnce } from "../write-once.ts";
 import {
   absent,
   hiddenWrite,
@@ -36,40 +37,33 @@ export async function createRequest(place: GitlabPlace, request: NewPullRequest)
   await requireNews(place, request);
   // A request is made in the project that it comes from.
   const path = `${projectPath(place.head)}/merge_requests`;
-  const judged = await place.api.write({
-    method: "POST",
-    path,
-    body: {
-      source_branch: request.head,
-      target_branch: request.base,
-      title: draftTitle(request.title, request.draft),
-      description,
-      ...(place.head === place.project ? {} : { target_project_id: (await readProject(place)).id }),
-    },
-  });
-  switch (judged.kind) {
-    case "ok":
-      return viewMergeRequest(place.api.parse(judged.body, MERGE_REQUEST, `POST ${path}`));
-    case "lost": {
-      const there = await findMade(place, request);
-      if (there !== null) return there;
-      throw place.api.lost(`POST ${path}`, judged.reason);
-    }
-    case "absent":
+  const body = {
+    source_branch: request.head,
+    target_branch: request.base,
+    title: draftTitle(request.title, request.draft),
+    description,
+    ...(place.head === place.project ? {} : { target_project_id: (await readProject(place)).id }),
+  };
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body },
+    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
+    find: () => findMade(place, request),
+    async hidden() {
       await readProject(place);
-      throw hiddenWrite(place, "create a merge request");
-    case "refused": {
+      return hiddenWrite(place, "create a merge request");
+    },
+    async refused({ message }) {
       // Another one with the same key was quicker, or the same one a moment ago.
       const there = await findMade(place, request);
       if (there !== null) return there;
       const found = await findRequest(place, request.head);
-      if (found?.state === "open") throw exists(place, found);
-      throw refused(`no merge request can be made in ${locationOf(place)}: ${judged.message}`, {
+      if (found?.state === "open") return exists(place, found);
+      return refused(`no merge request can be made in ${locationOf(place)}: ${message}`, {
         hint: "Look at the project's rules for merge requests.",
         data: { why: "refused" },
       });
-    }
-  }
+    },
+  });
 }
 
 export async function updateRequest(
@@ -87,23 +81,20 @@ export async function updateRequest(
   if (title === before.title && body === before.body) return before;
   const path = pathOf(place, number);
   const wanted = { title: draftTitle(title, before.draft), description: body };
-  const judged = await place.api.write({ method: "PUT", path, body: wanted });
-  switch (judged.kind) {
-    case "ok":
-      return viewMergeRequest(place.api.parse(judged.body, MERGE_REQUEST, `PUT ${path}`));
-    case "lost": {
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: wanted },
+    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
+    async find() {
       const after = await requireRequest(place, number);
-      if (after.title === title && after.body === body) return after;
-      throw place.api.lost(`PUT ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `change merge request ${number}`);
-    case "refused":
-      throw refused(`merge request ${number} in ${locationOf(place)} cannot be changed: ${judged.message}`, {
+      return after.title === title && after.body === body ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `change merge request ${number}`),
+    refused: ({ message }) =>
+      refused(`merge request ${number} in ${locationOf(place)} cannot be changed: ${message}`, {
         hint: "Look at the title and the body that were asked for.",
         data: { why: "change_refused", number },
-      });
-  }
+      }),
+  });
 }
 
 export async function requireRequest(place: GitlabPlace, number: number): Promise<PullRequest> {

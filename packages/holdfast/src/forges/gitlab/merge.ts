@@ -1,5 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { PullRequest } from "../../ports/forge.ts";
+import { writeOnce } from "../write-once.ts";
 import { getRequest, requireRequest } from "./merge-requests.ts";
 import { hiddenWrite, locationOf, projectPath, type GitlabPlace } from "./project.ts";
 
@@ -16,24 +17,22 @@ export async function mergeRequest(
     throw cannot(place, number, "head_moved", `${request.head} is at ${request.headCommit}, not at ${params.head}`);
   if (request.draft) throw cannot(place, number, "draft", "it is a draft");
   const path = `${projectPath(place.project)}/merge_requests/${number}/merge`;
-  const judged = await place.api.write({ method: "PUT", path, body: { sha: params.head } });
-  switch (judged.kind) {
-    case "ok":
-      return await requireRequest(place, number);
-    case "lost": {
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { sha: params.head } },
+    done: () => requireRequest(place, number),
+    async find() {
       const after = await getRequest(place, number);
-      if (after?.state === "merged") return after;
-      throw place.api.lost(`PUT ${path}`, judged.reason);
-    }
-    case "absent":
-      throw hiddenWrite(place, `merge ${number}`);
-    case "refused": {
+      return after?.state === "merged" ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `merge ${number}`),
+    async refused({ status, message }) {
       const after = await requireRequest(place, number);
       // Somebody else was quicker.
-      if (after.state === "merged") return after;
-      throw cannot(place, number, judged.status === 409 ? "head_moved" : whyOf(after), judged.message);
-    }
-  }
+      return after.state === "merged"
+        ? after
+        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
+    },
+  });
 }
 
 function whyOf({ mergeability }: PullRequest): string {

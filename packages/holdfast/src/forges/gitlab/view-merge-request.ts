@@ -9,6 +9,7 @@ export const MERGE_REQUEST = z.object({
   // "locked": it is being merged at this moment.
   state: z.enum(["opened", "closed", "merged", "locked"]),
   draft: z.optional(z.boolean()),
+  labels: z.array(z.string()),
   source_branch: z.string(),
   target_branch: z.string(),
   // Of a fork that is gone there is none.
@@ -34,6 +35,7 @@ export function viewMergeRequest(request: MergeRequest): PullRequest {
     head: request.source_branch,
     headCommit: request.sha ?? "",
     base: request.target_branch,
+    labels: request.labels,
     mergeability: state === "open" ? mergeabilityOf(request) : "unknown",
   };
 }

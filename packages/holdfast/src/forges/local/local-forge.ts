@@ -2,13 +2,15 @@ import { HoldfastError } from "../../core/error.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { systemClock } from "../../system/clock.ts";
+import { numberOf } from "../subject.ts";
 import { readBranch } from "./bare-git.ts";
 import { readChecks } from "./checks.ts";
 import { addComment, findComment } from "./comments.ts";
 import { findForgePlace, forgeDirectory, type ForgePlace } from "./forge-place.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./issues.ts";
 import { mergePull } from "./merge-pull.ts";
-import { createPull, findPull, getPull, updatePull } from "./pulls.ts";
+import { createPull, findPull, getPull, setPullLabels, updatePull } from "./pulls.ts";
+import { readReviews } from "./reviews.ts";
 import { tellForgeFailures } from "./forge-failure.ts";
 
 export interface LocalForgeOptions {
@@ -31,15 +33,21 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
     const place = findForgePlace({ repository, directory, clock });
     return await tellForgeFailures(place, () => work(place));
   };
-  return {
+  const forge: Forge = {
     name: "local",
     location: forgeDirectory({ repository, directory }),
+    // Whatever changes something is done in this process, and ends with it.
+    lateMs: 0,
+    marked: () => forge,
     getIssue: (number) => at((place) => readIssue(place, number)),
     createIssue: (issue) => at((place) => createIssue(place, issue)),
     findIssue: (key) => at((place) => findIssue(place, key)),
-    setLabels: (number, labels) => at((place) => setLabels(place, number, labels)),
-    findComment: (number, key) => at((place) => findComment(place, number, key)),
-    comment: (number, comment) => at((place) => addComment(place, number, comment)),
+    setLabels: (on, labels) =>
+      at((place) =>
+        typeof on === "number" ? setLabels(place, on, labels) : setPullLabels(place, on.pullRequest, labels),
+      ),
+    findComment: (on, key) => at((place) => findComment(place, numberOf(on), key)),
+    comment: (on, comment) => at((place) => addComment(place, numberOf(on), comment)),
     defaultBranch: () => at((place) => findDefaultBranch(place)),
     findPullRequest: (head) => at((place) => findPull(place, head)),
     getPullRequest: (number) => at((place) => getPull(place, number)),
@@ -47,7 +55,9 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
     updatePullRequest: (number, change) => at((place) => updatePull(place, number, change)),
     mergePullRequest: (number, params) => at((place) => mergePull(place, number, params)),
     checks: (commit) => at((place) => readChecks(place, commit, ciWaitMs)),
+    reviews: (number) => at((place) => readReviews(place, number)),
   };
+  return forge;
 }
 
 async function findDefaultBranch(place: ForgePlace): Promise<string> {

@@ -20,6 +20,7 @@ const PULL = z.object({
   baseCommit: COMMIT,
   mergeCommit: z.nullable(COMMIT),
   createdAt: z.string(),
+  labels: z._default(z.array(z.string()), []),
 });
 
 /** A pull request as it lies in its file. */

@@ -38,7 +38,7 @@ export function createPull(place: ForgePlace, request: NewPullRequest): Promise<
     const { title, head, base, draft, key } = request;
     const createdAt = new Date(place.clock.now()).toISOString();
     const state = { state: "open", draft, head, base, ...commits, mergeCommit: null } as const;
-    const pull: StoredPull = { version: 1, title, body, ...state, createdAt };
+    const pull: StoredPull = { version: 1, title, body, ...state, createdAt, labels: [] };
     const number = createNumbered(place, (next) => ({
       path: pullPath(next),
       text: formatPull(pull),
@@ -72,6 +72,16 @@ export function updatePull(
       key: null,
     });
     return viewPull(place, number, next);
+  });
+}
+
+export function setPullLabels(place: ForgePlace, number: number, labels: readonly string[]): Promise<void> {
+  const wanted = [...new Set(labels)];
+  return withForgeLock(place, async () => {
+    const pull = requirePull(place, number);
+    if (pull.labels.length === wanted.length && wanted.every((label) => pull.labels.includes(label))) return;
+    const text = formatPull({ ...pull, labels: wanted });
+    applyChange(place, { path: pullPath(number), text, mode: "replace", what: "labels_set", number, key: null });
   });
 }
 

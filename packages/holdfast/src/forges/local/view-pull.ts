@@ -23,6 +23,7 @@ export async function viewPull(place: ForgePlace, number: number, pull: StoredPu
     head: pull.head,
     headCommit,
     base: pull.base,
+    labels: pull.labels,
     mergeability: isOpen && !isIn ? await mergeabilityOf(place.git, { draft: pull.draft, tip, base }) : "unknown",
   };
 }

@@ -13,8 +13,19 @@ export interface ForgeHarness {
   /** Commit of a branch on the remote; null when it is not there. */
   tip(branch: string): Promise<string | null>;
   isAncestor(ancestor: string, of: string): Promise<boolean>;
+  /** As the owner of the repository would: a branch that is there. */
+  makeDefault(branch: string): Promise<void>;
+  /** As a person would. */
+  writeReview(pullRequest: number, review: WrittenReview): Promise<void>;
   /** As a CI service would. */
   writeChecks(commit: string, runs: readonly Pick<CheckRun, "name" | "state" | "summary">[]): Promise<void>;
+}
+
+export interface WrittenReview {
+  readonly author: string;
+  readonly state: "approved" | "changes_requested";
+  readonly body: string;
+  readonly commit: string;
 }
 
 export interface PushParams {

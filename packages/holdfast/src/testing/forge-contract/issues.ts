@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { refuses, type ForgeCase } from "./harness.ts";
+import { pullRequest, refuses, type ForgeCase } from "./harness.ts";
 
 const ISSUE = { title: "Greet people", body: "Say hello.\n\n- politely", labels: ["bug", "good first issue"] };
 
@@ -65,6 +65,31 @@ export const issueCases: readonly ForgeCase[] = [
       await forge.setLabels(number, []);
       assert.deepEqual((await forge.getIssue(number))?.labels, []);
       await refuses("FORGE_REFUSED", () => forge.setLabels(number + 1000, ["x"]));
+    },
+  },
+  {
+    name: "labels and comments of a pull request are its own, also where an issue has the same number",
+    async run({ open, push }) {
+      const [forge, other] = [await open(), await open()];
+      const { number } = await forge.createIssue({ ...ISSUE, key: "run-1/setup/issue" });
+      await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const pull = await forge.createPullRequest(pullRequest());
+      assert.deepEqual(pull.labels, []);
+      const on = { pullRequest: pull.number };
+      await forge.setLabels(on, ["in progress"]);
+      await other.setLabels(on, ["in progress"]);
+      assert.deepEqual((await other.getPullRequest(pull.number))?.labels, ["in progress"]);
+      assert.deepEqual([...((await forge.getIssue(number))?.labels ?? [])].sort(), ISSUE.labels);
+      await forge.setLabels(on, []);
+      assert.deepEqual((await other.getPullRequest(pull.number))?.labels, []);
+      assert.equal(await forge.findComment(on, "run-1/done/note"), null);
+      const made = await forge.comment(on, { body: "Done.", key: "run-1/done/note" });
+      assert.deepEqual(await other.comment(on, { body: "Done.", key: "run-1/done/note" }), made);
+      assert.deepEqual(await other.findComment(on, "run-1/done/note"), made);
+      assert.equal(await forge.findComment(number, "run-1/done/note"), null);
+      const gone = { pullRequest: pull.number + 1000 };
+      await refuses("FORGE_REFUSED", () => forge.setLabels(gone, ["x"]));
+      await refuses("FORGE_REFUSED", () => forge.comment(gone, { body: "x", key: "run-1/done/note" }));
     },
   },
   {

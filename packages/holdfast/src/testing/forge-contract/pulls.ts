@@ -5,9 +5,12 @@ const FILES = { "b.txt": "b\n" };
 
 export const pullCases: readonly ForgeCase[] = [
   {
-    name: "the default branch is the remote's",
-    async run({ open }) {
+    name: "the default branch is the remote's, whatever its name",
+    async run({ open, push, makeDefault }) {
       assert.equal(await (await open()).defaultBranch(), "main");
+      await push({ branch: "trunk", from: "main", files: FILES });
+      await makeDefault("trunk");
+      assert.equal(await (await open()).defaultBranch(), "trunk");
     },
   },
   {

@@ -15,6 +15,8 @@ export interface Fault {
     | { readonly kind: "drop" }
     /** The answer never comes. */
     | { readonly kind: "hang" }
+    /** Taken as it should be, and acted upon only then, whether the client is still there or not. */
+    | { readonly kind: "late"; readonly until: Promise<void> }
     /** The answer stops in the middle of its body. */
     | { readonly kind: "cut" };
 }

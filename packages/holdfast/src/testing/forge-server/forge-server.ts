@@ -37,15 +37,21 @@ export async function startForgeServer(params: {
     const line = `${request.method ?? "GET"} ${url.pathname}${url.search}`;
     const fault = faults.take(line);
     const git = /^\/(.+?)(?:\.git)?(\/info\/refs|\/git-upload-pack|\/git-receive-pack)$/.exec(url.pathname);
-    if (fault?.when === "before") return await spoil(response, fault, { status: 200, body: {} });
+    const late = fault?.effect.kind === "late" ? fault.effect.until : null;
+    if (fault?.when === "before" && late === null) {
+      // Answered while the client is still writing, it may see a broken pipe and no answer.
+      if (fault.effect.kind === "answer") for await (const _ of request) continue;
+      return await spoil(response, fault, { status: 200, body: {} });
+    }
     if (git !== null) return serveRepository({ request, response, url, git, fault, bareOf: params.bareOf });
     const incoming = await readIncoming(request, url);
+    await late;
     asked.push(line);
     const reply = await inTurn(() => params.handle(incoming)).catch((error: unknown) => {
       if (error instanceof Refused) return error.reply;
       return { status: 500, body: { message: String(error) } };
     });
-    if (fault !== null) return await spoil(response, fault, reply);
+    if (fault !== null && late === null) return await spoil(response, fault, reply);
     send(response, reply);
   };
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
@@ -121,6 +127,7 @@ async function spoil(response: ServerResponse, { effect }: Fault, reply: Reply):
       response.socket?.destroy();
       return;
     case "hang":
+    case "late":
       return;
     case "cut": {
       const text = JSON.stringify(reply.body ?? {});

@@ -1,5 +1,5 @@
 import type { MergeState } from "./merge-state.ts";
-import type { CheckRunRecord, Comment, Issue, Pull, Repository, StatusRecord } from "./world.ts";
+import type { CheckRunRecord, Comment, Issue, Pull, Repository, ReviewRecord, StatusRecord } from "./world.ts";
 
 /** Answers in GitHub's own words: the fields that clients read, with their names and oddities. */
 export function issueBody(repository: Repository, issue: Issue, isPull: boolean): Readonly<Record<string, unknown>> {
@@ -34,6 +34,7 @@ export function pullBody(repository: Repository, pull: Pull, merge?: MergeState)
     body,
     state,
     draft,
+    labels: pull.labels.map((label, id) => ({ id, name: label, color: "ededed" })),
     user: { login: pull.author },
     html_url: `${htmlUrl(repository)}/pull/${number}`,
     created_at: createdAt,
@@ -55,6 +56,16 @@ export function pullBody(repository: Repository, pull: Pull, merge?: MergeState)
 export function commentBody(repository: Repository, comment: Comment): Readonly<Record<string, unknown>> {
   const { id, on, body, author } = comment;
   return { id, body, user: { login: author }, html_url: `${htmlUrl(repository)}/issues/${on}#issuecomment-${id}` };
+}
+
+export function reviewBody(review: ReviewRecord): Readonly<Record<string, unknown>> {
+  const { id, author, isBot, body, state, commit, at } = review;
+  const user = { login: author, type: isBot ? "Bot" : "User" };
+  return { id, user, body, state, commit_id: commit, submitted_at: at };
+}
+
+export function remarkBodies({ id, remarks }: ReviewRecord): readonly Readonly<Record<string, unknown>>[] {
+  return remarks.map((remark) => ({ ...remark, pull_request_review_id: id, original_line: remark.line }));
 }
 
 export function checkRunBody(repository: Repository, run: CheckRunRecord): Readonly<Record<string, unknown>> {

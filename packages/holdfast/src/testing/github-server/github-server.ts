@@ -1,4 +1,5 @@
-import { Refused, type Incoming, type Reply } from "../forge-server/exchange.ts";
+import type { Incoming, Reply } from "../forge-server/exchange.ts";
+import { follow } from "../forge-server/route.ts";
 import { startForgeServer, type ForgeServer } from "../forge-server/forge-server.ts";
 import { repositoryBody } from "./bodies.ts";
 import { checkRoutes } from "./check-routes.ts";
@@ -29,7 +30,7 @@ export async function startGithubServer(): Promise<GithubServer> {
 const ROUTES: readonly Route[] = [...issueRoutes, ...pullRoutes, ...checkRoutes];
 
 async function handle(world: World, incoming: Incoming): Promise<Reply> {
-  const login = requireLogin(world, incoming);
+  const login = world.requireLogin(incoming, "Bad credentials");
   const path = incoming.path.replace(/^\/(?:api\/v3\/)?/, "");
   if (/^(?:api\/)?graphql$/.test(path))
     return await answerGraph({ world, login, incoming, rest: (inner) => handle(world, inner) });
@@ -38,16 +39,7 @@ async function handle(world: World, incoming: Incoming): Promise<Reply> {
   if (owner === undefined || name === undefined) throw notFound();
   const repository = world.require(owner, name);
   if (rest === "" && incoming.method === "GET") return { status: 200, body: await repositoryBody(repository) };
-  for (const route of ROUTES) {
-    const match = route.method === incoming.method ? route.path.exec(rest) : null;
-    if (match !== null) return await route.run({ world, repository, incoming, login, match });
-  }
-  throw notFound();
-}
-
-function requireLogin(world: World, { headers }: Incoming): string {
-  const [, token = ""] = /^(?:token|bearer) (.+)$/i.exec(headers["authorization"] ?? "") ?? [];
-  const known = world.tokens.get(token);
-  if (known !== undefined) return known.login;
-  throw new Refused({ status: 401, body: { message: "Bad credentials" } });
+  const reply = await follow(ROUTES, rest, { world, repository, incoming, login });
+  if (reply === null) throw notFound();
+  return reply;
 }

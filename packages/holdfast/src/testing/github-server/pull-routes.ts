@@ -1,11 +1,11 @@
 import { fieldsOf, Refused, textOf, type Reply } from "../forge-server/exchange.ts";
 import { pageOf } from "../forge-server/page.ts";
 import { closedIssues } from "../../forges/closing-words.ts";
-import { pullBody } from "./bodies.ts";
+import { pullBody, remarkBodies, reviewBody } from "./bodies.ts";
 import { limited } from "./issue-routes.ts";
 import { bringIn, followHead, mergeState } from "./merge-state.ts";
 import type { Call, Route } from "./route.ts";
-import { nextNumber, notFound, unprocessable, type Pull, type Repository } from "./world.ts";
+import { nextNumber, notFound, unprocessable, type Pull, type Repository, type ReviewRecord } from "./world.ts";
 
 export const pullRoutes: readonly Route[] = [
   { method: "GET", path: /^pulls$/, run: listPulls },
@@ -13,6 +13,8 @@ export const pullRoutes: readonly Route[] = [
   { method: "GET", path: /^pulls\/(\d+)$/, run: readPull },
   { method: "PATCH", path: /^pulls\/(\d+)$/, run: updatePull },
   { method: "PUT", path: /^pulls\/(\d+)\/merge$/, run: merge },
+  { method: "GET", path: /^pulls\/(\d+)\/reviews$/, run: listReviews },
+  { method: "GET", path: /^pulls\/(\d+)\/comments$/, run: listRemarks },
 ];
 
 async function listPulls({ repository, incoming }: Call): Promise<Reply> {
@@ -123,6 +125,19 @@ async function merge(call: Call): Promise<Reply> {
     if (issue !== undefined) issue.state = "closed";
   }
   return { status: 200, body: { sha: commit, merged: true, message: "Pull Request successfully merged" } };
+}
+
+async function listReviews(call: Call): Promise<Reply> {
+  return pageOf(call.incoming, reviewsOf(call).map(reviewBody));
+}
+
+async function listRemarks(call: Call): Promise<Reply> {
+  return pageOf(call.incoming, reviewsOf(call).flatMap(remarkBodies));
+}
+
+function reviewsOf(call: Call): readonly ReviewRecord[] {
+  const { number } = requirePull(call);
+  return call.repository.reviews.filter(({ on }) => on === number);
 }
 
 function headOf(

@@ -1,19 +1,13 @@
-import type { Incoming, Reply } from "../forge-server/exchange.ts";
+import type { Route as AnyRoute, RoutedCall } from "../forge-server/route.ts";
 import type { Repository, World } from "./world.ts";
 
-/** One request about one repository. */
-export interface Call {
+interface RepositoryContext {
   readonly world: World;
   readonly repository: Repository;
-  readonly incoming: Incoming;
   readonly login: string;
-  /** Of the route's path. */
-  readonly match: RegExpExecArray;
 }
 
-export interface Route {
-  readonly method: string;
-  /** What follows `repos/owner/name/`. */
-  readonly path: RegExp;
-  run(call: Call): Promise<Reply>;
-}
+/** One request about one repository. */
+export type Call = RoutedCall<RepositoryContext>;
+/** Its path is what follows `repos/owner/name/`. */
+export type Route = AnyRoute<RepositoryContext>;

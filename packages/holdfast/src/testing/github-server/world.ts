@@ -1,12 +1,10 @@
+import { Accounts } from "../forge-server/accounts.ts";
 import { Refused } from "../forge-server/exchange.ts";
 import { BareRepository } from "../forge-server/bare-repository.ts";
 
 /** Everything that a loopback GitHub knows, open to the tests that set it up and look into it. */
-export class World {
+export class World extends Accounts {
   readonly repositories = new Map<string, Repository>();
-  /** Token → whose it is. */
-  readonly tokens = new Map<string, { readonly login: string }>();
-  #time = Date.UTC(2026, 2, 1);
 
   add(params: {
     readonly owner: string;
@@ -23,6 +21,7 @@ export class World {
       issues: [],
       pulls: [],
       comments: [],
+      reviews: [],
       checkRuns: [],
       statuses: [],
       logs: new Map(),
@@ -37,12 +36,6 @@ export class World {
     if (found === undefined) throw notFound();
     return found;
   }
-
-  /** Each act has a time of its own, so that "newest first" is never a tie. */
-  now(): string {
-    this.#time += 1000;
-    return new Date(this.#time).toISOString().replace(/\.\d+Z$/, "Z");
-  }
 }
 
 export interface Repository {
@@ -54,6 +47,7 @@ export interface Repository {
   readonly issues: Issue[];
   readonly pulls: Pull[];
   readonly comments: Comment[];
+  readonly reviews: ReviewRecord[];
   readonly checkRuns: CheckRunRecord[];
   readonly statuses: StatusRecord[];
   /** Job → its log. */
@@ -94,6 +88,18 @@ export interface Comment {
   readonly on: number;
   readonly author: string;
   readonly body: string;
+}
+
+export interface ReviewRecord {
+  readonly id: number;
+  readonly on: number;
+  readonly author: string;
+  readonly isBot: boolean;
+  state: "APPROVED" | "CHANGES_REQUESTED" | "COMMENTED" | "DISMISSED" | "PENDING";
+  readonly body: string;
+  readonly commit: string;
+  readonly at: string;
+  readonly remarks: readonly { readonly path: string; readonly line: number; readonly body: string }[];
 }
 
 export interface CheckRunRecord {

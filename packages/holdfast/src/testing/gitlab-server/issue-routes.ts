@@ -1,6 +1,13 @@
 import { fieldsOf, Refused, textOf, type Reply } from "../forge-server/exchange.ts";
 import { pageOf } from "../forge-server/page.ts";
-import { notFound, type GitlabCall, type GitlabIssue, type GitlabRoute, type Project } from "./projects.ts";
+import {
+  notFound,
+  type GitlabCall,
+  type GitlabIssue,
+  type GitlabNote,
+  type GitlabRoute,
+  type Project,
+} from "./projects.ts";
 
 export const issueRoutes: readonly GitlabRoute[] = [
   { method: "GET", path: /^issues$/, run: listIssues },
@@ -12,7 +19,7 @@ export const issueRoutes: readonly GitlabRoute[] = [
   },
   { method: "PUT", path: /^issues\/(\d+)$/, run: updateIssue },
   { method: "GET", path: /^issues\/(\d+)\/notes$/, run: async (call) => pageOf(call.incoming, issueOf(call).notes) },
-  { method: "POST", path: /^issues\/(\d+)\/notes$/, run: addNote },
+  { method: "POST", path: /^issues\/(\d+)\/notes$/, run: async (call) => addNote(call, issueOf(call).notes) },
 ];
 
 async function listIssues({ project, incoming, login }: GitlabCall): Promise<Reply> {
@@ -48,16 +55,22 @@ async function updateIssue(call: GitlabCall): Promise<Reply> {
   return { status: 200, body: view(call.project, issue) };
 }
 
-async function addNote(call: GitlabCall): Promise<Reply> {
-  const issue = issueOf(call);
-  const body = textOf(fieldsOf(call.incoming.body)["body"], "");
+/** Of an issue or a merge request. */
+export function addNote({ projects, incoming, login }: GitlabCall, notes: GitlabNote[]): Reply {
+  const body = textOf(fieldsOf(incoming.body)["body"], "");
   if (body === "") throw new Refused({ status: 400, body: { error: "body is missing" } });
-  const note = { id: call.project.issues.reduce((sum, { notes }) => sum + notes.length, 1), body };
-  issue.notes.push(note);
+  const note = {
+    id: projects.nextNote(),
+    body,
+    author: { username: login },
+    system: false,
+    created_at: projects.now(),
+  };
+  notes.push(note);
   return { status: 201, body: note };
 }
 
-function labelsOf(text: string): string[] {
+export function labelsOf(text: string): string[] {
   return text.split(",").flatMap((label) => (label.trim() === "" ? [] : [label.trim()]));
 }
 

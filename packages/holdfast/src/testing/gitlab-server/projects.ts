@@ -1,12 +1,12 @@
-import { Refused, type Incoming, type Reply } from "../forge-server/exchange.ts";
+import { Accounts } from "../forge-server/accounts.ts";
+import { Refused } from "../forge-server/exchange.ts";
+import type { Route, RoutedCall } from "../forge-server/route.ts";
 import { BareRepository } from "../forge-server/bare-repository.ts";
 
 /** Everything that a loopback GitLab knows, open to the tests that set it up and look into it. */
-export class Projects {
+export class Projects extends Accounts {
   readonly all: Project[] = [];
-  /** Token → whose it is. */
-  readonly tokens = new Map<string, { readonly login: string }>();
-  #time = Date.UTC(2026, 2, 1);
+  #notes = 0;
 
   add(params: { readonly path: string; readonly bare: string }): Project {
     const project: Project = {
@@ -29,10 +29,9 @@ export class Projects {
     return found;
   }
 
-  /** Each act has a time of its own, so that "newest first" is never a tie. */
-  now(): string {
-    this.#time += 1000;
-    return new Date(this.#time).toISOString();
+  nextNote(): number {
+    this.#notes += 1;
+    return this.#notes;
   }
 }
 
@@ -61,7 +60,17 @@ export interface GitlabIssue {
   state: "opened" | "closed";
   labels: string[];
   updatedAt: string;
-  readonly notes: { readonly id: number; readonly body: string }[];
+  readonly notes: GitlabNote[];
+}
+
+export interface GitlabNote {
+  readonly id: number;
+  readonly body: string;
+  readonly author: { readonly username: string };
+  readonly system: boolean;
+  readonly created_at: string;
+  readonly resolved?: boolean;
+  readonly position?: { readonly head_sha: string; readonly new_path: string; readonly new_line: number };
 }
 
 export interface GitlabRequest {
@@ -72,6 +81,10 @@ export interface GitlabRequest {
   readonly source: { readonly project: Project; readonly branch: string };
   readonly target: string;
   sha: string;
+  labels: string[];
+  readonly notes: GitlabNote[];
+  /** Whose approval counts. */
+  readonly approvers: string[];
   /** Head and base for which it is known whether they merge; anything else is still to be reckoned. */
   reckoned: string | null;
 }
@@ -86,20 +99,15 @@ export interface GitlabStatus {
   readonly allowFailure: boolean;
 }
 
-export interface GitlabCall {
+export interface ProjectContext {
   readonly projects: Projects;
   readonly project: Project;
-  readonly incoming: Incoming;
   readonly login: string;
-  readonly match: RegExpExecArray;
 }
 
-export interface GitlabRoute {
-  readonly method: string;
-  /** What follows `projects/:id/`. */
-  readonly path: RegExp;
-  run(call: GitlabCall): Promise<Reply>;
-}
+export type GitlabCall = RoutedCall<ProjectContext>;
+/** Its path is what follows `projects/:id/`. */
+export type GitlabRoute = Route<ProjectContext>;
 
 export function notFound(what: string): Refused {
   return new Refused({ status: 404, body: { message: `404 ${what} Not Found` } });

@@ -1,6 +1,7 @@
 import { closedIssues } from "../../forges/closing-words.ts";
 import { fieldsOf, Refused, textOf, type Reply } from "../forge-server/exchange.ts";
 import { pageOf } from "../forge-server/page.ts";
+import { addNote, labelsOf } from "./issue-routes.ts";
 import { notFound, type GitlabCall, type GitlabRequest, type GitlabRoute, type Project } from "./projects.ts";
 
 export const requestRoutes: readonly GitlabRoute[] = [
@@ -9,6 +10,13 @@ export const requestRoutes: readonly GitlabRoute[] = [
   { method: "GET", path: /^merge_requests\/(\d+)$/, run: readRequest },
   { method: "PUT", path: /^merge_requests\/(\d+)$/, run: updateRequest },
   { method: "PUT", path: /^merge_requests\/(\d+)\/merge$/, run: merge },
+  {
+    method: "GET",
+    path: /^merge_requests\/(\d+)\/notes$/,
+    run: async (call) => pageOf(call.incoming, requestOf(call).notes),
+  },
+  { method: "POST", path: /^merge_requests\/(\d+)\/notes$/, run: async (call) => addNote(call, requestOf(call).notes) },
+  { method: "GET", path: /^merge_requests\/(\d+)\/approvals$/, run: readApprovals },
 ];
 
 async function listRequests({ project, incoming }: GitlabCall): Promise<Reply> {
@@ -44,6 +52,9 @@ async function createRequest({ projects, project: source, incoming }: GitlabCall
     source: { project: source, branch },
     target: base,
     sha,
+    labels: labelsOf(textOf(fields["labels"], "")),
+    notes: [],
+    approvers: [],
     reckoned: null,
   };
   target.requests.push(request);
@@ -62,7 +73,13 @@ async function updateRequest(call: GitlabCall): Promise<Reply> {
   const fields = fieldsOf(call.incoming.body);
   request.title = textOf(fields["title"], request.title);
   request.description = textOf(fields["description"], request.description);
+  if (typeof fields["labels"] === "string") request.labels = labelsOf(fields["labels"]);
   return await readRequest(call);
+}
+
+async function readApprovals(call: GitlabCall): Promise<Reply> {
+  const approved_by = requestOf(call).approvers.map((username) => ({ user: { username } }));
+  return { status: 200, body: { approved_by } };
 }
 
 async function merge(call: GitlabCall): Promise<Reply> {
@@ -125,13 +142,14 @@ function requestOf({ project, match }: GitlabCall): GitlabRequest {
 }
 
 function view(project: Project, request: GitlabRequest, status: string): Readonly<Record<string, unknown>> {
-  const { iid, title, description, state, source, target, sha } = request;
+  const { iid, title, description, state, source, target, sha, labels } = request;
   return {
     id: project.id * 1000 + iid,
     iid,
     title,
     description,
     state,
+    labels,
     draft: title.startsWith("Draft:"),
     source_branch: source.branch,
     target_branch: target,

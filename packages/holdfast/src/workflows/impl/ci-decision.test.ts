@@ -12,6 +12,7 @@ const open: PullRequest = {
   head: "h",
   headCommit: "c0ffee",
   base: "main",
+  labels: [],
   mergeability: "mergeable",
 };
 const run = { name: "tests", state: "failed", url: "http://ci/1", summary: "1 failed\n" } as const;
@@ -20,6 +21,7 @@ const decide = (given: Partial<Parameters<typeof decideCi>[0]>) =>
   decideCi({
     pullRequest: open,
     checks: checks("passed"),
+    requests: [],
     commit: "c0ffee",
     rebaseWhenBehind: false,
     noneBefore: true,
@@ -70,5 +72,31 @@ describe("a look at CI", () => {
       reason: "Checks of Pull request #7 failed: tests",
       feedback: expect.stringMatching(/tests \(http:\/\/ci\/1\):\n1 failed/),
     });
+  });
+});
+
+describe("what people ask for", () => {
+  const asked = { id: "9", author: "ada", byPerson: true, state: "changes_requested", commit: null, at: null } as const;
+  const requests = [{ ...asked, body: "Say it louder." }];
+
+  test("goes back with their words, whether checks passed or are pending, and with what failed", () => {
+    for (const state of ["passed", "pending", "none"] as const)
+      expect(decide({ requests, checks: checks(state) })).toEqual({
+        kind: "fail",
+        reason: "Changes of Pull request #7 were asked for by ada",
+        feedback: "Changes of Pull request #7 were asked for by ada.\n\nada:\nSay it louder.",
+        heeded: ["9"],
+      });
+    const both = decide({ requests, checks: checks("failed") });
+    expect(both).toMatchObject({ kind: "fail", heeded: ["9"] });
+    expect(both).toMatchObject({
+      feedback: expect.stringMatching(/Say it louder[^]*tests \(http:\/\/ci\/1\):\n1 failed/),
+    });
+  });
+
+  test("a conflict comes first, and what is merged or closed is asked nothing any more", () => {
+    expect(decide({ requests, pullRequest: { ...open, mergeability: "conflicting" } }).kind).toBe("conflict");
+    expect(decide({ requests, pullRequest: { ...open, state: "merged" } }).kind).toBe("pass");
+    expect(decide({ requests, pullRequest: { ...open, state: "closed" } }).kind).toBe("closed");
   });
 });

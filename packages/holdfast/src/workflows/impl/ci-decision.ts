@@ -1,8 +1,9 @@
-import type { Checks, PullRequest } from "../../ports/forge.ts";
+import type { Checks, PullRequest, PullRequestReview } from "../../ports/forge.ts";
 
 export type CiDecision =
   | { readonly kind: "pass"; readonly reason: string }
-  | { readonly kind: "fail"; readonly reason: string; readonly feedback: string }
+  /** `heeded`: the reviews that the feedback tells of. */
+  | { readonly kind: "fail"; readonly reason: string; readonly feedback: string; readonly heeded: readonly string[] }
   | { readonly kind: "conflict"; readonly reason: string }
   | { readonly kind: "closed"; readonly reason: string }
   | { readonly kind: "wait"; readonly reason: string };
@@ -14,6 +15,8 @@ export type CiDecision =
 export function decideCi(params: {
   readonly pullRequest: PullRequest | null;
   readonly checks: Checks;
+  /** That ask for changes and were not heeded yet. */
+  readonly requests: readonly PullRequestReview[];
   readonly commit: string;
   readonly rebaseWhenBehind: boolean;
   /** Has an earlier look found no checks, either? Right after a push they may not be listed yet. */
@@ -29,7 +32,10 @@ export function decideCi(params: {
       kind: "wait",
       reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
     };
-  switch (pullRequest.mergeability) {
+  const { mergeability } = pullRequest;
+  // No check makes up for what a person asked for, and none is waited for.
+  if (params.requests.length > 0 && mergeability !== "conflicting") return byRequests(params, name);
+  switch (mergeability) {
     case "conflicting":
       return { kind: "conflict", reason: `${name} conflicts with ${pullRequest.base}` };
     case "behind":
@@ -59,9 +65,22 @@ function byChecks(params: { readonly checks: Checks; readonly noneBefore: boolea
       return { kind: "wait", reason: `Checks of ${name} are pending: ${namesOf(checks, "pending")}` };
     case "failed": {
       const reason = `Checks of ${name} failed: ${namesOf(checks, "failed")}`;
-      return { kind: "fail", reason, feedback: [`${reason}.`, ...failures(checks)].join("\n\n") };
+      return { kind: "fail", reason, feedback: [`${reason}.`, ...failures(checks)].join("\n\n"), heeded: [] };
     }
   }
+}
+
+function byRequests(
+  { requests, checks }: { readonly requests: readonly PullRequestReview[]; readonly checks: Checks },
+  name: string,
+): CiDecision {
+  const authors = requests.map(({ author }) => author).join(", ");
+  const reason = `Changes of ${name} were asked for by ${authors}`;
+  const said = requests.map(({ author, body }) => `${author}:\n${body.trim() || "(without a word)"}`);
+  const failed =
+    checks.state === "failed" ? [`Checks failed, too: ${namesOf(checks, "failed")}.`, ...failures(checks)] : [];
+  const feedback = [`${reason}.`, ...said, ...failed].join("\n\n");
+  return { kind: "fail", reason, feedback, heeded: requests.map(({ id }) => id) };
 }
 
 function failures(checks: Checks): readonly string[] {

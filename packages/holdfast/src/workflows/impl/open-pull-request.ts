@@ -14,13 +14,15 @@ export type Opened =
 export async function openPullRequest(
   context: ImplContext,
   forge: Forge,
-  request: Omit<NewPullRequest, "key">,
+  params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
 ): Promise<Opened> {
+  const { purpose, ...request } = params;
   const outcome = await context.effect<OpenedRequest>({
-    purpose: "pull-request",
+    purpose,
     kind: "pull_request",
     target: `${forge.name} ${request.head}`,
     payload: { head: request.head, base: request.base },
+    lateMs: forge.lateMs,
     lookUp: () => lookUp(async () => openOf(await forge.findPullRequest(request.head))),
     act: (key) => create(forge, { ...request, key }),
   });
@@ -44,6 +46,7 @@ export async function rewordPullRequest(
     kind: "pull_request_text",
     target: `${forge.name} #${number}`,
     payload: { number, title, body },
+    lateMs: forge.lateMs,
     lookUp: () =>
       lookUp(async () => {
         const found = await forge.getPullRequest(number);

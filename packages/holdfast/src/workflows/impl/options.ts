@@ -25,6 +25,8 @@ export interface ImplOptions {
   readonly onMaxReviews: "proceed" | "fatal";
   readonly yolo: boolean;
   readonly waitForCi: boolean;
+  /** While it watches the pull request: is it mended when a person asks for changes? */
+  readonly heedReviews: boolean;
   /** `provider:model`; null: the run's own. */
   readonly implModel: string | null;
   /** null: the same as implModel. */
@@ -63,6 +65,7 @@ export const defaultImplOptions: ImplOptions = {
   onMaxReviews: "proceed",
   yolo: false,
   waitForCi: false,
+  heedReviews: true,
   implModel: null,
   reviewModel: null,
   review: true,
@@ -108,6 +111,7 @@ export function parseImplOptions(given: JsonObject): {
     onMaxReviews: word(current, "onMaxReviews", base.onMaxReviews, ["proceed", "fatal"]),
     yolo: flag(current, "yolo", base.yolo),
     waitForCi: flag(current, "waitForCi", base.waitForCi),
+    heedReviews: flag(current, "heedReviews", base.heedReviews),
     implModel: model(current, "implModel"),
     reviewModel: model(current, "reviewModel"),
     review: flag(current, "review", base.review),

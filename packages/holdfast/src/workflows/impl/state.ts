@@ -1,7 +1,7 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { IssueSnapshot } from "../../core/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
-import { count, flag, list, nullable, object, oneOf, parseShape, text } from "../../core/shape.ts";
+import { count, flag, list, nullable, object, oneOf, optional, parseShape, text } from "../../core/shape.ts";
 import type { Shape } from "../../core/shape.ts";
 import type { Dimension, PromptRole } from "./options.ts";
 
@@ -53,6 +53,8 @@ export type ImplState = {
   /** What the remote has because we pushed it, or because it was there and we built on it. */
   readonly pushed: string | null;
   readonly pullRequest: OpenedRequest | null;
+  /** Reviews of people that were told to the agent, by their ids: none is told twice. Older runs lack it. */
+  readonly heeded?: readonly string[];
   /** Of a run that gave up. */
   readonly stuckReport: string | null;
   readonly history: readonly HistoryEntry[];
@@ -120,6 +122,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   failing: nullable(object<Failing>({ gate: text, detail: text })),
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
+  heeded: optional(TEXTS),
   stuckReport: nullable(text),
   history: list(
     object<HistoryEntry>({

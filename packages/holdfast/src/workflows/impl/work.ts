@@ -1,4 +1,5 @@
 import { HoldfastError } from "../../core/error.ts";
+import { runMark } from "../../engine/run-mark.ts";
 import type { StageContext } from "../../engine/stage-context.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Branch } from "../../ports/branch.ts";
@@ -52,7 +53,7 @@ function hiddenOutputs(outputs: Outputs): Outputs {
 
 /** Parks where there is none: a person has to configure one, and nothing done so far is lost. */
 export async function requireForge({ parts }: ImplWork, context: ImplContext): Promise<Forge> {
-  if (parts.forge !== null) return parts.forge;
+  if (parts.forge !== null) return parts.forge.marked(`${runMark(parts, context.run.id)}/forge`);
   return await context.park({
     on: "person",
     reason:

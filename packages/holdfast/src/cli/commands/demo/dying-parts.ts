@@ -18,11 +18,15 @@ export function dyingParts(parts: WorkParts, happened: (what: string) => void): 
 }
 
 function dyingForge(forge: Forge, happened: (what: string) => void): Forge {
-  return after(forge, {
-    createPullRequest: () => happened("the pull request was opened"),
-    updatePullRequest: () => happened("the pull request was changed"),
-    comment: () => happened("a comment was made"),
-  });
+  const marked = (mark: string): Forge => dyingForge(forge.marked(mark), happened);
+  return after(
+    { ...forge, marked },
+    {
+      createPullRequest: () => happened("the pull request was opened"),
+      updatePullRequest: () => happened("the pull request was changed"),
+      comment: () => happened("a comment was made"),
+    },
+  );
 }
 
 function dyingBranch(branch: Branch, happened: (what: string) => void): Branch {

@@ -20,7 +20,7 @@ describe("readRequest", () => {
 
   test("every flag reaches its option", () => {
     const words =
-      "#42 -a command:a --impl-model command:b --review-model command:c --max-iterations 3 --max-reviews 2 --no-review --simplify --gate make --base dev --draft --wait-for-ci --yolo --max-tokens 5 --max-cost 2.5 --max-time 2h";
+      "#42 -a command:a --impl-model command:b --review-model command:c --max-iterations 3 --max-reviews 2 --no-review --simplify --gate make --base dev --draft --wait-for-ci --ignore-reviews --yolo --max-tokens 5 --max-cost 2.5 --max-time 2h";
     expect(request(...words.split(" "))).toMatchObject({
       agent: "command:a",
       options: {
@@ -30,6 +30,7 @@ describe("readRequest", () => {
         simplify: true,
         yolo: true,
         waitForCi: true,
+        heedReviews: false,
         draft: true,
         implModel: "command:b",
         reviewModel: "command:c",

@@ -48,6 +48,7 @@ export function readOptions(input: OptionsInput, settings: WorkSettings): JsonOb
     simplify: input.on("enable-simp") || on("simplify", impl.simplify),
     yolo: on("yolo", impl.yolo),
     waitForCi: on("wait-for-ci", impl.waitForCi),
+    heedReviews: !input.on("ignore-reviews") && impl.heedReviews,
     draft: on("draft", impl.draft),
     afterRebase: impl.afterRebase,
     implModel: modelOf("impl-model", renamed(input, "impl-model", "backend")) ?? models.impl,

@@ -32,6 +32,7 @@ export const runSpec = {
     base: { type: "text", value: "BRANCH", about: "start from it and merge into it" },
     draft: { type: "boolean", about: "open the pull request as a draft" },
     "wait-for-ci": { type: "boolean", about: "wait for the checks and mend what fails" },
+    "ignore-reviews": { type: "boolean", about: "while waiting, do not mend what people ask for in reviews" },
     yolo: { type: "boolean", about: "the agent may act without asking" },
     "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },

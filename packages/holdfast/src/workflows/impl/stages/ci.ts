@@ -5,6 +5,8 @@ import { decideCi } from "../ci-decision.ts";
 import type { CiDecision } from "../ci-decision.ts";
 import { askForge } from "../forge-answer.ts";
 import { conclude } from "../history.ts";
+import { watchedRequest } from "../replace-request.ts";
+import { standingRequests } from "../standing-requests.ts";
 import type { ImplState } from "../state.ts";
 import { openWorktree, requireForge } from "../work.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
@@ -13,15 +15,18 @@ const LONGEST_PAUSE_MS = 60_000;
 
 /** Looks until pull request and checks say something. The pauses are durable: a restart waits only for the rest. */
 export async function ciStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
-  const { state } = context;
   const { ci } = work.options;
   const forge = await requireForge(work, context);
+  const watched = await watchedRequest(work, context, forge);
+  if (watched.kind === "refused")
+    return conclude(context, { event: "fatal", reason: watched.reason, state: context.state });
+  const state: ImplState = { ...context.state, pullRequest: watched.request };
   let looks = 0;
   // Pauses of an earlier process are over: they are asked for, as every finished step must be, but nothing is looked at in between.
   for (const done = finishedPauses(context); looks < done; looks += 1)
     await context.sleep(`pause-${looks + 1}`, pause(looks + 1, ci.pollMs));
   for (;;) {
-    const decision = await look(work, context, forge, looks);
+    const decision = await look(work, context, { forge, state, looks });
     switch (decision.kind) {
       case "pass":
         return conclude(context, { event: "ci_pass", reason: decision.reason, state, feedback: null });
@@ -31,8 +36,9 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
         return conclude(context, { event: "fatal", reason: decision.reason, state });
       case "fail": {
         const { reason, feedback } = decision;
-        const failing = { gate: "ci", detail: feedback };
-        return conclude(context, { event: "ci_fail", reason, state: { ...state, failing }, feedback });
+        const failing = { gate: decision.heeded.length === 0 ? "ci" : "review", detail: feedback };
+        const heeded = [...(state.heeded ?? []), ...decision.heeded];
+        return conclude(context, { event: "ci_fail", reason, state: { ...state, failing, heeded }, feedback });
       }
       case "wait":
         break;
@@ -43,17 +49,26 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
   }
 }
 
-async function look(work: ImplWork, context: ImplContext, forge: Forge, looks: number): Promise<CiDecision> {
-  const { pullRequest, pushed } = context.state;
+async function look(
+  work: ImplWork,
+  context: ImplContext,
+  at: { readonly forge: Forge; readonly state: ImplState; readonly looks: number },
+): Promise<CiDecision> {
+  const { forge, looks } = at;
+  const { pullRequest, pushed, heeded = [] } = at.state;
   if (pullRequest === null) return { kind: "closed", reason: "There is no pull request whose checks could be watched" };
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
   return await askForge(context, async () => {
     try {
       // Checks first: they can take long, and the base may move meanwhile. What passes is what could be merged afterwards.
       const checks = await forge.checks(commit);
+      const found = await forge.getPullRequest(pullRequest.number);
+      const heeds = work.options.heedReviews && found?.state === "open";
+      const reviews = heeds ? await forge.reviews(pullRequest.number) : [];
       return decideCi({
-        pullRequest: await forge.getPullRequest(pullRequest.number),
+        pullRequest: found,
         checks,
+        requests: standingRequests(reviews, heeded),
         commit,
         rebaseWhenBehind: work.options.ci.rebaseWhenBehind,
         noneBefore: looks > 0,

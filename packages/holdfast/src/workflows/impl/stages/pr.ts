@@ -10,6 +10,7 @@ import { bodyOf, checkTitle, closes, titleOf } from "../pull-request-text.ts";
 import { pushBranch } from "../push-branch.ts";
 import type { Pushed } from "../push-branch.ts";
 import { ANSWER_TO } from "../push-refusal.ts";
+import { isCloseAccepted } from "../replace-request.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState, OpenedRequest } from "../state.ts";
 import { openWorktree, prettyJson, requireForge } from "../work.ts";
@@ -44,7 +45,7 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
   const forge = await requireForge(work, context);
   const head = await context.step("head", () => branch.head());
   const existing = await findExisting(context, forge, branch.name);
-  const settled = alreadySettled(existing, state, head);
+  const settled = alreadySettled(context, existing, head);
   if (settled !== null) return settled;
 
   const verdict = checkTitle({
@@ -60,6 +61,7 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
   const after: ImplState = { ...state, pushed: pushed.commit };
   const words = { title: verdict.title, body: bodyOf(state.finalize, issue) };
   const opened = await openPullRequest(context, forge, {
+    purpose: "pull-request",
     ...words,
     head: branch.name,
     base: base.branch,
@@ -85,9 +87,13 @@ async function findExisting(context: ImplContext, forge: Forge, head: string): P
   );
 }
 
-/** Somebody merged it meanwhile: done. Closed it: that is a no. One of an earlier run, from other commits, is neither. */
-function alreadySettled(existing: Existing | null, state: ImplState, head: string): Conclusion | null {
+/**
+ * Somebody merged it meanwhile: done. Closed it: that is a no, unless a person then said to go on. One of an earlier run, from other commits, is
+ * neither.
+ */
+function alreadySettled(context: ImplContext, existing: Existing | null, head: string): Conclusion | null {
   if (existing === null || existing.state === "open") return null;
+  const { state } = context;
   const ours =
     existing.number === state.pullRequest?.number ||
     (existing.state === "merged" && [head, state.pushed].includes(existing.headCommit));
@@ -95,6 +101,7 @@ function alreadySettled(existing: Existing | null, state: ImplState, head: strin
   const name = `Pull request #${existing.number}`;
   if (existing.state === "merged")
     return passed({ number: existing.number, url: existing.url }, state, `${name} is merged already`);
+  if (isCloseAccepted(context, existing.number)) return null;
   return { event: "fatal", reason: `${name} was closed without being merged`, state };
 }
 

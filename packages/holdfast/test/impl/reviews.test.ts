@@ -1,0 +1,59 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { finish, pass } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+import type { Bench } from "./bench.ts";
+
+const BRANCH = "holdfast/issue-1-bench";
+const answers = [
+  finish({ iteration: 1 }),
+  finish({ iteration: 2, text: "HELLO\n" }),
+  finish({ text: "HELLO!\n" }),
+  pass,
+];
+
+/** People look at the pull request as soon as it is there. */
+async function review(bench: Bench, reviews: readonly object[]): Promise<void> {
+  const number = 2;
+  await writeFile(join(bench.forge.location, "pulls", `${number}.reviews.json`), JSON.stringify(reviews));
+}
+
+async function untilOpened(bench: Bench): Promise<void> {
+  const stop = new AbortController();
+  const outcome = await bench.work({
+    signal: stop.signal,
+    listen: (event) => void (event.kind === "stage_ended" && event.event === "pr_pass" && stop.abort()),
+  });
+  expect(outcome).toEqual({ kind: "interrupted" });
+}
+
+const louder = { author: "ada", state: "changes_requested", body: "Say it louder." };
+
+describe("reviews of people", () => {
+  test("what somebody asks for is mended in one more iteration, and asked for once", async () => {
+    await using bench = await makeBench({ answers, options: { waitForCi: true } });
+    await untilOpened(bench);
+    await review(bench, [louder, { author: "bob", state: "commented", body: "Nice." }]);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("HELLO");
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("ada:\nSay it louder.");
+    expect((await bench.trail()).filter((line) => line.startsWith("ci:"))).toEqual(["ci:ci_fail", "ci:ci_pass"]);
+    const { heeded, history } = await bench.state();
+    expect(heeded).toEqual(["1"]);
+    expect(history.find(({ event }) => event === "ci_fail")?.reason).toMatch(/asked for by ada/);
+    expect(await bench.pulls()).toBe(1);
+  });
+
+  test("told to, the run leaves reviews to people; one that was taken back is left in any case", async () => {
+    await using deaf = await makeBench({ answers, options: { waitForCi: true, heedReviews: false } });
+    await untilOpened(deaf);
+    await review(deaf, [louder]);
+    expect(await deaf.work()).toMatchObject({ kind: "done" });
+    await using bench = await makeBench({ answers, options: { waitForCi: true } });
+    await untilOpened(bench);
+    await review(bench, [louder, { ...louder, state: "approved", body: "Never mind." }]);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    for (const one of [deaf, bench]) expect((await one.planes()).position.iteration).toBe(1);
+  });
+});
