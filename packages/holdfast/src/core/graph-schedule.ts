@@ -77,13 +77,19 @@ export class GraphSchedule implements GraphView {
     this.#snapshot = graph;
   }
 
-  /** All of them or, when one is refused (USAGE), none. */
-  apply(events: readonly GraphEvent[]): void {
+  /** All of them, and then what `choose` makes of the graph after them; or, when one is refused (USAGE), none. Returns what was chosen. */
+  apply(
+    events: readonly GraphEvent[],
+    choose: (view: GraphView) => readonly GraphEvent[] = () => [],
+  ): readonly GraphEvent[] {
     const snapshot = this.#snapshot;
     const settled = this.#settled;
     this.#undo = [];
     try {
       for (const event of events) this.#step(event);
+      const chosen = choose(this);
+      for (const event of chosen) this.#step(event);
+      return chosen;
     } catch (error) {
       for (let back = this.#undo.pop(); back !== undefined; back = this.#undo.pop()) back();
       this.#snapshot = snapshot;
