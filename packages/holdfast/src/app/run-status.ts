@@ -1,11 +1,16 @@
 import { isJsonObject } from "../core/json.ts";
 import type { Json } from "../core/json.ts";
-import type { Lease, OwnerLiveness } from "../core/lease.ts";
+import { pictureGraph } from "../core/graph-picture.ts";
+import type { GraphPicture } from "../core/graph-picture.ts";
+import type { JournalEntry } from "../core/journal.ts";
 import type { Budget, Position } from "../core/position.ts";
-import type { ParkedOn, RunSummary } from "../core/run.ts";
+import type { RunSummary } from "../core/run.ts";
 import type { RunHandle } from "../engine/run-handle.ts";
 import { NO_PICTURE, foldEntry } from "./journal-picture.ts";
-import type { JournalPicture, Question } from "./journal-picture.ts";
+import type { JournalPicture } from "./journal-picture.ts";
+import { conditionOf } from "./run-condition.ts";
+import type { Condition } from "./run-condition.ts";
+import { graphNow, isSignOfLife, momentOf } from "./run-graph.ts";
 
 /** Where a run stands, told from its journal and its lease: never from what somebody last wrote into a field. */
 export interface RunStatus {
@@ -18,6 +23,8 @@ export interface RunStatus {
   readonly scores: JournalPicture["scores"];
   readonly best: Position["best"];
   readonly budget: Budget | null;
+  /** The task graph of the stage, as the journal has it now; null when there is none. */
+  readonly graph: GraphPicture | null;
   /** A step that has begun and not ended. */
   readonly step: string | null;
   readonly last: JournalPicture["last"];
@@ -30,43 +37,32 @@ export interface RunStatus {
   readonly damaged: readonly number[];
 }
 
-export type Condition =
-  /** A living process on this host carries it. */
-  | { readonly kind: "running"; readonly lease: Lease }
-  /** Somebody holds it whose life cannot be seen from here (another host). */
-  | { readonly kind: "held"; readonly lease: Lease }
-  | {
-      readonly kind: "parked";
-      readonly on: ParkedOn;
-      readonly reason: string;
-      readonly until: string | null;
-      readonly question: Question | null;
-    }
-  /** Its process died without letting go. `resume` takes it up. */
-  | { readonly kind: "crashed"; readonly lease: Lease }
-  /** Let go in order (Ctrl+C, stop) before the end. `resume` takes it up. */
-  | { readonly kind: "stopped" }
-  /** Saved by hand or by a program of its own: no workflow carries it. */
-  | { readonly kind: "manual" }
-  | { readonly kind: "done"; readonly at: string }
-  | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
-
-export async function readStatus(handle: RunHandle): Promise<RunStatus> {
+/** `now`: milliseconds since the epoch. */
+export async function readStatus(handle: RunHandle, now: number): Promise<RunStatus> {
   const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
   const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = NO_PICTURE;
-  for await (const entry of handle.log()) picture = foldEntry(picture, entry);
+  let lastEntryAt: string | null = null;
+  const since: JournalEntry[] = [];
+  for await (const entry of handle.log()) {
+    picture = foldEntry(picture, entry);
+    if (isSignOfLife(entry)) lastEntryAt = entry.at;
+    if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
+  }
   const planes = latest?.planes;
   const issue = planes?.inputs.issue ?? null;
+  const condition = conditionOf({ run, holder, question: picture.question, worked: picture.stage !== null });
+  const graph = latest === undefined ? null : graphNow(latest, since);
   return {
     run,
-    condition: conditionOf({ run, holder, question: picture.question, worked: picture.stage !== null }),
+    condition,
     stage: picture.stage ?? planes?.position.stage ?? null,
     iteration: picture.stage === null ? (planes?.position.iteration ?? 0) : picture.iteration,
     since: picture.since,
     scores: picture.scores,
     best: planes?.position.best ?? null,
     budget: planes?.position.budget ?? null,
+    graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
     step: picture.step,
     last: picture.last,
     worktree: workspace?.root ?? null,
@@ -82,30 +78,4 @@ function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
-}
-
-/** An end is an end, whoever holds the lease; then a live holder; a parked run keeps its reason also when nobody holds it. */
-export function conditionOf(params: {
-  readonly run: Pick<RunSummary, "state">;
-  readonly holder: { readonly lease: Lease; readonly alive: OwnerLiveness } | undefined;
-  readonly question: Question | null;
-  /** Has a workflow entered a stage? */
-  readonly worked: boolean;
-}): Condition {
-  const { state } = params.run;
-  const { holder } = params;
-  if (state.kind === "done") return { kind: "done", at: state.at };
-  if (state.kind === "fatal") return { kind: "fatal", at: state.at, reason: state.reason };
-  if (holder?.alive === "alive") return { kind: "running", lease: holder.lease };
-  if (state.kind === "parked")
-    return {
-      kind: "parked",
-      on: state.on,
-      reason: state.reason,
-      until: state.until,
-      question: state.on === "person" ? params.question : null,
-    };
-  if (holder?.alive === "unknown") return { kind: "held", lease: holder.lease };
-  if (!params.worked) return { kind: "manual" };
-  return holder === undefined ? { kind: "stopped" } : { kind: "crashed", lease: holder.lease };
 }
