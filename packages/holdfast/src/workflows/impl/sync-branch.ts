@@ -1,6 +1,7 @@
 import type { RebaseResult } from "../../ports/branch.ts";
-import type { Base } from "./state.ts";
-import type { ImplContext, Worktree } from "./work.ts";
+import type { Base } from "../publish/find-base.ts";
+import type { ImplContext } from "./work.ts";
+import type { Worktree } from "../worktree.ts";
 
 export type Synced =
   /** `pushed`: what the remote has of this branch, which we now build on. */

@@ -1,12 +1,13 @@
-import { OUTPUT_DIRECTORY } from "./output-files.ts";
-import type { ImplContext, Worktree } from "./work.ts";
+import { OUTPUT_DIRECTORY } from "./worktree.ts";
+import type { AnyContext } from "./any-context.ts";
+import type { Worktree } from "./worktree.ts";
 
 /**
  * Commits the files as they are. `moved` compares with the head of before, not with what this try committed: killed after the commit
  * and before it was recorded, the second try finds nothing to commit and must still say that there was something.
  */
 export async function commitWork(
-  context: ImplContext,
+  context: AnyContext,
   { branch }: Worktree,
   params: { readonly step: string; readonly message: string; readonly before: string; readonly at: string },
 ): Promise<{ readonly head: string; readonly moved: boolean }> {

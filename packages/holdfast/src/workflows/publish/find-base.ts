@@ -1,7 +1,9 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import type { Forge } from "../../ports/forge.ts";
-import type { Base } from "./state.ts";
+
+/** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
+export type Base = { readonly branch: string; readonly commit: string };
 
 export type BaseAnswer =
   | { readonly kind: "found"; readonly base: Base }

@@ -4,7 +4,8 @@ import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { parkOnce } from "./park-once.ts";
 import { ANSWER_TO } from "./push-refusal.ts";
-import type { ImplContext, Worktree } from "./work.ts";
+import type { AnyContext } from "../any-context.ts";
+import type { Worktree } from "../worktree.ts";
 
 export type Pushed =
   | { readonly kind: "pushed"; readonly commit: string; readonly remote: string }
@@ -17,7 +18,7 @@ type Receipt = { readonly commit: string };
  * under a purpose of its own afterwards.
  */
 export async function pushBranch(
-  context: ImplContext,
+  context: AnyContext,
   { branch }: Worktree,
   params: { readonly head: string; readonly expected: string | null },
 ): Promise<Pushed> {

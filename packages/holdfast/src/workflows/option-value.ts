@@ -1,13 +1,13 @@
-import { HoldfastError } from "../../core/error.ts";
-import { isJsonArray, isJsonObject } from "../../core/json.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import { HoldfastError } from "../core/error.ts";
+import { isJsonArray, isJsonObject } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 
 /** Readers of one option each: absent gives the default, anything that does not fit is USAGE with its name. */
 
 export function optionError(name: string, value: Json, wanted: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: `The impl workflow cannot use ${JSON.stringify(value).slice(0, 80)} for ${name}`,
+    message: `The option ${name} cannot be ${JSON.stringify(value).slice(0, 80)}`,
     hint: `Give ${wanted}.`,
     data: { option: name },
   });

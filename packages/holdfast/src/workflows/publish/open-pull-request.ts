@@ -3,8 +3,9 @@ import { count, object, parseShape, text } from "../../core/shape.ts";
 import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Lookup } from "../../core/effect-decision.ts";
 import type { Forge, NewPullRequest, PullRequest } from "../../ports/forge.ts";
-import type { OpenedRequest } from "./state.ts";
-import type { ImplContext } from "./work.ts";
+import type { AnyContext } from "../any-context.ts";
+
+export type OpenedRequest = { readonly number: number; readonly url: string };
 
 export type Opened =
   | { readonly kind: "open"; readonly request: OpenedRequest }
@@ -12,7 +13,7 @@ export type Opened =
 
 /** One pull request a head: whatever is open for it, whoever opened it, is ours to go on with. */
 export async function openPullRequest(
-  context: ImplContext,
+  context: AnyContext,
   forge: Forge,
   request: Omit<NewPullRequest, "key">,
 ): Promise<Opened> {
@@ -34,7 +35,7 @@ export async function openPullRequest(
 
 /** New words for a pull request that is there. */
 export async function rewordPullRequest(
-  context: ImplContext,
+  context: AnyContext,
   forge: Forge,
   params: { readonly number: number; readonly title: string; readonly body: string },
 ): Promise<void> {
