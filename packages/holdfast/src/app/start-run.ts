@@ -51,6 +51,7 @@ async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan
   return await parts.workspaces.create({
     run: id,
     path: place.worktree,
+    branch: place.branch,
     ...(place.base === null ? {} : { base: place.base.commit }),
   });
 }

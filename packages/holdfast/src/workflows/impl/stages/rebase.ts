@@ -9,7 +9,7 @@ import { mendConflict } from "../mend-conflict.ts";
 import { outputFiles } from "../output-files.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState } from "../state.ts";
-import { rebaseOnto } from "../sync-branch.ts";
+import { rebaseOnto } from "../../publish/sync-branch.ts";
 import { openWorktree, prettyJson, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 import type { Worktree } from "../../worktree.ts";

@@ -7,7 +7,7 @@ import { issueText } from "../../issue-text.ts";
 import { loadTemplates } from "../load-templates.ts";
 import { outputFiles } from "../output-files.ts";
 import type { Issue, ImplState } from "../state.ts";
-import { syncBranch } from "../sync-branch.ts";
+import { syncBranch } from "../../publish/sync-branch.ts";
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 

@@ -1,6 +1,6 @@
 import type { RebaseResult } from "../../ports/branch.ts";
-import type { Base } from "../publish/find-base.ts";
-import type { ImplContext } from "./work.ts";
+import type { Base } from "./find-base.ts";
+import type { AnyContext } from "../any-context.ts";
 import type { Worktree } from "../worktree.ts";
 
 export type Synced =
@@ -12,7 +12,7 @@ export type Synced =
  * changes nothing.
  */
 export async function syncBranch(
-  context: ImplContext,
+  context: AnyContext,
   worktree: Worktree,
   params: { readonly base: Base; readonly at: string },
 ): Promise<Synced> {
@@ -36,7 +36,7 @@ export async function syncBranch(
 
 /** A step of its own, so that it is done once; up to date already, no step that changes files is begun. */
 export async function rebaseOnto(
-  context: ImplContext,
+  context: AnyContext,
   { branch }: Worktree,
   params: { readonly step: string; readonly onto: string; readonly at: string },
 ): Promise<RebaseResult> {
