@@ -3,7 +3,6 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import { objectsIn } from "../../core/objects-in.ts";
 import { DIMENSIONS } from "./options.ts";
 import type { Dimension } from "./options.ts";
-
 import { coerceScore } from "./review-score.ts";
 import type { Scores } from "./state.ts";
 
