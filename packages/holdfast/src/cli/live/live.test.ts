@@ -1,11 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ProgressEvent } from "../../app.ts";
+import { clockText } from "../output/clock-text.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { eventLine } from "./event-line.ts";
 import { createLiveRegion } from "./live-region.ts";
 import { emptyPicture, foldEvent } from "./picture.ts";
-import { clockText, pictureLines } from "./picture-lines.ts";
+import { pictureLines } from "./picture-lines.ts";
 
 const AT = "2026-11-15T12:00:00.000Z";
 const base = { run: "issue-42", at: AT };

@@ -1,4 +1,5 @@
 import type { ProgressEvent } from "../../app.ts";
+import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import { actionText } from "./action-text.ts";
 
@@ -16,6 +17,7 @@ export interface Picture {
   /** The agent's last action, else the last thing that happened. */
   readonly last: string;
   readonly checkpoint: number | null;
+  readonly graph: GraphPicture | null;
 }
 
 export function emptyPicture(run: string): Picture {
@@ -29,6 +31,7 @@ export function emptyPicture(run: string): Picture {
     step: null,
     last: "",
     checkpoint: null,
+    graph: null,
   };
 }
 
