@@ -32,8 +32,8 @@ export interface CrunchOptions {
   readonly baseBranch: string | null;
   readonly draft: boolean;
   readonly limits: CrunchLimits;
-  /** The user's own team, agents, weights, veto rules and graphs, as their files have them; {}: those that are built in. */
-  readonly files: JsonObject;
+  /** Agents, team, weights, veto rules and graphs: the user's own files over those that are built in. */
+  readonly settings: CrunchSettings;
 }
 
 export const defaultCrunchOptions: CrunchOptions = {
@@ -46,7 +46,7 @@ export const defaultCrunchOptions: CrunchOptions = {
   baseBranch: null,
   draft: false,
   limits: { e2eFailures: 3, replays: 1, debateRounds: 3 },
-  files: {},
+  settings: defaultSettings,
 };
 
 /** USAGE for a name that nobody reads and for a value that does not fit. */
@@ -63,14 +63,14 @@ export function parseCrunchOptions(given: JsonObject): CrunchOptions {
     baseBranch: nullableText(given, "baseBranch"),
     draft: flag(given, "draft", base.draft),
     limits: parseLimits(record(given, "limits")),
-    files: record(given, "files"),
+    settings: parseSettings(given),
   };
 }
 
 /** What is persisted: parsed once more it gives the same options. */
 export function crunchOptionsJson(options: CrunchOptions): JsonObject {
-  const { models, gate, limits, ...rest } = options;
-  return { ...rest, models: { ...models }, gate: gate === null ? null : { ...gate }, limits: { ...limits } };
+  const { models, gate, limits, settings, ...rest } = options;
+  return { ...rest, models: { ...models }, gate: gate === null ? null : { ...gate }, limits: { ...limits }, settings };
 }
 
 /** "validation" is what e2e was called before. */
@@ -106,6 +106,12 @@ function parseGate(given: JsonObject): GateCommand | null {
   const gate = typeof value === "string" ? { command: value } : record(given, "gate");
   checkOptions("crunch gate", gate, ["command", "timeoutMs"]);
   return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
+}
+
+function parseSettings(given: JsonObject): CrunchSettings {
+  const value = given["settings"];
+  if (value === undefined || value === null) return defaultCrunchOptions.settings;
+  return parseShape({ shape: SETTINGS_SHAPE, value, what: "The settings of crunch" });
 }
 
 function parseLimits(given: JsonObject): CrunchLimits {

@@ -1,0 +1,88 @@
+import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch/crunch-state.ts";
+import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
+import type { GraphNode } from "../../../core/graph.ts";
+import { issueText } from "../../issue-text.ts";
+import { keepEnd } from "../../keep-end.ts";
+
+const SECTION_CHARACTERS = 16_000;
+
+/** What the agent of a node is told: who it is, what it is to do, what is known, and how to answer. */
+export function nodePrompt(params: {
+  readonly node: Pick<GraphNode, "id" | "agent" | "action" | "outputs">;
+  /** Who the agent is. */
+  readonly about: string;
+  readonly task: string;
+  readonly phase: string;
+  readonly edits: boolean;
+  readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
+  readonly state: Pick<CrunchState, "outputs" | "conflicts">;
+  readonly knowledge: readonly KnowledgeEntry[];
+  /** What the check before said. */
+  readonly feedback: string | null;
+}): string {
+  const { node, issue, phase } = params;
+  const rule = params.edits
+    ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
+    : "Change no file: you only look and answer.";
+  return [
+    `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
+    `Your task (${node.action}): ${params.task}`,
+    rule,
+    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}.`]),
+    section("The issue", issueText(issue)),
+    section("What the check before said, which must be put right now", params.feedback ?? ""),
+    section("What others of the team delivered", params.state.outputs.map(outputLine).join("\n")),
+    section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
+    section("What is known from earlier work", params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n")),
+    REPLY_FORM,
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+/** The task of one whose change could not be put together with the others'. */
+export function mendPrompt(params: {
+  readonly task: string;
+  readonly files: readonly string[];
+  readonly diff: string;
+}): string {
+  return [
+    `Your change could not be merged: others changed the same places in ${params.files.join(", ")} meanwhile.`,
+    "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
+    `It was made for this task: ${params.task}`,
+    section("Your change as it was", params.diff),
+    REPLY_FORM,
+  ].join("\n\n");
+}
+
+const REPLY_FORM = `When you have finished, end with one JSON object in a fenced block:
+\`\`\`json
+{
+  "status": "SUCCESS | PARTIAL | BLOCKED | FAILED",
+  "summary": "what you did or found, in a few sentences",
+  "outputs": ["paths or names of what you delivered"],
+  "findings": [{ "severity": "CRITICAL | HIGH | MEDIUM | LOW | INFO", "category": "security", "title": "", "description": "", "location": "file:line", "recommendation": "", "confidence": 90 }],
+  "recommendations": [{ "scope": "what it is about", "choice": "what should be done", "rationale": "why", "confidence": 80 }],
+  "knowledge": [{ "type": "decision | pattern | feedback", "content": "what later work should know", "tags": [] }],
+  "handoff": null,
+  "escalate": null,
+  "broadcast": null
+}
+\`\`\`
+Leave out what is empty. "handoff": { "to": agent, "reason": "", "remaining": [] } when another agent must go on; "escalate": { "reason": "", "options": [] } when only a person can decide; "broadcast": { "event": "CONTEXT_UPDATE | CHECKPOINT | ABORT", "message": "" } to tell everybody.`;
+
+function outputLine({ phase, agent, action, summary }: AgentOutput): string {
+  return `- ${phase}, ${agent} (${action}): ${summary}`;
+}
+
+function decisions({ conflicts }: Pick<CrunchState, "conflicts">): readonly string[] {
+  return conflicts.flatMap(({ topic, resolution }) => {
+    if (resolution === null) return [];
+    const conditions = resolution.conditions.length === 0 ? "" : `, provided that ${resolution.conditions.join("; ")}`;
+    return [`- ${topic}: ${resolution.choice}${conditions} (${resolution.how})`];
+  });
+}
+
+function section(title: string, content: string): string {
+  return content.trim() === "" ? "" : `---\n${title}\n\n${keepEnd(content.trim(), SECTION_CHARACTERS)}`;
+}
