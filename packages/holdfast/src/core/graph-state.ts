@@ -2,6 +2,7 @@ import { HoldfastError } from "./error.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
 import { batchesOf, checkGraph, predecessorsOf } from "./graph-order.ts";
 import type { Json } from "./json.ts";
+import { FRESH, causeOf, failedState, recoveredState, reopenedState, skippedState, startedState } from "./node-state.ts";
 
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
@@ -19,8 +20,11 @@ export type GraphEvent =
   | { readonly kind: "skip"; readonly node: string; readonly at: string; readonly reason: string }
   /** Failed, or unknown and now known not to have happened: pending afresh, and so is what was skipped for it. */
   | { readonly kind: "retry"; readonly node: string; readonly at: string }
-  /** Its process died: pending again when it may be run twice, else unknown. Neither counts as a start. */
-  | { readonly kind: "recover"; readonly node: string; readonly at: string }
+  /**
+   * Its process died. It never vanishes: what may be run twice, or has left nothing that is not known (`known`), is
+   * pending again, and the start does not count; the rest is unknown until somebody finds out.
+   */
+  | { readonly kind: "recover"; readonly node: string; readonly at: string; readonly known?: boolean }
   /** Every failed node again, with what was skipped for one. */
   | { readonly kind: "replay"; readonly at: string }
   | {
@@ -75,7 +79,7 @@ function stepNode(graph: Graph, event: NodeEvent): Graph {
       );
     case "recover":
       expectStatus(event, state, ["running", "queued"]);
-      return withState(graph, node.id, recoveredState(node, state));
+      return settleSkips(withState(graph, node.id, recoveredState(node, state, event)), event.at);
     case "retry":
       expectStatus(event, state, ["failed", "unknown"]);
       return reopen(graph, new Set([node.id]), event.at);
@@ -86,20 +90,6 @@ function stepNode(graph: Graph, event: NodeEvent): Graph {
 export function replayFailed(graph: Graph, at: string): Graph {
   const failed = graph.nodes.filter((node) => stateOf(graph, node.id).status === "failed");
   return reopen(graph, new Set(failed.map((node) => node.id)), at);
-}
-
-/**
- * After a crash nobody runs what was running. It never vanishes: what may be run twice is pending again, the rest is
- * unknown until somebody finds out.
- */
-export function recoverRunning(graph: Graph): Graph {
-  let recovered = graph;
-  for (const node of graph.nodes) {
-    const state = stateOf(graph, node.id);
-    if (state.status !== "running" && state.status !== "queued") continue;
-    recovered = withState(recovered, node.id, recoveredState(node, state));
-  }
-  return recovered;
 }
 
 /** Adds to a graph, also while it runs. Throws USAGE when the id is taken or an end of an edge is not there. */
@@ -161,53 +151,8 @@ export function progressOf(graph: Graph): GraphProgress {
   return nodes.length === 0 ? { kind: "complete" } : { kind: "failed", nodes, abortedBy: abortedBy(graph) };
 }
 
-const FRESH: NodeState = { status: "pending", attempt: 0, startedAt: null, endedAt: null, result: null };
-
 export function stateOf(graph: Graph, id: string): NodeState {
   return Object.hasOwn(graph.states, id) ? (graph.states[id] ?? FRESH) : FRESH;
-}
-
-/** What each event makes of one node, whoever keeps the rest of the graph. */
-export function startedState(state: NodeState, at: string): NodeState {
-  return { ...state, status: "running", attempt: state.attempt + 1, startedAt: at, endedAt: null, result: null };
-}
-
-export function failedState(
-  node: GraphNode,
-  state: NodeState,
-  event: Extract<GraphEvent, { readonly kind: "fail" | "timeout" }>,
-  aborted: boolean,
-): NodeState {
-  const timeouts = state.timeouts ?? 0;
-  const late = event.kind === "timeout";
-  // A start that ran out of time does not count as one that failed.
-  const again = late ? timeouts === 0 : event.final !== true && state.attempt - timeouts <= node.retries;
-  return {
-    ...state,
-    status: again && !aborted ? "pending" : "failed",
-    endedAt: event.at,
-    result: { error: late ? "timeout" : event.error },
-    tries: (state.tries ?? 0) + 1,
-    ...(late ? { timeouts: timeouts + 1 } : {}),
-  };
-}
-
-/** A death is not its fault: started again, it is the same try, and finds what it had finished under the same names. */
-export function recoveredState(node: GraphNode, state: NodeState): NodeState {
-  if (state.status === "running" && !node.idempotent) return { ...state, status: "unknown" };
-  return { ...state, status: "pending", attempt: Math.max(0, state.attempt - (state.status === "running" ? 1 : 0)) };
-}
-
-export function skippedState(
-  state: NodeState,
-  params: { readonly reason: string; readonly cause: string | null; readonly at: string },
-): NodeState {
-  const result = { skipped: params.reason, cause: params.cause };
-  return { ...freshState(state), status: "skipped", endedAt: params.at, result };
-}
-
-export function freshState(state: NodeState): NodeState {
-  return state.tries === undefined ? FRESH : { ...FRESH, tries: state.tries };
 }
 
 function withState(graph: Graph, id: string, state: NodeState): Graph {
@@ -234,12 +179,6 @@ function abortedBy(graph: Graph): string | null {
     (node) => node.priority === "critical" && stateOf(graph, node.id).status === "failed",
   );
   return critical?.id ?? null;
-}
-
-function causeOf(state: NodeState): string | null {
-  const { result } = state;
-  if (typeof result !== "object" || result === null || !("cause" in result)) return null;
-  return typeof result["cause"] === "string" ? result["cause"] : null;
 }
 
 /** The one rule of skipping, applied after every change that can matter: nothing waits for what will never come. */
@@ -273,7 +212,7 @@ function reopen(graph: Graph, ids: ReadonlySet<string>, at: string): Graph {
     const state = stateOf(graph, node.id);
     const cause = state.status === "skipped" ? causeOf(state) : null;
     if (ids.has(node.id) || (cause !== null && ids.has(cause)))
-      reopened = withState(reopened, node.id, freshState(state));
+      reopened = withState(reopened, node.id, reopenedState(state));
   }
   return settleSkips(reopened, at);
 }
