@@ -1,5 +1,5 @@
-import { isJsonObject } from "../../core/json.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import { isJsonObject } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 
 /**
  * The JSON objects in a text, outermost ones only, in their order. Braces in strings do not count, so an object whose text quotes code or
