@@ -1,3 +1,4 @@
+import { graphMoveText } from "../core/graph-words.ts";
 import type { JournalEntry } from "../core/journal.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 
@@ -63,6 +64,10 @@ export function foldEntry(picture: JournalPicture, entry: Pick<JournalEntry, "ki
         step: step === picture.step ? null : picture.step,
         last: last(`${step ?? "a step"} finished`),
       };
+    }
+    case "graph.moved": {
+      const events = Array.isArray(body["events"]) ? body["events"] : [];
+      return { ...picture, last: last(events.map(graphMoveText).join(", ")) };
     }
     case "step.failed": {
       const step = textOf(body["step"]);

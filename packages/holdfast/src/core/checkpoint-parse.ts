@@ -8,7 +8,8 @@ import type {
   Planes,
 } from "./checkpoint.ts";
 import type { Context } from "./context.ts";
-import type { Graph, GraphEdge, GraphNode, NodeState } from "./graph.ts";
+import type { Graph } from "./graph.ts";
+import { graphShape } from "./graph-shape.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
 import {
   count,
@@ -23,7 +24,6 @@ import {
   oneOf,
   optional,
   parseShape,
-  tagged,
   text,
 } from "./shape.ts";
 import type { Shape } from "./shape.ts";
@@ -43,7 +43,7 @@ export function parseContext(value: unknown, what = "Context"): Context {
 }
 
 export function parseGraph(value: unknown, what = "Graph"): Graph {
-  return parseShape({ shape: graph, value, what });
+  return parseShape({ shape: graphShape, value, what });
 }
 
 const amounts: Shape<Amounts> = object<Amounts>({
@@ -63,48 +63,6 @@ const budget: Shape<Budget> = object<Budget>({
   }),
 });
 
-const node: Shape<GraphNode> = object<GraphNode>({
-  id: text,
-  agent: text,
-  action: text,
-  dependencies: list(text),
-  priority: oneOf({ critical: true, high: true, normal: true, low: true }),
-  timeoutMs: nullable(count),
-  retries: count,
-  idempotent: flag,
-  outputs: list(text),
-});
-
-const edge: Shape<GraphEdge> = tagged<GraphEdge, "type">("type", {
-  data: object({ from: text, to: text, type: oneOf({ data: true }), key: text }),
-  sequence: object({ from: text, to: text, type: oneOf({ sequence: true }) }),
-  approval: object({ from: text, to: text, type: oneOf({ approval: true }), by: text, approvedAt: nullable(text) }),
-});
-
-const nodeState: Shape<NodeState> = object<NodeState>({
-  status: oneOf({
-    pending: true,
-    queued: true,
-    running: true,
-    complete: true,
-    failed: true,
-    skipped: true,
-    unknown: true,
-  }),
-  attempt: count,
-  startedAt: nullable(text),
-  endedAt: nullable(text),
-  result: json,
-});
-
-const graph: Shape<Graph> = object<Graph>({
-  id: text,
-  nodes: list(node),
-  edges: list(edge),
-  states: dictionary(nodeState),
-  meta: jsonObject,
-});
-
 const position: Shape<Position> = object<Position>({
   workflow: text,
   definition: nullable(text),
@@ -114,7 +72,7 @@ const position: Shape<Position> = object<Position>({
   streaks: dictionary(count),
   score: nullable(finite),
   best: nullable(object<NonNullable<Position["best"]>>({ sequence: count, score: finite })),
-  graph: nullable(graph),
+  graph: nullable(graphShape),
   budget,
   feedback: nullable(text),
   reason: nullable(text),
@@ -133,6 +91,8 @@ const position: Shape<Position> = object<Position>({
       ),
     ),
     sessions: optional(dictionary(nullable(text))),
+    graph: optional(flag),
+    unreduced: optional(list(json)),
   }),
 });
 

@@ -6,10 +6,29 @@ import type { Json } from "./json.ts";
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
   | { readonly kind: "complete"; readonly node: string; readonly at: string; readonly result: Json }
-  | { readonly kind: "fail"; readonly node: string; readonly at: string; readonly error: Json }
+  /** `final`: whatever retries are left, it is not to be tried again. */
+  | {
+      readonly kind: "fail";
+      readonly node: string;
+      readonly at: string;
+      readonly error: Json;
+      readonly final?: boolean;
+    }
+  /** Out of time: tried once more, whatever its retries; the second time it has failed. */
+  | { readonly kind: "timeout"; readonly node: string; readonly at: string }
   | { readonly kind: "skip"; readonly node: string; readonly at: string; readonly reason: string }
   /** Failed, or unknown and now known not to have happened: pending afresh, and so is what was skipped for it. */
   | { readonly kind: "retry"; readonly node: string; readonly at: string }
+  /** Its process died: pending again when it may be run twice, else unknown. Neither counts as a start. */
+  | { readonly kind: "recover"; readonly node: string; readonly at: string }
+  /** Every failed node again, with what was skipped for one. */
+  | { readonly kind: "replay"; readonly at: string }
+  | {
+      readonly kind: "add";
+      readonly definition: GraphNode;
+      readonly edges: readonly GraphEdge[];
+      readonly at: string;
+    }
   | { readonly kind: "approve"; readonly from: string; readonly to: string; readonly at: string };
 
 /**
@@ -17,40 +36,46 @@ export type GraphEvent =
  * for it, directly or through others; the failure of a critical node skips everything that has not begun.
  */
 export function stepGraph(graph: Graph, event: GraphEvent): Graph {
-  if (event.kind === "approve") return approve(graph, event);
+  switch (event.kind) {
+    case "approve":
+      return approve(graph, event);
+    case "replay":
+      return replayFailed(graph, event.at);
+    case "add":
+      return addNode(graph, { node: event.definition, edges: event.edges, at: event.at });
+    default:
+      return stepNode(graph, event);
+  }
+}
+
+type NodeEvent = Extract<GraphEvent, { readonly node: string }>;
+
+function stepNode(graph: Graph, event: NodeEvent): Graph {
   const node = findNode(graph, event.node);
   const state = stateOf(graph, event.node);
   switch (event.kind) {
     case "start":
       expectStatus(event, state, ["pending", "queued"]);
       if (!isFree(graph, predecessorsOf(graph), node.id)) throw refused(event, "what it waits for is not complete");
-      return withState(graph, node.id, {
-        status: "running",
-        attempt: state.attempt + 1,
-        startedAt: event.at,
-        endedAt: null,
-        result: null,
-      });
+      return withState(graph, node.id, startedState(state, event.at));
     case "complete":
       expectStatus(event, state, ["running", "unknown"]);
       return withState(graph, node.id, { ...state, status: "complete", endedAt: event.at, result: event.result });
-    case "fail": {
+    case "fail":
+    case "timeout": {
       expectStatus(event, state, ["running", "unknown"]);
-      const again = state.attempt <= node.retries && abortedBy(graph) === null;
-      const failed: NodeState = {
-        ...state,
-        status: again ? "pending" : "failed",
-        endedAt: event.at,
-        result: { error: event.error },
-      };
-      return settleSkips(withState(graph, node.id, failed), event.at);
+      const ended = failedState(node, state, event, abortedBy(graph) !== null);
+      return settleSkips(withState(graph, node.id, ended), event.at);
     }
     case "skip":
       expectStatus(event, state, ["pending", "queued", "unknown"]);
       return settleSkips(
-        withState(graph, node.id, skipped({ reason: event.reason, cause: null, at: event.at })),
+        withState(graph, node.id, skippedState(state, { reason: event.reason, cause: null, at: event.at })),
         event.at,
       );
+    case "recover":
+      expectStatus(event, state, ["running", "queued"]);
+      return withState(graph, node.id, recoveredState(node, state));
     case "retry":
       expectStatus(event, state, ["failed", "unknown"]);
       return reopen(graph, new Set([node.id]), event.at);
@@ -72,8 +97,7 @@ export function recoverRunning(graph: Graph): Graph {
   for (const node of graph.nodes) {
     const state = stateOf(graph, node.id);
     if (state.status !== "running" && state.status !== "queued") continue;
-    const status = state.status === "queued" || node.idempotent ? "pending" : "unknown";
-    recovered = withState(recovered, node.id, { ...state, status });
+    recovered = withState(recovered, node.id, recoveredState(node, state));
   }
   return recovered;
 }
@@ -143,6 +167,49 @@ export function stateOf(graph: Graph, id: string): NodeState {
   return Object.hasOwn(graph.states, id) ? (graph.states[id] ?? FRESH) : FRESH;
 }
 
+/** What each event makes of one node, whoever keeps the rest of the graph. */
+export function startedState(state: NodeState, at: string): NodeState {
+  return { ...state, status: "running", attempt: state.attempt + 1, startedAt: at, endedAt: null, result: null };
+}
+
+export function failedState(
+  node: GraphNode,
+  state: NodeState,
+  event: Extract<GraphEvent, { readonly kind: "fail" | "timeout" }>,
+  aborted: boolean,
+): NodeState {
+  const timeouts = state.timeouts ?? 0;
+  const late = event.kind === "timeout";
+  // A start that ran out of time does not count as one that failed.
+  const again = late ? timeouts === 0 : event.final !== true && state.attempt - timeouts <= node.retries;
+  return {
+    ...state,
+    status: again && !aborted ? "pending" : "failed",
+    endedAt: event.at,
+    result: { error: late ? "timeout" : event.error },
+    tries: (state.tries ?? 0) + 1,
+    ...(late ? { timeouts: timeouts + 1 } : {}),
+  };
+}
+
+/** A death is not its fault: started again, it is the same try, and finds what it had finished under the same names. */
+export function recoveredState(node: GraphNode, state: NodeState): NodeState {
+  if (state.status === "running" && !node.idempotent) return { ...state, status: "unknown" };
+  return { ...state, status: "pending", attempt: Math.max(0, state.attempt - (state.status === "running" ? 1 : 0)) };
+}
+
+export function skippedState(
+  state: NodeState,
+  params: { readonly reason: string; readonly cause: string | null; readonly at: string },
+): NodeState {
+  const result = { skipped: params.reason, cause: params.cause };
+  return { ...freshState(state), status: "skipped", endedAt: params.at, result };
+}
+
+export function freshState(state: NodeState): NodeState {
+  return state.tries === undefined ? FRESH : { ...FRESH, tries: state.tries };
+}
+
 function withState(graph: Graph, id: string, state: NodeState): Graph {
   return { ...graph, states: { ...graph.states, [id]: state } };
 }
@@ -169,10 +236,6 @@ function abortedBy(graph: Graph): string | null {
   return critical?.id ?? null;
 }
 
-function skipped(params: { readonly reason: string; readonly cause: string | null; readonly at: string }): NodeState {
-  return { ...FRESH, status: "skipped", endedAt: params.at, result: { skipped: params.reason, cause: params.cause } };
-}
-
 function causeOf(state: NodeState): string | null {
   const { result } = state;
   if (typeof result !== "object" || result === null || !("cause" in result)) return null;
@@ -188,14 +251,14 @@ function settleSkips(graph: Graph, at: string): Graph {
     const state = states.get(id) ?? FRESH;
     if (!isWaiting(state)) continue;
     if (aborter !== null) {
-      states.set(id, skipped({ reason: `critical node ${aborter} failed`, cause: aborter, at }));
+      states.set(id, skippedState(state, { reason: `critical node ${aborter} failed`, cause: aborter, at }));
       continue;
     }
     const lost = [...(before.get(id) ?? [])].find((one) => isLost(states.get(one)));
     if (lost === undefined) continue;
     const lostState = states.get(lost) ?? FRESH;
     const reason = `${lost} ${lostState.status === "failed" ? "failed" : "was skipped"}`;
-    states.set(id, skipped({ reason, cause: causeOf(lostState) ?? lost, at }));
+    states.set(id, skippedState(state, { reason, cause: causeOf(lostState) ?? lost, at }));
   }
   return { ...graph, states: Object.fromEntries(states) };
 }
@@ -209,7 +272,8 @@ function reopen(graph: Graph, ids: ReadonlySet<string>, at: string): Graph {
   for (const node of graph.nodes) {
     const state = stateOf(graph, node.id);
     const cause = state.status === "skipped" ? causeOf(state) : null;
-    if (ids.has(node.id) || (cause !== null && ids.has(cause))) reopened = withState(reopened, node.id, FRESH);
+    if (ids.has(node.id) || (cause !== null && ids.has(cause)))
+      reopened = withState(reopened, node.id, freshState(state));
   }
   return settleSkips(reopened, at);
 }

@@ -37,6 +37,10 @@ export interface NodeState {
   readonly endedAt: string | null;
   /** What it produced; `{error}` of its last failure; `{skipped, cause}` when skipped. */
   readonly result: Json;
+  /** How often a start of it ended without success, ever: no replay sets it back, so names made from it are never given twice. Absent: never. */
+  readonly tries?: number;
+  /** How often it ran out of time since it was last pending afresh. Absent: never. */
+  readonly timeouts?: number;
 }
 
 /** Definition and states together: a graph restored from a checkpoint can run on. */

@@ -1,3 +1,5 @@
+import type { Graph } from "./graph.ts";
+import type { GraphEvent } from "./graph-state.ts";
 import type { Digest, Json, JsonObject } from "./json.ts";
 import type { Amounts } from "./position.ts";
 import type { RecordTokens } from "./visit.ts";
@@ -49,6 +51,8 @@ export const ENTRY_KINDS = [
   "effect.intended",
   "effect.settled",
   "effect.unknown",
+  "graph.set", // this visit's graph, as it begins
+  "graph.moved", // what happened to its nodes
   "note",
 ] as const;
 
@@ -97,6 +101,8 @@ export type StepFinished = {
   readonly step: string;
   readonly result: Json;
   readonly spent: Amounts | null;
+  /** `result` is an event that the workflow's own `reduce` has taken into its values. */
+  readonly recorded?: boolean;
 };
 export type StepFailed = {
   readonly visit: number;
@@ -105,3 +111,5 @@ export type StepFailed = {
   readonly spent: Amounts | null;
 };
 export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };
+export type GraphSet = { readonly visit: number; readonly graph: Graph };
+export type GraphMoved = { readonly visit: number; readonly events: readonly GraphEvent[] };

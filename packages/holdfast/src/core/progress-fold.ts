@@ -1,5 +1,10 @@
 import { NOTHING, settle } from "./budget.ts";
+import type { Graph } from "./graph.ts";
+import { graphEventShape, graphShape } from "./graph-shape.ts";
+import { stepGraph } from "./graph-state.ts";
 import type {
+  GraphMoved,
+  GraphSet,
   JournalEntry,
   StageEntered,
   StepFailed,
@@ -10,7 +15,7 @@ import type {
 } from "./journal.ts";
 import type { Json } from "./json.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
-import { count, flag, json, nullable, object, optional, parseShape, text } from "./shape.ts";
+import { count, flag, json, list, nullable, object, optional, parseShape, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
 import type { RecordTokens, RunningStep } from "./visit.ts";
 
@@ -39,7 +44,10 @@ export function foldProgress(params: {
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
   const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
-  for (const entry of entries) step(fold, entry);
+  for (const entry of entries) {
+    step(fold, entry);
+    if (!fellBack) stepGraphOf(fold, entry);
+  }
   const { budget } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
@@ -51,8 +59,10 @@ export function foldProgress(params: {
     failures: Object.fromEntries(fold.failures),
     running: Object.fromEntries(fold.running),
     sessions: Object.fromEntries(fold.sessions),
+    ...(fold.graphSet ? { graph: true } : {}),
+    ...(fold.unreduced.length === 0 ? {} : { unreduced: fold.unreduced }),
   };
-  return { position: { ...position, budget, visit }, fellBack, talked };
+  return { position: { ...position, budget, visit, graph: fold.graph }, fellBack, talked };
 }
 
 interface Fold {
@@ -62,6 +72,9 @@ interface Fold {
   readonly failures: Map<string, number>;
   readonly running: Map<string, RunningStep>;
   readonly sessions: Map<string, string | null>;
+  readonly unreduced: Json[];
+  graph: Graph | null;
+  graphSet: boolean;
   budget: Budget;
   highest: number;
 }
@@ -75,6 +88,9 @@ function begin(position: Position, sequence: number): Fold {
     failures: new Map(Object.entries(failures)),
     running: new Map(Object.entries(running)),
     sessions: new Map(Object.entries(sessions)),
+    unreduced: [...(position.visit.unreduced ?? [])],
+    graph: position.graph,
+    graphSet: position.visit.graph ?? false,
     budget: position.budget,
     highest: number,
   };
@@ -100,11 +116,12 @@ function step(fold: Fold, entry: FoldedEntry): void {
       return;
     }
     case "step.finished": {
-      const { visit, step: name, result, spent } = read(finishedShape, entry);
+      const { visit, step: name, result, spent, recorded } = read(finishedShape, entry);
       pay(fold, name, spent);
       fold.running.delete(name);
       if (visit !== fold.visit) return;
       fold.steps.set(name, result);
+      if (recorded === true) fold.unreduced.push(result);
       fold.failures.delete(name);
       fold.sessions.delete(name);
       return;
@@ -122,6 +139,18 @@ function step(fold: Fold, entry: FoldedEntry): void {
       return;
     }
     default:
+  }
+}
+
+function stepGraphOf(fold: Fold, entry: FoldedEntry): void {
+  if (entry.kind === "graph.set") {
+    const { visit, graph } = read(graphSetShape, entry);
+    if (visit !== fold.visit) return;
+    fold.graph = graph;
+    fold.graphSet = true;
+  } else if (entry.kind === "graph.moved") {
+    const { visit, events } = read(graphMovedShape, entry);
+    if (visit === fold.visit && fold.graph !== null) fold.graph = events.reduce(stepGraph, fold.graph);
   }
 }
 
@@ -167,6 +196,7 @@ const finishedShape: Shape<StepFinished> = object<StepFinished>({
   step: text,
   result: json,
   spent: nullable(amounts),
+  recorded: optional(flag),
 });
 const failedShape: Shape<StepFailed> = object<StepFailed>({
   visit: count,
@@ -179,3 +209,5 @@ const sessionShape: Shape<StepSession> = object<StepSession>({
   step: text,
   session: nullable(text),
 });
+const graphSetShape: Shape<GraphSet> = object<GraphSet>({ visit: count, graph: graphShape });
+const graphMovedShape: Shape<GraphMoved> = object<GraphMoved>({ visit: count, events: list(graphEventShape) });

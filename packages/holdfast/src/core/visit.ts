@@ -23,6 +23,13 @@ export interface Visit {
    * begins a fresh one, which is handed over what was done.
    */
   readonly sessions?: Readonly<Record<string, string | null>>;
+  /** The position's graph was set by this visit; else it is what an earlier one left. */
+  readonly graph?: boolean;
+  /**
+   * Events that steps recorded and that are not in the values yet, oldest first: only the workflow can take them in, and
+   * whoever wrote this position did not have it.
+   */
+  readonly unreduced?: readonly Json[];
 }
 
 export interface RunningStep {

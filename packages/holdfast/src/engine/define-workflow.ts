@@ -4,7 +4,7 @@ import { canonicalJson } from "../core/values/index.ts";
 import { checkWorkflow } from "../core/workflow-check.ts";
 import type { Pair } from "../core/workflow-check.ts";
 import type { TransitionTable, WorkflowShape } from "../core/workflow.ts";
-import type { Guard, Workflow } from "./definition.ts";
+import type { Guard, Reducer, Workflow } from "./definition.ts";
 import type { StageFunction } from "./stage-context.ts";
 
 export interface WorkflowParams<S extends JsonObject> {
@@ -22,6 +22,8 @@ export interface WorkflowParams<S extends JsonObject> {
   readonly required?: readonly Pair[];
   readonly initialState: (options: JsonObject) => S;
   readonly parseState?: (values: JsonObject) => S;
+  /** Needed by stages that `record` events. */
+  readonly reduce?: Reducer<S>;
   readonly guard?: Guard<S>;
   /** Stages that a run may enter before it is fatal. Default 200. */
   readonly maxVisits?: number;
@@ -41,6 +43,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     initialState: params.initialState,
     // A run's values are read only under the definition that wrote them, and that wrote them as S.
     parseState: params.parseState ?? ((values: JsonObject) => values as S),
+    reduce: params.reduce ?? null,
     guard: limitVisits(shape, params.guard ?? ((given) => given), params.maxVisits ?? 200),
   });
 }

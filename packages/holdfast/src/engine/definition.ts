@@ -1,4 +1,4 @@
-import type { JsonObject } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import type { Position } from "../core/position.ts";
 import type { StageResult, WorkflowShape } from "../core/workflow.ts";
 import type { StageFunction } from "./stage-context.ts";
@@ -13,8 +13,16 @@ export interface Workflow<S extends JsonObject> {
   readonly initialState: (options: JsonObject) => S;
   /** Parses what a checkpoint holds; STORE_CORRUPT or USAGE when it does not fit. */
   readonly parseState: (values: JsonObject) => S;
+  /** Pure. What an event recorded by a stage makes of the values; null: its stages record none. */
+  readonly reduce: Reducer<S> | null;
   readonly guard: Guard<S>;
 }
+
+/**
+ * Called when the event is recorded, and again with what the journal holds whenever the run is taken up from an older
+ * checkpoint: the same events must always add up to the same values. It looks at nothing but its two arguments.
+ */
+export type Reducer<S extends JsonObject> = (state: S, event: Json) => S;
 
 /**
  * Pure. Called with what the stage concluded before the table is asked: counts attempts and streaks, and turns an event into `fatal` (with

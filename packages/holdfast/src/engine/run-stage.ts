@@ -25,7 +25,7 @@ export async function runStage<S extends JsonObject>(
 ): Promise<StageResult<S>> {
   const { halt } = writer;
   const stay = new Stay(writer);
-  const context = createStageContext(stay, params.workflow.parseState(writer.values));
+  const context = createStageContext(stay, params.workflow);
   let result: StageResult<S> | undefined;
   const working = (async () => {
     try {

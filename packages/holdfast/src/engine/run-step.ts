@@ -94,7 +94,7 @@ export function finishStep(
 }
 
 /** The keys come in canonical order: one entry a step, and each would be sorted first. */
-function finishedEntry(body: StepFinished): NewEntry {
+export function finishedEntry(body: StepFinished): NewEntry {
   return { kind: "step.finished", body };
 }
 

@@ -3,6 +3,7 @@ import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
 import { HoldfastError } from "../core/error.ts";
+import type { Graph } from "../core/graph.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
@@ -59,6 +60,9 @@ export class RunWriter {
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
+  /** Of the position; whether this visit set it is `graphSet`. */
+  graph: Graph | null = null;
+  graphSet = false;
   #position: Position;
   readonly #base: Planes;
   readonly #lease: Lease;
@@ -80,6 +84,8 @@ export class RunWriter {
     /** Of the newest checkpoint, one that cannot be used included. */
     readonly top: number;
     readonly position: Position;
+    /** The workflow's values as they are now, with all that was recorded since the checkpoint. */
+    readonly values: JsonObject;
     readonly effects: readonly Effect[];
   }) {
     const { newest } = params;
@@ -93,12 +99,12 @@ export class RunWriter {
     this.sequence = newest.sequence;
     this.#top = params.top;
     this.files = newest.planes.files;
-    this.values = newest.planes.context.values;
+    this.values = params.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
     this.ledger = new Map(params.effects.map((effect) => [effect.key, effect]));
     this.#position = params.position;
-    this.#unpack(params.position.visit);
+    this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
     this.#saved = { entry: newest.entry, at: performance.now() };
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
@@ -150,13 +156,14 @@ export class RunWriter {
       failures: Object.fromEntries(this.failures),
       ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
+      ...(this.graphSet ? { graph: true } : {}),
     };
-    return { ...this.#position, visit };
+    return { ...this.#position, graph: this.graph, visit };
   }
 
   set position(position: Position) {
     this.#position = position;
-    this.#unpack(position.visit);
+    this.#unpack(position);
   }
 
   /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
@@ -265,7 +272,9 @@ export class RunWriter {
     return clock.elapsed?.() ?? clock.now();
   }
 
-  #unpack(visit: Visit): void {
+  #unpack({ visit, graph }: Position): void {
+    this.graph = graph;
+    this.graphSet = visit.graph ?? false;
     this.steps = new Map(Object.entries(visit.steps));
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));

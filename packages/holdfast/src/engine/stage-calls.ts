@@ -1,8 +1,11 @@
 import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { RunParked } from "../core/journal.ts";
+import type { Workflow } from "./definition.ts";
+import { stageGraph } from "./stage-graph.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
+import { Recorder } from "./recorder.ts";
 import { runAgent } from "./run-agent.ts";
 import { runEffect } from "./run-effect.ts";
 import { finishStep, runStep } from "./run-step.ts";
@@ -19,14 +22,17 @@ import type {
 import type { Stay } from "./stay.ts";
 
 /** The context of one stay. Plain functions, so that a stage may take them apart. */
-export function createStageContext<S extends JsonObject>(stay: Stay, state: S): StageContext<S> {
+export function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow<S>): StageContext<S> {
   const { writer } = stay;
+  const recorder = new Recorder(stay, workflow);
   return {
     run: writer.run,
     get position() {
       return writer.position;
     },
-    state,
+    get state() {
+      return recorder.state;
+    },
     inputs: writer.inputs,
     extensions: writer.extensions,
     config: writer.config,
@@ -52,6 +58,9 @@ export function createStageContext<S extends JsonObject>(stay: Stay, state: S): 
       await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
     restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
+    // A capture has the shape of what it was taken from, and the journal holds the capture.
+    record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
+    graph: stageGraph(stay),
     async note(text) {
       stay.check();
       if (stay.replaying) return;

@@ -1,5 +1,7 @@
 import type { InputsPlane, ExecutionConfig } from "../core/checkpoint.ts";
 import type { Lookup } from "../core/effect-decision.ts";
+import type { Graph } from "../core/graph.ts";
+import type { GraphEvent } from "../core/graph-state.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Amounts, Position } from "../core/position.ts";
 import type { ParkedOn, Run } from "../core/run.ts";
@@ -18,6 +20,7 @@ export interface StageContext<S extends JsonObject> {
   readonly run: Run;
   /** As it was when the stage was entered, with the steps finished since. */
   readonly position: Position;
+  /** As it is now: what the last transition left, and every event recorded since. */
   readonly state: S;
   readonly inputs: InputsPlane;
   /** Whatever an import brought and later checkpoints carry along. */
@@ -48,8 +51,26 @@ export interface StageContext<S extends JsonObject> {
   checkpoint(params: { readonly trigger: Trigger; readonly name?: string }): Promise<void>;
   /** Puts the files back to a checkpoint of this run (what is there now is saved first). A step: done once. */
   restoreFiles(name: string, params: { readonly sequence: number }): Promise<{ readonly tree: string }>;
+  /**
+   * A change of the workflow's own values in the middle of a stage: the event goes into the journal and through the
+   * workflow's `reduce` into the values, as one act, once for each name and visit. A name that was recorded before
+   * changes nothing. Resolves, when it is durable, with the event as it was recorded the first time. A stage that records
+   * leaves `state` out of its result, or bases it on `context.state`.
+   */
+  record<E extends Json>(name: string, event: E): Promise<E>;
+  readonly graph: StageGraph;
   /** A line in the journal and in the live view. */
   note(text: string): Promise<void>;
+}
+
+/** The execution graph of a visit: part of the position, changed through the journal alone. */
+export interface StageGraph {
+  /** This visit's graph, in place of what an earlier visit left. Changes nothing when this visit has set one; USAGE when that is another one. */
+  set(graph: Graph): Promise<void>;
+  /** As it is in memory now; null: this visit has set none. */
+  now(): Graph | null;
+  /** What happened to its nodes, all in one commit. USAGE, and nothing changed, for what cannot happen (see stepGraph). Durable when it resolves. */
+  move(...events: readonly GraphEvent[]): Promise<void>;
 }
 
 export interface StepOptions {

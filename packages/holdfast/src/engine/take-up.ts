@@ -14,6 +14,7 @@ import { readProgress } from "./read-progress.ts";
 import { recoverFiles } from "./recover-files.ts";
 import { RunHandle } from "./run-handle.ts";
 import { runMark } from "./run-mark.ts";
+import { reduceAll } from "./recorder.ts";
 import { RunWriter } from "./run-writer.ts";
 import type { WorkParts } from "./work-parts.ts";
 
@@ -43,6 +44,11 @@ export async function takeUp<S extends JsonObject>(params: {
     newest,
     top,
     position: { ...lostAsSpent(progress.position), definition: workflow.definition },
+    values: reduceAll(workflow, {
+      run,
+      values: newest.planes.context.values,
+      events: progress.position.visit.unreduced ?? [],
+    }),
     effects: await parts.store.listEffects(run),
   });
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)

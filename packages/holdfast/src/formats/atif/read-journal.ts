@@ -65,7 +65,13 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
     case "stage.ended":
       return system(`Stage ${text("stage")} ended with ${text("event")}, next ${text("next")}: ${text("reason")}`);
     case "step.finished":
-      return finished(entry, reading);
+      return field(body, "recorded") === true
+        ? system(`Recorded ${text("step")}: ${text("result")}`)
+        : finished(entry, reading);
+    case "graph.set":
+      return system(`Graph ${contentOf(field(body, "graph") ?? "")}`);
+    case "graph.moved":
+      return system(`Graph moved: ${text("events")}`);
     case "step.failed":
       return called(entry, { name: text("step"), arguments: visitOf(body), content: text("reason"), failed: true });
     case "effect.intended":

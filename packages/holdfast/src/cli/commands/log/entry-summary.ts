@@ -1,6 +1,8 @@
+import { graphMoveText } from "../../../core/graph-words.ts";
 import type { JournalEntry } from "../../../core/journal.ts";
 import type { Json, JsonObject } from "../../../core/json.ts";
 import { spentText } from "../../output/spent-text.ts";
+import { countText } from "../../output/count-text.ts";
 import { rangesText } from "../../output/ranges-text.ts";
 
 /** One line of what an entry says. Kinds that people read often are put in words; the rest is shown as it is. */
@@ -28,7 +30,11 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     case "step.started":
       return words([body["step"], body["files"] === true ? "(changes files)" : ""]);
     case "step.finished":
-      return words([body["step"], spentOf(body["spent"])]);
+      return words([body["step"], body["recorded"] === true ? "(recorded)" : spentOf(body["spent"])]);
+    case "graph.set":
+      return graphText(body["graph"]);
+    case "graph.moved":
+      return Array.isArray(body["events"]) ? body["events"].map(graphMoveText).join(", ") : factsOf(body);
     case "step.session":
       return words([body["step"], typeof body["session"] === "string" ? body["session"] : "(given up)"]);
     case "step.lost":
@@ -56,6 +62,12 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     default:
       return factsOf(body);
   }
+}
+
+function graphText(value: Json | undefined): string {
+  if (!isObject(value)) return "";
+  const count = Array.isArray(value["nodes"]) ? value["nodes"].length : 0;
+  return words([value["id"], `(${countText(count, "node")})`]);
 }
 
 function placeOf(body: JsonObject): string {
