@@ -63,6 +63,7 @@ export async function resumeRun<S extends JsonObject>(
     workflow,
     signal: watching.signal,
     ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
   });
   return { run, outcome };
 }

@@ -53,6 +53,8 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly workspace?: "new" | "none";
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  readonly sessionMs?: number;
 }
 
 export interface ResumeParams<S extends JsonObject = JsonObject> {
@@ -72,6 +74,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  readonly sessionMs?: number;
 }
 
 export interface Preflight extends TakeUpPlan {
@@ -120,10 +124,11 @@ export class WorkDesk {
     return await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files });
   }
 
-  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen">): Promise<WorkReport> {
+  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen" | "sessionMs">): Promise<WorkReport> {
     return await startRun(await this.parts(), plan, {
       signal: watching.signal ?? new AbortController().signal,
       listen: watching.listen,
+      sessionMs: watching.sessionMs,
     });
   }
 
@@ -149,6 +154,7 @@ export class WorkDesk {
     return await resumeRun(parts, request, known ?? (await planResumeRun(parts, request)), {
       signal: params.signal ?? new AbortController().signal,
       listen: params.listen,
+      sessionMs: params.sessionMs,
     });
   }
 

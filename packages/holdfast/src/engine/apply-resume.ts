@@ -11,7 +11,7 @@ import { unparked } from "./park.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import { Saver } from "./saver.ts";
-import { readProgress } from "./take-up.ts";
+import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface ResumeWork {

@@ -48,6 +48,10 @@ export class RunWriter {
   readonly uncounted = new Map<string, RunningStep>();
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
+  /** Files are being put in place by us: what lies there now is half of each, and no checkpoint that anybody asked for. */
+  placing = false;
+  /** Bring into memory what only the agents that work now can tell, before a checkpoint that no step of theirs takes. */
+  readonly beforeSave = new Set<() => Promise<void>>();
   /** Values of the workflow. */
   values: JsonObject;
   /** What the run works on; a stage may find out more. */
@@ -65,6 +69,7 @@ export class RunWriter {
   readonly #listen: ProgressListener | undefined;
   #entry: number;
   #top: number;
+  #saved: { readonly entry: number; readonly at: number };
   /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
   #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
@@ -101,6 +106,7 @@ export class RunWriter {
     this.#position = params.position;
     this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
+    this.#saved = { entry: newest.entry, at: performance.now() };
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -172,6 +178,17 @@ export class RunWriter {
     return saved;
   }
 
+  /** Milliseconds since this process saved (or took the run up); null when nothing has happened since. */
+  get unsavedFor(): number | null {
+    if (this.running.size === 0 && this.#entry <= this.#saved.entry) return null;
+    return performance.now() - this.#saved.at;
+  }
+
+  /** Settles when the saves that were asked for by now are over. */
+  async quiet(): Promise<void> {
+    await this.#queue;
+  }
+
   /** What is in memory, as a checkpoint would hold it. */
   planesWith(files: FilesPlane | null): Planes {
     return this.#planes(files);
@@ -207,6 +224,7 @@ export class RunWriter {
     this.#top = sequence;
     this.files = files;
     this.#note(committed);
+    this.#saved = { entry: committed.entry, at: performance.now() };
     if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });
     return committed.checkpoint;
   }

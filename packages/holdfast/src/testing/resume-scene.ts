@@ -207,6 +207,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     ownsRefs: true,
     liveness: () => "alive",
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: undefined,
     branches: createGitBranches(),
     agent: unused,

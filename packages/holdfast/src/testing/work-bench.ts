@@ -45,6 +45,7 @@ export function createWorkBench(params: {
     ownsRefs: true,
     liveness: () => "alive",
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,

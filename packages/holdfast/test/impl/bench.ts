@@ -102,6 +102,7 @@ export async function makeBench(params: {
     ownsRefs: true,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,

@@ -22,6 +22,8 @@ export interface RunRequest {
   /** Of the impl workflow, without the prompts' texts. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
+  /** Of this session; null: as long as it takes. */
+  readonly sessionMs: number | null;
 }
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
@@ -31,6 +33,7 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
     agent: modelOf("agent", input.text("agent")) ?? settings.agent,
     options: readOptions(input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
+    sessionMs: readSession(input),
   };
 }
 
@@ -77,16 +80,24 @@ export function oldSpellings(input: RunInput): readonly string[] {
 
 /** Only what was given: a limit that is not named stays as it is. */
 export function readLimits(
-  input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-tokens" | "max-cost" | "max-time">>, "text">,
+  input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-tokens" | "max-cost" | "max-total-time">>, "text">,
 ): Partial<Budget["limit"]> {
   const tokens = input.text("max-tokens");
   const cost = input.text("max-cost");
-  const time = input.text("max-time");
+  const time = input.text("max-total-time");
   return {
     ...(tokens === undefined ? {} : { tokens: tokens === "none" ? null : (countOf("max-tokens", tokens) ?? null) }),
     ...(cost === undefined ? {} : { microUsd: amount("max-cost", cost, money, "US dollars such as 2.50") }),
-    ...(time === undefined ? {} : { milliseconds: amount("max-time", time, milliseconds, "a duration such as 2h") }),
+    ...(time === undefined
+      ? {}
+      : { milliseconds: amount("max-total-time", time, milliseconds, "a duration such as 2h") }),
   };
+}
+
+/** `--max-time`: of what is begun now, and of nothing that comes after it. */
+export function readSession(input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-time">>, "text">): number | null {
+  const time = input.text("max-time");
+  return time === undefined ? null : amount("max-time", time, milliseconds, "a duration such as 2h");
 }
 
 function amount(

@@ -11,7 +11,7 @@ import { paint } from "../../output/page.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
-import { oldSpellings, readLimits, readRequest } from "./read-request.ts";
+import { oldSpellings, readLimits, readRequest, readSession } from "./read-request.ts";
 import type { RunRequest } from "./read-request.ts";
 import { finishedError, heldError, openError } from "./run-refusals.ts";
 import type { runSpec } from "./spec.ts";
@@ -25,7 +25,12 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   const work = files ? await fileTask(holdfast, request.work) : request.work;
   const open = await openRun(holdfast, work, input.on("resume"));
   if (open !== undefined && input.on("resume"))
-    return await takeUpRun(shell, holdfast, { run: open.id, limit: readLimits(input), dryRun: input.on("dry-run") });
+    return await takeUpRun(shell, holdfast, {
+      run: open.id,
+      limit: readLimits(input),
+      sessionMs: readSession(input),
+      dryRun: input.on("dry-run"),
+    });
   const plan = await planRun(shell, holdfast, { ...request, work }, settings.work.impl);
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ plan: planDocument(plan) }), text: (page) => planText(plan, page) });
@@ -36,7 +41,11 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   if (open !== undefined) throw openError(open);
   if (!input.on("again")) await refuseFinished(holdfast, work);
   sayEarlier(shell, plan);
-  return await carryRun(shell, holdfast, (listen) => holdfast.work.start(plan, { listen, signal: shell.signal }));
+  const { sessionMs } = request;
+  const session = sessionMs === null ? {} : { sessionMs };
+  return await carryRun(shell, holdfast, (listen) =>
+    holdfast.work.start(plan, { listen, signal: shell.signal, ...session }),
+  );
 }
 
 /** impl works on issues: a task is filed as one first. The same text is the same issue, also after a crash. */

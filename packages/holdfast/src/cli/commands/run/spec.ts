@@ -6,7 +6,7 @@ export const runSpec = {
   summary: "carry an issue to a pull request",
   details: [
     "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
-    "An issue that has a run under way is never begun a second time: say --resume to go on with it; nor one that has been carried to a pull request, unless you say --again. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once.",
+    "An issue that has a run under way is never begun a second time: say --resume to go on with it; nor one that has been carried to a pull request, unless you say --again. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once. --max-time does the same by the clock: when the session has taken as long, the agent is stopped, a checkpoint with trigger session_end is saved and the run is parked (exit status 7); `holdfast resume` goes on, with a new time of its own or none.",
     `Agents are named as provider:model, or by the provider alone for its default model. The providers: ${AGENT_LIST}; \`holdfast agents\` shows which are ready, \`holdfast setup\` puts one into the config.`,
     "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 given up (with the reason), 4 needs a decision, 5 somebody else is at it, 7 parked.",
   ],
@@ -35,7 +35,8 @@ export const runSpec = {
     yolo: { type: "boolean", about: "the agent may act without asking" },
     "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
-    "max-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long (2h)" },
+    "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long (2h)" },
+    "max-total-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long in all" },
     resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
     again: { type: "boolean", about: "begin anew although an earlier run of the issue was carried to its end" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
