@@ -5,7 +5,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { Position } from "../core/position.ts";
 import { runNotFound } from "../core/refusals.ts";
 import { holdLease } from "./hold-lease.ts";
-import { readProgress } from "./take-up.ts";
+import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 /**

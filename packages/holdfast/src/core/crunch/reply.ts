@@ -34,6 +34,13 @@ export type ReplyKnowledge = {
   readonly tags: readonly string[];
 };
 
+/** A question that only a person can answer. No options: any answer will do. */
+export type ReplyEscalation = { readonly reason: string; readonly options: readonly string[] };
+
+export const REPLY_BROADCASTS = ["CONTEXT_UPDATE", "CHECKPOINT", "ABORT"] as const;
+/** What everybody is told. CHECKPOINT has a checkpoint taken, ABORT ends the phase. */
+export type ReplyBroadcast = { readonly event: (typeof REPLY_BROADCASTS)[number]; readonly message: string };
+
 /** Work that the agent found and somebody else should do. */
 export type FollowUp = { readonly agent: string; readonly action: string; readonly task: string };
 
@@ -48,6 +55,8 @@ export type AgentReply = {
   readonly recommendations: readonly ReplyRecommendation[];
   readonly handoff: { readonly to: string; readonly reason: string } | null;
   readonly followUps: readonly FollowUp[];
+  readonly escalate: ReplyEscalation | null;
+  readonly broadcasts: readonly ReplyBroadcast[];
   readonly knowledge: readonly ReplyKnowledge[];
 };
 
@@ -97,6 +106,20 @@ const REPLY = members<AgentReply>({
       task: words("what is to be done"),
     }),
     (followUp) => followUp.agent !== "" && followUp.task !== "",
+  ),
+  escalate: maybe(
+    members<ReplyEscalation>({
+      reason: words("what only a person can decide; leave this member out otherwise"),
+      options: lines("answer that the person can give"),
+    }),
+    (escalate) => escalate.reason !== "",
+  ),
+  broadcasts: listOf(
+    members<ReplyBroadcast>({
+      event: oneWord(REPLY_BROADCASTS, "CONTEXT_UPDATE"),
+      message: words("what everybody must know"),
+    }),
+    (broadcast) => broadcast.message !== "",
   ),
   knowledge: listOf(
     members<ReplyKnowledge>({

@@ -1,7 +1,11 @@
 import { ISSUE_TYPES } from "../../core/crunch/labels.ts";
+import { defaultCrunchSettings } from "../../core/crunch/default-settings.ts";
 import { parsePhase } from "../../core/crunch/phase.ts";
+import { SETTINGS_SHAPE } from "../../core/crunch/settings.ts";
+import type { CrunchSettings } from "../../core/crunch/settings.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { checkOptions } from "../../core/options.ts";
+import { parseShape } from "../../core/shape.ts";
 import type { GateCommand } from "../gate-command.ts";
 import { count, flag, nullableText, optionError, record, text } from "../option-value.ts";
 import { CRUNCH_STAGES, isCrunchStage } from "./workflow-shape.ts";
@@ -12,8 +16,6 @@ export interface CrunchLimits {
   readonly e2eFailures: number;
   /** How often the failed nodes of a phase are run again before that is left as it is, or a person is asked. */
   readonly replays: number;
-  /** Rounds of a debate before its votes are counted. */
-  readonly debateRounds: number;
 }
 
 /** What a run of `crunch` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
@@ -45,8 +47,8 @@ export const defaultCrunchOptions: CrunchOptions = {
   gate: null,
   baseBranch: null,
   draft: false,
-  limits: { e2eFailures: 3, replays: 1, debateRounds: 3 },
-  settings: defaultSettings,
+  limits: { e2eFailures: 3, replays: 1 },
+  settings: defaultCrunchSettings,
 };
 
 /** USAGE for a name that nobody reads and for a value that does not fit. */
@@ -120,6 +122,5 @@ function parseLimits(given: JsonObject): CrunchLimits {
   return {
     e2eFailures: count(given, "e2eFailures", base.e2eFailures, 0),
     replays: count(given, "replays", base.replays, 0),
-    debateRounds: count(given, "debateRounds", base.debateRounds, 1),
   };
 }

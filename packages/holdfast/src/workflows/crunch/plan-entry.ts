@@ -3,11 +3,12 @@ import { phaseOfLabels } from "../../core/crunch/labels.ts";
 import { isAtOrPast } from "../../core/crunch/phase.ts";
 import type { Phase } from "../../core/crunch/phase.ts";
 
-export type EntryPlan =
+export type EntryPlan = SettledEntry | { readonly kind: "ask"; readonly phases: readonly Phase[] };
+
+export type SettledEntry =
   | { readonly kind: "enrich" }
   /** Somebody has seen to the enriching already, and said so by the label. */
   | { readonly kind: "enriched"; readonly phase: Phase }
-  | { readonly kind: "ask"; readonly phases: readonly Phase[] }
   | { readonly kind: "over"; readonly reason: string };
 
 /**
@@ -21,7 +22,7 @@ export function planEntry(issue: Pick<CrunchIssue, "number" | "labels" | "state"
   return entryAt(issue.number, labelled.phase);
 }
 
-export function entryAt(issue: number, phase: Phase): EntryPlan {
+export function entryAt(issue: number, phase: Phase): SettledEntry {
   if (phase === "done") return { kind: "over", reason: `Issue ${issue} is done, as its label says` };
   return isAtOrPast(phase, "ready") ? { kind: "enriched", phase } : { kind: "enrich" };
 }

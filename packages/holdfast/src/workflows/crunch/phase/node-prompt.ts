@@ -1,5 +1,6 @@
 import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch/crunch-state.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
+import { REPLY_FORM } from "../../../core/crunch/reply.ts";
 import type { GraphNode } from "../../../core/graph.ts";
 import { issueText } from "../../issue-text.ts";
 import { keepEnd } from "../../keep-end.ts";
@@ -34,7 +35,7 @@ export function nodePrompt(params: {
     section("What others of the team delivered", params.state.outputs.map(outputLine).join("\n")),
     section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
     section("What is known from earlier work", params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n")),
-    REPLY_FORM,
+    ANSWER,
   ]
     .filter((part) => part !== "")
     .join("\n\n");
@@ -51,25 +52,14 @@ export function mendPrompt(params: {
     "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
     `It was made for this task: ${params.task}`,
     section("Your change as it was", params.diff),
-    REPLY_FORM,
+    ANSWER,
   ].join("\n\n");
 }
 
-const REPLY_FORM = `When you have finished, end with one JSON object in a fenced block:
+const ANSWER = `When you have finished, end with one JSON object in a fenced block. Leave out what is empty.
 \`\`\`json
-{
-  "status": "SUCCESS | PARTIAL | BLOCKED | FAILED",
-  "summary": "what you did or found, in a few sentences",
-  "outputs": ["paths or names of what you delivered"],
-  "findings": [{ "severity": "CRITICAL | HIGH | MEDIUM | LOW | INFO", "category": "security", "title": "", "description": "", "location": "file:line", "recommendation": "", "confidence": 90 }],
-  "recommendations": [{ "scope": "what it is about", "choice": "what should be done", "rationale": "why", "confidence": 80 }],
-  "knowledge": [{ "type": "decision | pattern | feedback", "content": "what later work should know", "tags": [] }],
-  "handoff": null,
-  "escalate": null,
-  "broadcast": null
-}
-\`\`\`
-Leave out what is empty. "handoff": { "to": agent, "reason": "", "remaining": [] } when another agent must go on; "escalate": { "reason": "", "options": [] } when only a person can decide; "broadcast": { "event": "CONTEXT_UPDATE | CHECKPOINT | ABORT", "message": "" } to tell everybody.`;
+${REPLY_FORM}
+\`\`\``;
 
 function outputLine({ phase, agent, action, summary }: AgentOutput): string {
   return `- ${phase}, ${agent} (${action}): ${summary}`;

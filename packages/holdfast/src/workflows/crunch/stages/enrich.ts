@@ -5,7 +5,7 @@ import { conclude, fail } from "../conclude.ts";
 import { enterPhase, findPlace } from "../enter-phase.ts";
 import { runPhase } from "../phase/run-phase.ts";
 import { entryAt, planEntry } from "../plan-entry.ts";
-import type { EntryPlan } from "../plan-entry.ts";
+import type { EntryPlan, SettledEntry } from "../plan-entry.ts";
 import { setUp } from "../setup.ts";
 import { requireSetup } from "../work.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
@@ -29,8 +29,6 @@ export async function enrichStage(work: CrunchWork, context: CrunchContext): Pro
   if (end.kind === "given_up") return { ...fail(end.reason), ...inputs };
   return done(`Issue #${issue.number} is enriched${end.remark}`);
 }
-
-type SettledEntry = Exclude<EntryPlan, { readonly kind: "ask" }>;
 
 async function settleEntry(context: CrunchContext, plan: EntryPlan): Promise<SettledEntry> {
   if (plan.kind !== "ask") return plan;

@@ -1,0 +1,51 @@
+import type { Recommendation } from "../../../core/crunch/conflict.ts";
+import type { Finding, ReplyStatus } from "../../../core/crunch/message.ts";
+import type { AgentReply } from "../../../core/crunch/reply.ts";
+import type { Graph } from "../../../core/graph.ts";
+import { stateOf } from "../../../core/graph-state.ts";
+import { isJsonObject } from "../../../core/json.ts";
+import type { Json } from "../../../core/json.ts";
+
+/**
+ * What a node that is complete leaves in the graph: all that the rest of the phase decides on, so that a phase which is taken up in the
+ * middle decides the same.
+ */
+export type NodeResult = {
+  readonly status: ReplyStatus;
+  readonly summary: string;
+  readonly findings: readonly Finding[];
+  readonly recommendations: readonly Recommendation[];
+  /** The worktree that it worked in and what that held in the end; null: it changed no files. */
+  readonly aside: { readonly name: string; readonly commit: string } | null;
+  /** Why it wants the phase to end, for everybody. */
+  readonly abort: string | null;
+};
+
+export function resultOf(params: {
+  readonly node: { readonly id: string; readonly agent: string };
+  readonly reply: AgentReply;
+  readonly aside: NodeResult["aside"];
+}): NodeResult {
+  const { node, reply, aside } = params;
+  return {
+    status: reply.status,
+    summary: reply.summary,
+    findings: reply.findings,
+    recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
+    aside,
+    abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
+  };
+}
+
+/** Of the nodes that are complete, in the order of the definition. */
+export function resultsIn(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
+  return graph.nodes.flatMap(({ id }) => {
+    const { status, result } = stateOf(graph, id);
+    return status === "complete" && isNodeResult(result) ? [{ node: id, result }] : [];
+  });
+}
+
+/** Written by us alone; what a person said about a node whose outcome was unknown is not one. */
+function isNodeResult(value: Json): value is NodeResult {
+  return isJsonObject(value) && typeof value["summary"] === "string" && "recommendations" in value;
+}
