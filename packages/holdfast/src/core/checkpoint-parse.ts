@@ -133,6 +133,7 @@ const position: Shape<Position> = object<Position>({
       ),
     ),
     sessions: optional(dictionary(nullable(text))),
+    asides: optional(dictionary(text)),
   }),
 });
 

@@ -1,3 +1,4 @@
+import { forgetAsideCalls } from "./aside.ts";
 import { NOTHING, settle } from "./budget.ts";
 import type {
   JournalEntry,
@@ -37,13 +38,16 @@ export function foldProgress(params: {
 }): Progress {
   const { position, entries } = params;
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
-  const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
   for (const entry of entries) step(fold, entry);
-  const { budget } = fold;
+  const { budget, talked } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
-    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack, talked };
+    return {
+      position: { ...position, budget, visit: { ...forgetAsideCalls(position.visit), number } },
+      fellBack,
+      talked,
+    };
   }
   const visit = {
     number: position.visit.number,
@@ -51,6 +55,7 @@ export function foldProgress(params: {
     failures: Object.fromEntries(fold.failures),
     running: Object.fromEntries(fold.running),
     sessions: Object.fromEntries(fold.sessions),
+    ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
   };
   return { position: { ...position, budget, visit }, fellBack, talked };
 }
@@ -62,12 +67,14 @@ interface Fold {
   readonly failures: Map<string, number>;
   readonly running: Map<string, RunningStep>;
   readonly sessions: Map<string, string | null>;
+  readonly asides: Map<string, string>;
   budget: Budget;
   highest: number;
+  talked: boolean;
 }
 
 function begin(position: Position, sequence: number): Fold {
-  const { number, steps, failures, running = {}, sessions = {} } = position.visit;
+  const { number, steps, failures, running = {}, sessions = {}, asides = {} } = position.visit;
   return {
     visit: number,
     sequence,
@@ -75,8 +82,10 @@ function begin(position: Position, sequence: number): Fold {
     failures: new Map(Object.entries(failures)),
     running: new Map(Object.entries(running)),
     sessions: new Map(Object.entries(sessions)),
+    asides: new Map(Object.entries(asides)),
     budget: position.budget,
     highest: number,
+    talked: false,
   };
 }
 
@@ -86,11 +95,12 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
       return;
     case "step.started": {
-      const { step: name, files, estimate, counted } = read(startedShape, entry);
+      const { step: name, files, estimate, counted, aside } = read(startedShape, entry);
       // Begun again without an end: the first try died and never told what it took.
       pay(fold, name, fold.running.get(name)?.estimate ?? null);
       if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
       fold.running.set(name, { files, estimate, base: fold.sequence, ...(counted === undefined ? {} : { counted }) });
+      if (aside !== undefined) fold.asides.set(name, aside);
       return;
     }
     case "step.lost": {
@@ -107,6 +117,7 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.steps.set(name, result);
       fold.failures.delete(name);
       fold.sessions.delete(name);
+      fold.asides.delete(name);
       return;
     }
     case "step.failed": {
@@ -119,6 +130,8 @@ function step(fold: Fold, entry: FoldedEntry): void {
     case "step.session": {
       const { visit, step: name, session } = read(sessionShape, entry);
       if (visit === fold.visit) fold.sessions.set(name, session);
+      // One aside of it says nothing of the run's own conversation.
+      if (!fold.asides.has(name)) fold.talked = true;
       return;
     }
     default:
@@ -160,6 +173,7 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
   files: flag,
   estimate: nullable(amounts),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
+  aside: optional(text),
 });
 const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({

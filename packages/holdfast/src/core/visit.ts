@@ -23,6 +23,8 @@ export interface Visit {
    * begins a fresh one, which is handed over what was done.
    */
   readonly sessions?: Readonly<Record<string, string | null>>;
+  /** Agent calls not finished yet that work aside, and the aside of each: their half work is there, not in the run's own files. */
+  readonly asides?: Readonly<Record<string, string>>;
 }
 
 export interface RunningStep {

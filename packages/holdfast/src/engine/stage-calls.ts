@@ -1,6 +1,8 @@
 import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { RunParked } from "../core/journal.ts";
+import { dropAside, openAside } from "./asides.ts";
+import { mergeAside } from "./merge-aside.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { runAgent } from "./run-agent.ts";
@@ -43,6 +45,9 @@ export function createStageContext<S extends JsonObject>(stay: Stay, state: S): 
       return (await runEffect(stay, spec)) as EffectOutcome<R>;
     },
     agent: (call: AgentCall) => runAgent(stay, call),
+    aside: (name) => openAside(stay, name),
+    mergeAside: (name, params) => mergeAside(stay, name, params),
+    dropAside: (aside) => dropAside(stay, aside),
     sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
     park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
     decide: (question) => decide(stay, question),
