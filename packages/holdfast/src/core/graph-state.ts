@@ -2,7 +2,15 @@ import { HoldfastError } from "./error.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
 import { batchesOf, checkGraph, predecessorsOf } from "./graph-order.ts";
 import type { Json } from "./json.ts";
-import { FRESH, causeOf, failedState, recoveredState, reopenedState, skippedState, startedState } from "./node-state.ts";
+import {
+  FRESH,
+  causeOf,
+  failedState,
+  recoveredState,
+  reopenedState,
+  skippedState,
+  startedState,
+} from "./node-state.ts";
 
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }

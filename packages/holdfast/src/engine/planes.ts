@@ -1,3 +1,4 @@
+import { forgetAsideCalls } from "../core/aside.ts";
 import type { Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
@@ -119,7 +120,7 @@ export function rewoundTo(kept: Planes["conversation"], how: "restore" | "fork")
  * the ones that were chosen, also when they are half of a step: nothing puts them back further.
  */
 function visitAgain(target: Visit, newest: Visit): Visit {
-  const { running: _half, ...visit } = target;
+  const { running: _half, ...visit } = forgetAsideCalls(target);
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }
 

@@ -44,6 +44,10 @@ export class RunWriter {
   running = new Map<string, RunningStep>();
   /** null: the next try begins a fresh one. */
   sessions = new Map<string, string | null>();
+  /** Calls not finished yet that work aside, and the aside of each. */
+  asides = new Map<string, string>();
+  /** What is said in them, by step: not in the conversation that checkpoints hold, which is one. */
+  readonly beside = new Map<string, ConversationPlane>();
   /** Calls that died with the process before, and what their session's record had when they began. */
   readonly uncounted = new Map<string, RunningStep>();
   /** Resources of which it was told that 80 % are used. */
@@ -157,6 +161,7 @@ export class RunWriter {
       ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
       ...(this.graphSet ? { graph: true } : {}),
+      ...(this.asides.size === 0 ? {} : { asides: Object.fromEntries(this.asides) }),
     };
     return { ...this.#position, graph: this.graph, visit };
   }
@@ -279,6 +284,7 @@ export class RunWriter {
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
+    this.asides = new Map(Object.entries(visit.asides ?? {}));
   }
 }
 

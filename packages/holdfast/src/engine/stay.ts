@@ -1,5 +1,6 @@
 import { HoldfastError } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
+import type { OpenAside } from "./asides.ts";
 import { runMark } from "./run-mark.ts";
 import type { RunWriter } from "./run-writer.ts";
 
@@ -9,12 +10,15 @@ export class Stay {
   readonly stage: string;
   /** Begins the mark of every process of its steps. */
   readonly mark: string;
+  /** Asides that it asked for, by name. */
+  readonly asides = new Map<string, OpenAside>();
   readonly #asked = new Set<string>();
   /** Finished before this process took the run up, and not asked for yet. */
   readonly #unasked: Set<string>;
   #active = 0;
   #closed = false;
   #waiting: (() => void)[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(writer: RunWriter) {
     this.writer = writer;
@@ -79,6 +83,13 @@ export class Stay {
     } finally {
       this.leave();
     }
+  }
+
+  /** One after the other: what is about folders of asides, or merges them. */
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return await done;
   }
 
   /** Settles when no call is under way. */

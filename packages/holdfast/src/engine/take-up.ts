@@ -6,6 +6,7 @@ import type { Lease } from "../core/lease.ts";
 import type { Position } from "../core/position.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { sweepAsides } from "./asides.ts";
 import type { Workflow } from "./definition.ts";
 import { unparked } from "./park.ts";
 import { rewoundTo } from "./planes.ts";
@@ -60,6 +61,7 @@ export async function takeUp<S extends JsonObject>(params: {
   writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || writer.steps.size > 0 });
   await recoverFiles(writer, { fellBack: progress.fellBack, unfinished: summary.unfinishedRestore !== null });
   if (progress.fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
+  await sweepAsides(writer, { ended: false });
   if (summary.state.kind === "parked") await writer.append(unparked({}));
   return writer;
 }

@@ -16,11 +16,17 @@ export function crunchGuard<S extends JsonObject>({ limits }: Pick<CrunchOptions
     const counted = isReturn(result.event) ? bump(attempts, "e2e-failures") : attempts;
     const failures = counterOf(counted, "e2e-failures");
     if (isReturn(result.event) && failures > limits.e2eFailures)
-      return fatal(given, `The work was sent back ${failures} times, and ${limits.e2eFailures} are allowed: ${result.reason}`);
+      return fatal(
+        given,
+        `The work was sent back ${failures} times, and ${limits.e2eFailures} are allowed: ${result.reason}`,
+      );
     const next = CRUNCH_SHAPE.transitions[given.position.stage]?.[result.event];
     if (next === undefined || Object.hasOwn(CRUNCH_SHAPE.ends, next))
       return { position: { ...given.position, attempts: counted }, result };
-    return { position: { ...given.position, attempts: bump(counted, next), iteration: round(given.position, next) }, result };
+    return {
+      position: { ...given.position, attempts: bump(counted, next), iteration: round(given.position, next) },
+      result,
+    };
   };
 }
 

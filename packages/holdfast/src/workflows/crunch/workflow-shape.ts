@@ -1,14 +1,7 @@
 import type { TransitionTable, WorkflowShape } from "../../core/workflow.ts";
 
 /** Stages that a run can be told to stop at: crunch's phases, as far as a run carries an issue. */
-export const CRUNCH_STAGES = [
-  "enrich",
-  "ready",
-  "implementing",
-  "e2e",
-  "docs",
-  "ready-to-merge",
-] as const;
+export const CRUNCH_STAGES = ["enrich", "ready", "implementing", "e2e", "docs", "ready-to-merge"] as const;
 export type CrunchStage = (typeof CRUNCH_STAGES)[number];
 
 export const CRUNCH_EVENTS = [

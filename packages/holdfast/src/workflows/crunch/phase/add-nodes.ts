@@ -7,7 +7,10 @@ import type { NodeWork } from "./work-node.ts";
 /** Work that an agent hands over or found becomes nodes after its own. Those that are there already were added before. */
 export async function addNodes({ context, team }: NodeWork, heard: Heard): Promise<void> {
   const { key } = heard;
-  const planned = planNodes(heard, team.members.map(({ agent }) => agent));
+  const planned = planNodes(
+    heard,
+    team.members.map(({ agent }) => agent),
+  );
   if (planned.length === 0) return;
   const at = await timeOf(context, `${key}:added-at`);
   const there = new Set(context.graph.now()?.nodes.map(({ id }) => id));

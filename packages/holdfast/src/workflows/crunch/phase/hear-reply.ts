@@ -77,7 +77,8 @@ async function broadcast({ context, phase }: NodeWork, { node, key, reply }: Hea
       { key: `${key}:broadcast-${index}`, from: node.agent, to: "*", answers: null, phase, priority: "NORMAL" },
       { type: "BROADCAST", payload: { event, message, data: {}, affects: [] } },
     );
-    if (event === "CHECKPOINT") await context.checkpoint({ trigger: "manual", name: `${node.agent}: ${message}`.slice(0, 200) });
+    if (event === "CHECKPOINT")
+      await context.checkpoint({ trigger: "manual", name: `${node.agent}: ${message}`.slice(0, 200) });
   }
 }
 

@@ -34,7 +34,10 @@ export function nodePrompt(params: {
     section("What the check before said, which must be put right now", params.feedback ?? ""),
     section("What others of the team delivered", params.state.outputs.map(outputLine).join("\n")),
     section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
-    section("What is known from earlier work", params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n")),
+    section(
+      "What is known from earlier work",
+      params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
+    ),
     ANSWER,
   ]
     .filter((part) => part !== "")
