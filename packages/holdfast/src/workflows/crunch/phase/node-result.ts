@@ -1,6 +1,6 @@
 import type { Recommendation } from "../../../core/crunch/conflict.ts";
 import type { Finding, ReplyStatus } from "../../../core/crunch/message.ts";
-import type { AgentReply } from "../../../core/crunch/reply.ts";
+import type { AgentReply, ReplyEscalation } from "../../../core/crunch/reply.ts";
 import type { Graph } from "../../../core/graph.ts";
 import { stateOf } from "../../../core/graph-state.ts";
 import { isJsonObject } from "../../../core/json.ts";
@@ -17,6 +17,8 @@ export type NodeResult = {
   readonly recommendations: readonly Recommendation[];
   /** The worktree that it worked in and what that held in the end; null: it changed no files. */
   readonly aside: { readonly name: string; readonly commit: string } | null;
+  /** A question for a person, put when its batch has ended. */
+  readonly escalate: ReplyEscalation | null;
   /** Why it wants the phase to end, for everybody. */
   readonly abort: string | null;
 };
@@ -33,8 +35,14 @@ export function resultOf(params: {
     findings: reply.findings,
     recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
     aside,
+    escalate: reply.escalate ?? blocked(reply),
     abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
   };
+}
+
+/** Who can do nothing and names nobody who could waits for a person. */
+function blocked({ status, summary, handoff }: AgentReply): ReplyEscalation | null {
+  return status === "BLOCKED" && handoff === null ? { reason: summary, options: [] } : null;
 }
 
 /** Of the nodes that are complete, in the order of the definition. */

@@ -1,0 +1,126 @@
+import { composeTeam } from "../../../core/crunch/compose-team.ts";
+import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
+import { planPhaseGraph } from "../../../core/crunch/plan-phase-graph.ts";
+import type { Team } from "../../../core/crunch/team.ts";
+import type { Graph } from "../../../core/graph.ts";
+import { runGraph } from "../../../engine/graph/run-graph.ts";
+import type { Place } from "../enter-phase.ts";
+import { requireSetup, tell } from "../work.ts";
+import type { CrunchContext, CrunchWork } from "../work.ts";
+import { askPerson } from "./ask-person.ts";
+import { captureKnowledge, injectKnowledge, planDecisions } from "./keep-knowledge.ts";
+import { resultsIn } from "./node-result.ts";
+import { PHASE_ANSWERS, planPhaseEnd } from "./plan-phase-end.ts";
+import type { FailedNode } from "./plan-phase-end.ts";
+import { settleBatch } from "./settle-batch.ts";
+import { workNode } from "./work-node.ts";
+import type { NodeWork } from "./work-node.ts";
+
+export type PhaseEnd =
+  | {
+      readonly kind: "ended";
+      /** What was done, for a commit. */
+      readonly summary: string;
+      /** What is left to say about it after its reason; empty or with what goes before it. */
+      readonly remark: string;
+      /** Of a phase that judges: what it does not let pass. */
+      readonly failing: { readonly reason: string; readonly detail: string } | null;
+    }
+  | { readonly kind: "given_up"; readonly reason: string };
+
+/** A team at work on the graph of a phase: until every node has ended, what they disagree about is settled and what they learnt is kept. */
+export async function runPhase(
+  work: CrunchWork,
+  context: CrunchContext,
+  { phase, place }: { readonly phase: GraphPhase; readonly place: Place },
+): Promise<PhaseEnd> {
+  const team = await haveTeam(context, place.at);
+  if (phase === "enrich" || phase === "implementing")
+    await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
+  const given: NodeWork = { work, context, phase, team, asides: new Map() };
+  const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
+  if (graph.nodes.length === 0)
+    return { kind: "ended", summary: "", remark: "; nobody had anything to do", failing: null };
+  const end = await carryGraph(given, graph);
+  await planDecisions(context, phase);
+  await captureKnowledge(context, place.at);
+  return end;
+}
+
+/** Composed when the first phase with a graph is entered, and kept. */
+async function haveTeam(context: CrunchContext, at: string): Promise<Team> {
+  const { state, position } = context;
+  const composedHere = position.visit.steps["team-composed"] !== undefined;
+  if (state.team !== null && !composedHere) return state.team;
+  const { issue, settings } = requireSetup(context);
+  const team = composeTeam({ issue, settings, priorFailures: 0, at });
+  await tell(context, "team-composed", { kind: "team_composed", team });
+  return context.state.team ?? team;
+}
+
+function planGraph(
+  context: CrunchContext,
+  params: { readonly phase: GraphPhase; readonly team: Team; readonly at: string },
+): Graph {
+  const { settings, issue } = requireSetup(context);
+  const attempt = context.state.phases.filter((stay) => stay.phase === params.phase).length;
+  const template = settings.graphs[params.phase];
+  return planPhaseGraph({ ...params, template, agents: settings.agents, labels: issue.labels, attempt });
+}
+
+async function carryGraph(given: NodeWork, graph: Graph): Promise<PhaseEnd> {
+  const { work, context, phase } = given;
+  for (let replays = 0; ; replays += 1) {
+    await runGraph(context, {
+      graph,
+      limit: work.options.maxParallel,
+      work: (node) => workNode(given, node),
+      afterBatch: (batch) => settleBatch(given, batch),
+    });
+    const now = context.graph.now() ?? graph;
+    const aborted = resultsIn(now).find(({ result }) => result.abort !== null);
+    if (aborted !== undefined)
+      return { kind: "given_up", reason: `${aborted.node} aborted the phase: ${aborted.result.abort ?? ""}` };
+    const checks = phase === "e2e";
+    const plan = planPhaseEnd({ graph: now, checks, replays, limit: work.options.limits.replays });
+    switch (plan.kind) {
+      case "ended":
+        return ended(now, plan.failed);
+      case "sent_back":
+        return { ...ended(now, []), failing: { reason: plan.reason, detail: plan.detail } };
+      case "replay":
+        break;
+      case "ask": {
+        const key = `${phase}:failed-${replays}`;
+        const options = [...PHASE_ANSWERS];
+        const answer = await askPerson(given, {
+          key,
+          from: "orchestrator",
+          type: "BLOCKED",
+          question: plan.question,
+          options,
+        });
+        if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${plan.question}` };
+        if (answer === "go on") return ended(now, []);
+      }
+    }
+    await replayFailed(context, replays);
+  }
+}
+
+/** Once for each round, also when the run died right after it. */
+async function replayFailed(context: CrunchContext, round: number): Promise<void> {
+  const at = new Date(context.now()).toISOString();
+  await context.graph.move({ kind: "replay", at });
+  await context.note(`Failed nodes are run again (${round + 1})`);
+}
+
+type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;
+
+function ended(graph: Graph, failed: readonly FailedNode[]): Ended {
+  const summary = resultsIn(graph)
+    .map(({ node, result }) => `${node}: ${result.summary}`)
+    .join("\n");
+  const told = failed.map(({ node, why }) => `${node} failed (${why})`).join("; ");
+  return { kind: "ended", summary, remark: told === "" ? "" : `; ${told}`, failing: null };
+}
