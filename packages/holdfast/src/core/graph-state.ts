@@ -1,5 +1,6 @@
 import { HoldfastError } from "./error.ts";
-import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
+import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "./graph.ts";
+import { misplacedEdge } from "./graph-index.ts";
 import { batchesOf, checkGraph, predecessorsOf } from "./graph-order.ts";
 import type { Json } from "./json.ts";
 import {
@@ -11,6 +12,7 @@ import {
   skippedState,
   startedState,
 } from "./node-state.ts";
+import { PRIORITIES } from "./ready-queue.ts";
 
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
@@ -65,31 +67,26 @@ type NodeEvent = Extract<GraphEvent, { readonly node: string }>;
 function stepNode(graph: Graph, event: NodeEvent): Graph {
   const node = findNode(graph, event.node);
   const state = stateOf(graph, event.node);
+  expectStatus(event, state);
   switch (event.kind) {
     case "start":
-      expectStatus(event, state, ["pending", "queued"]);
       if (!isFree(graph, predecessorsOf(graph), node.id)) throw refused(event, "what it waits for is not complete");
       return withState(graph, node.id, startedState(state, event.at));
     case "complete":
-      expectStatus(event, state, ["running", "unknown"]);
       return withState(graph, node.id, { ...state, status: "complete", endedAt: event.at, result: event.result });
     case "fail":
     case "timeout": {
-      expectStatus(event, state, ["running", "unknown"]);
       const ended = failedState(node, state, event, abortedBy(graph) !== null);
       return settleSkips(withState(graph, node.id, ended), event.at);
     }
     case "skip":
-      expectStatus(event, state, ["pending", "queued", "unknown"]);
       return settleSkips(
         withState(graph, node.id, skippedState(state, { reason: event.reason, cause: null, at: event.at })),
         event.at,
       );
     case "recover":
-      expectStatus(event, state, ["running", "queued"]);
       return settleSkips(withState(graph, node.id, recoveredState(node, state, event)), event.at);
     case "retry":
-      expectStatus(event, state, ["failed", "unknown"]);
       return reopen(graph, new Set([node.id]), event.at);
   }
 }
@@ -113,16 +110,10 @@ export function addNode(
   checkGraph(grown);
   const misplaced = params.edges?.find((edge) => edge.to !== params.node.id);
   if (misplaced !== undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Node ${params.node.id} cannot be added with an edge to ${misplaced.to}: that one may have begun`,
-      hint: "A new node may wait for others; nothing that is there can be made to wait for it.",
-    });
+    throw misplacedEdge(params.node.id, misplaced.to);
   }
   return settleSkips(grown, params.at);
 }
-
-const PRIORITIES: Readonly<Record<Priority, number>> = { critical: 0, high: 1, normal: 2, low: 3 };
 
 /** What may start now, most urgent first, then in the order of the definition; no more than the limit leaves room for. */
 export function readyNodes(graph: Graph, params: { readonly limit: number }): readonly string[] {
@@ -167,7 +158,7 @@ function withState(graph: Graph, id: string, state: NodeState): Graph {
   return { ...graph, states: { ...graph.states, [id]: state } };
 }
 
-function isWaiting(state: NodeState): boolean {
+export function isWaiting(state: NodeState): boolean {
   return state.status === "pending" || state.status === "queued";
 }
 
@@ -204,14 +195,18 @@ function settleSkips(graph: Graph, at: string): Graph {
     const lost = [...(before.get(id) ?? [])].find((one) => isLost(states.get(one)));
     if (lost === undefined) continue;
     const lostState = states.get(lost) ?? FRESH;
-    const reason = `${lost} ${lostState.status === "failed" ? "failed" : "was skipped"}`;
+    const reason = lostReason(lost, lostState);
     states.set(id, skippedState(state, { reason, cause: causeOf(lostState) ?? lost, at }));
   }
   return { ...graph, states: Object.fromEntries(states) };
 }
 
-function isLost(state: NodeState | undefined): boolean {
+export function isLost(state: NodeState | undefined): boolean {
   return state?.status === "failed" || state?.status === "skipped";
+}
+
+export function lostReason(id: string, state: NodeState): string {
+  return `${id} ${state.status === "failed" ? "failed" : "was skipped"}`;
 }
 
 function reopen(graph: Graph, ids: ReadonlySet<string>, at: string): Graph {
@@ -246,14 +241,21 @@ function findNode(graph: Graph, id: string): GraphNode {
   throw new HoldfastError({ code: "USAGE", message: `Graph ${graph.id} has no node ${JSON.stringify(id)}` });
 }
 
-function expectStatus(
-  event: { readonly kind: string; readonly node: string },
-  state: NodeState,
-  allowed: readonly NodeStatus[],
-): void {
-  if (!allowed.includes(state.status)) throw refused(event, `it is ${state.status}`);
+/** Refuses (USAGE) what cannot happen to a node that is as it is. */
+export function expectStatus(event: NodeEvent, state: NodeState): void {
+  if (!POSSIBLE[event.kind].includes(state.status)) throw refused(event, `it is ${state.status}`);
 }
 
-function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
+const POSSIBLE: Readonly<Record<NodeEvent["kind"], readonly NodeStatus[]>> = {
+  start: ["pending", "queued"],
+  complete: ["running", "unknown"],
+  fail: ["running", "unknown"],
+  timeout: ["running", "unknown"],
+  skip: ["pending", "queued", "unknown"],
+  retry: ["failed", "unknown"],
+  recover: ["running", "queued"],
+};
+
+export function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message: `Node ${event.node} cannot ${event.kind}: ${why}` });
 }

@@ -2,7 +2,7 @@ import { forgetAsideCalls } from "./aside.ts";
 import { NOTHING, settle } from "./budget.ts";
 import type { Graph } from "./graph.ts";
 import { graphEventShape, graphShape } from "./graph-shape.ts";
-import { stepGraph } from "./graph-state.ts";
+import { GraphSchedule } from "./graph-schedule.ts";
 import type {
   GraphMoved,
   GraphSet,
@@ -67,7 +67,7 @@ export function foldProgress(params: {
     ...(fold.unreduced.length === 0 ? {} : { unreduced: fold.unreduced }),
     ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
   };
-  return { position: { ...position, budget, visit, graph: fold.graph }, fellBack, talked };
+  return { position: { ...position, budget, visit, graph: fold.graph() }, fellBack, talked };
 }
 
 interface Fold {
@@ -78,7 +78,9 @@ interface Fold {
   readonly running: Map<string, RunningStep>;
   readonly sessions: Map<string, string | null>;
   readonly unreduced: Json[];
-  graph: Graph | null;
+  graph: () => Graph | null;
+  /** Made when something moves: most runs have no graph. */
+  schedule: GraphSchedule | undefined;
   graphSet: boolean;
   readonly asides: Map<string, string>;
   budget: Budget;
@@ -96,7 +98,8 @@ function begin(position: Position, sequence: number): Fold {
     running: new Map(Object.entries(running)),
     sessions: new Map(Object.entries(sessions)),
     unreduced: [...(position.visit.unreduced ?? [])],
-    graph: position.graph,
+    graph: () => position.graph,
+    schedule: undefined,
     graphSet: position.visit.graph ?? false,
     asides: new Map(Object.entries(asides)),
     budget: position.budget,
@@ -159,12 +162,22 @@ function stepGraphOf(fold: Fold, entry: FoldedEntry): void {
   if (entry.kind === "graph.set") {
     const { visit, graph } = read(graphSetShape, entry);
     if (visit !== fold.visit) return;
-    fold.graph = graph;
+    fold.graph = () => graph;
+    fold.schedule = undefined;
     fold.graphSet = true;
   } else if (entry.kind === "graph.moved") {
     const { visit, events } = read(graphMovedShape, entry);
-    if (visit === fold.visit && fold.graph !== null) fold.graph = events.reduce(stepGraph, fold.graph);
+    if (visit !== fold.visit) return;
+    const schedule = fold.schedule ?? scheduleOf(fold.graph());
+    if (schedule === undefined) return;
+    fold.schedule = schedule;
+    schedule.apply(events);
+    fold.graph = () => schedule.graph();
   }
+}
+
+function scheduleOf(graph: Graph | null): GraphSchedule | undefined {
+  return graph === null ? undefined : new GraphSchedule(graph);
 }
 
 function pay(fold: Fold, name: string, actual: Amounts | null): void {

@@ -3,7 +3,7 @@ import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { Graph } from "../core/graph.ts";
+import { GraphSchedule } from "../core/graph-schedule.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
@@ -64,8 +64,9 @@ export class RunWriter {
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
-  /** Of the position; whether this visit set it is `graphSet`. */
-  graph: Graph | null = null;
+  /** Of the position; null: it has none. */
+  schedule: GraphSchedule | null = null;
+  /** This visit set it; else it is what an earlier one left. */
   graphSet = false;
   #position: Position;
   readonly #base: Planes;
@@ -163,7 +164,7 @@ export class RunWriter {
       ...(this.graphSet ? { graph: true } : {}),
       ...(this.asides.size === 0 ? {} : { asides: Object.fromEntries(this.asides) }),
     };
-    return { ...this.#position, graph: this.graph, visit };
+    return { ...this.#position, graph: this.schedule?.graph() ?? this.#position.graph, visit };
   }
 
   set position(position: Position) {
@@ -278,8 +279,9 @@ export class RunWriter {
   }
 
   #unpack({ visit, graph }: Position): void {
-    this.graph = graph;
     this.graphSet = visit.graph ?? false;
+    // What an earlier visit left is not moved any more.
+    this.schedule = this.graphSet && graph !== null ? new GraphSchedule(graph) : null;
     this.steps = new Map(Object.entries(visit.steps));
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));

@@ -2,6 +2,7 @@ import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/che
 import type { Lookup } from "../core/effect-decision.ts";
 import type { Graph } from "../core/graph.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
+import type { GraphView } from "../core/graph-schedule.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Amounts, Position } from "../core/position.ts";
 import type { ParkedOn, Run } from "../core/run.ts";
@@ -84,6 +85,15 @@ export interface StageGraph {
   now(): Graph | null;
   /** What happened to its nodes, all in one commit. USAGE, and nothing changed, for what cannot happen (see stepGraph). Durable when it resolves. */
   move(...events: readonly GraphEvent[]): Promise<void>;
+  /** As move, once for each name (one of a step's) and visit. */
+  moveOnce(name: string, ...events: readonly GraphEvent[]): Promise<void>;
+  /** As move, and with the events, what `choose` makes of the graph after them; all in one commit. Resolves with what was chosen. */
+  moveThen(
+    events: readonly GraphEvent[],
+    choose: (view: GraphView) => readonly GraphEvent[],
+  ): Promise<readonly GraphEvent[]>;
+  /** As `now`, indexed: what it says costs little at any size. USAGE when this visit has set none. */
+  view(): GraphView;
 }
 
 export interface StepOptions {

@@ -1,3 +1,4 @@
+import { graphMoveText } from "../../core/graph-words.ts";
 import type { ProgressEvent } from "../../app.ts";
 import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
@@ -71,6 +72,8 @@ export function foldEvent(picture: Picture, event: ProgressEvent): Picture {
     case "budget":
     case "note":
       return { ...now, last: event.text };
+    case "graph_moved":
+      return { ...now, last: event.events.map(graphMoveText).join(", ") };
     case "parked":
     case "ended":
       return { ...now, step: null, last: event.reason };
