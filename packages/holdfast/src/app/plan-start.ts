@@ -121,7 +121,7 @@ export async function planPlace(parts: WorkParts, id: string, base: string | nul
     });
   }
   const trees = await workspaces.list();
-  const own = trees.find(({ run, exists }) => run === id && exists);
+  const own = trees.find(({ run, aside, exists }) => run === id && !aside && exists);
   const [main] = trees;
   const beside =
     main === undefined || workspaces.bare
