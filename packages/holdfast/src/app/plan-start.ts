@@ -133,7 +133,7 @@ export async function planPlace(
     });
   }
   const trees = await workspaces.list();
-  const own = trees.find(({ run }) => run === id);
+  const own = trees.find(({ run, aside }) => run === id && !aside);
   const [main] = trees;
   const beside =
     main === undefined || workspaces.bare

@@ -39,6 +39,21 @@ export function openAsides(steps: Iterable<readonly [string, Json]>): ReadonlySe
   return opened;
 }
 
+/** Commits without which the asides that the visit holds open could not be made again or merged: each one's base, and what calls in it came to. */
+export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
+  const all = [...steps];
+  const open = openAsides(all);
+  const needed = new Set<string>();
+  for (const [name, result] of all) {
+    if (!isJsonObject(result)) continue;
+    const { kind, base, commit, aside } = result;
+    if (kind === "aside.opened" && open.has(name) && typeof base === "string") needed.add(base);
+    const where = isJsonObject(aside) ? aside["name"] : undefined;
+    if (typeof where === "string" && open.has(where) && typeof commit === "string") needed.add(commit);
+  }
+  return needed;
+}
+
 /**
  * Calls in asides that were under way begin anew where the run went back or was forked: their sessions remember what no files have any more, and the
  * aside is made again.
