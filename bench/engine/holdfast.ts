@@ -36,6 +36,7 @@ export async function open(directory: string) {
     syntax: { check: unused },
     outputs: unused,
     implDocument: unused,
+    crunchTriggers: unused,
     agentLog: unused,
     wait: unused,
   };

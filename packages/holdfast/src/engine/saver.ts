@@ -132,7 +132,7 @@ export class Saver {
     if (latest === undefined) return emptyPlanes({ workflow: this.#workflow });
     // What was finished after it is in the journal alone: a checkpoint that passed over it would have it done again.
     for await (const { kind } of this.#parts.store.readJournal({ run: this.#run, after: latest.entry })) {
-      if (!kind.startsWith("step.")) continue;
+      if (!kind.startsWith("step.") && !kind.startsWith("graph.")) continue;
       const { progress } = await readProgress(this.#parts, this.#run);
       return { ...latest.planes, position: progress.position };
     }

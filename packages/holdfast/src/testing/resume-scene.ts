@@ -218,6 +218,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     syntax: { check: unused },
     outputs: unused,
     implDocument: unused,
+    crunchTriggers: unused,
     agentLog: unused,
     wait: unused,
   };

@@ -3,6 +3,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Outputs } from "../ports/output.ts";
 import type { Store } from "../ports/store.ts";
 import type { Workspaces } from "../ports/workspace.ts";
+import { DEFAULT_SWITCHES, crunchTriggers } from "../core/crunch/triggers.ts";
 import { defaultRetention } from "../core/retention.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -63,6 +64,7 @@ export function createWorkBench(params: {
     syntax: { check: unused },
     outputs: plainOutputs,
     implDocument: unused,
+    crunchTriggers: () => Promise.resolve(crunchTriggers(DEFAULT_SWITCHES)),
     agentLog: ({ step }) => ({
       path: step,
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),

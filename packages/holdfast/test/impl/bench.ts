@@ -113,6 +113,7 @@ export async function makeBench(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
+    crunchTriggers: () => Promise.reject(new Error("no crunch here")),
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
     // Pauses are counted, not waited for.

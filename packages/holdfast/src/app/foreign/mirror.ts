@@ -120,7 +120,7 @@ function wantedBy(
     const why = "checkpoint-config.yaml says enabled: false, so nothing is written";
     return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
   }
-  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger] !== false);
+  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger].shown);
   const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
   const losses = [...off].map((trigger) => ({
     path: `checkpoints.${trigger}`,
