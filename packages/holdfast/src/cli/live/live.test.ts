@@ -1,6 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ProgressEvent } from "../../app.ts";
+import { pictureGraph } from "../../core/graph-picture.ts";
+import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
 import { clockText } from "../output/clock-text.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { eventLine } from "./event-line.ts";
@@ -89,6 +91,29 @@ describe("the picture", () => {
         },
       ),
     );
+  });
+
+  test("with a graph: a line a batch, and what runs now", () => {
+    const state = { attempt: 1, startedAt: AT, endedAt: null, result: null };
+    const graph = {
+      ...sampleGraph([sampleNode("spec"), sampleNode("api", ["spec"]), sampleNode("db", ["spec"])]),
+      states: {
+        spec: { ...state, status: "complete", endedAt: AT },
+        api: { ...state, status: "running" },
+        db: { ...state, status: "running" },
+      },
+    } as const;
+    const now = Date.parse(AT) + 65_000;
+    const shown = { ...picture, graph: pictureGraph(graph, { live: true, now, seenAt: AT }) };
+    expect(pictureLines(shown, { width: 80, color: false, ascii: true, now })).toMatchInlineSnapshot(`
+      [
+        "- issue-42 · review #2 · 1 min",
+        "  scores 60 ▅",
+        "  batch 1  +           1 of 1 complete",
+        "  batch 2  >>          0 of 2 complete, 2 running  > api 1 min  > db 1 min",
+        "  docs 60 < 85",
+      ]
+    `);
   });
 
   test("as plain lines", () => {

@@ -65,7 +65,7 @@ function groupLine(group: Group, label: string, page: GraphPage): string {
   const room = page.width - head.length;
   // Too narrow for the strip: the words say more.
   if (room < displayWidth(counts) && page.width < label.length + 2 + displayWidth(counts))
-    return truncate(`${label}  ${counts}`, page.width, page.ascii === true ? "." : "…");
+    return truncate(`${label}  ${counts}`, page.width, page.ascii === true ? ".." : "…");
   if (room < displayWidth(counts)) return `${paint(page, "dim", label)}  ${counts}`;
   const names = nowText(group.nodes, room - displayWidth(counts) - 2, page);
   return `${paint(page, "dim", label)}  ${strip(group.nodes, page)}  ${counts}${names === "" ? "" : `  ${names}`}`;

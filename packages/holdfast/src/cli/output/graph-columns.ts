@@ -33,9 +33,14 @@ const NARROWEST = 14;
 const WIDEST = 32;
 const GAP = "  ";
 
-/** Plain text of a cell's line, in parts of one style each. The first that is marked so gives way when it is too narrow. */
+/** A line of a cell: plain texts of one style each. Where it is too narrow one goes as a whole, then another is shortened. */
 interface Piece {
-  readonly parts: readonly { readonly text: string; readonly style?: Style; readonly shrinks?: true }[];
+  readonly parts: readonly {
+    readonly text: string;
+    readonly style?: Style;
+    readonly shrinks?: true;
+    readonly goes?: true;
+  }[];
 }
 
 function columnOf(
@@ -55,7 +60,7 @@ function columnOf(
 function nodePieces(node: NodePicture, page: GraphPage): readonly Piece[] {
   const style = styleOf(node.state);
   const time = elapsedText(node.elapsed, page);
-  const again = node.attempts > 1 ? ` x${node.attempts}` : "";
+  const more = `${time === "" ? "" : ` ${time}`}${node.attempts > 1 ? `, try ${node.attempts}` : ""}`;
   return [
     {
       parts: [
@@ -64,9 +69,7 @@ function nodePieces(node: NodePicture, page: GraphPage): readonly Piece[] {
         ...(node.critical ? [{ text: " *", style: "bold" as const }] : []),
       ],
     },
-    {
-      parts: [{ text: "  " }, { text: `${node.state}${again}${time === "" ? "" : ` ${time}`}`, style, shrinks: true }],
-    },
+    { parts: [{ text: "  " }, { text: node.state, style, shrinks: true }, { text: more, style, goes: true }] },
   ];
 }
 
@@ -79,11 +82,18 @@ function bandLines(
   params: { readonly page: GraphPage; readonly narrowest: number },
 ): readonly string[] {
   const { page, narrowest } = params;
-  const widths = planWidths({
-    columns: band.map(() => ({ title: "", shrinkTo: narrowest })),
-    natural: band.map((pieces) => Math.min(WIDEST, page.width, Math.max(...pieces.map(widthOf)))),
-    width: page.width,
-  });
+  const plan = (least: (pieces: readonly Piece[]) => number): readonly number[] =>
+    planWidths({
+      columns: band.map((pieces) => ({ title: "", shrinkTo: least(pieces) })),
+      natural: band.map((pieces) => Math.min(WIDEST, page.width, Math.max(...pieces.map(widthOf)))),
+      width: page.width,
+    });
+  // Names give way before times do, where that is enough.
+  const gentle = plan((pieces) =>
+    Math.max(narrowest, ...pieces.filter(({ parts }) => parts.some(({ goes }) => goes === true)).map(widthOf)),
+  );
+  const fits = gentle.reduce((sum, one) => sum + one + GAP.length, -GAP.length) <= page.width;
+  const widths = fits ? gentle : plan(() => narrowest);
   const rows = Math.max(...band.map((pieces) => pieces.length));
   return Array.from({ length: rows }, (_, row) =>
     band
@@ -95,10 +105,10 @@ function bandLines(
 
 function pieceText(piece: Piece | undefined, width: number, page: GraphPage): string {
   if (piece === undefined) return " ".repeat(width);
-  const fixed = piece.parts.filter(({ shrinks }) => shrinks !== true);
-  const room = width - widthOf({ parts: fixed });
+  const parts = widthOf(piece) <= width ? piece.parts : piece.parts.filter(({ goes }) => goes !== true);
+  const room = width - widthOf({ parts: parts.filter(({ shrinks }) => shrinks !== true) });
   let used = 0;
-  const painted = piece.parts.map(({ text, style, shrinks }) => {
+  const painted = parts.map(({ text, style, shrinks }) => {
     const shown = shrinks === true ? truncate(text, room, page.ascii === true ? ".." : "…") : text;
     used += displayWidth(shown);
     return style === undefined ? shown : paint(page, style, shown);

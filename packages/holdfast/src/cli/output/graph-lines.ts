@@ -1,4 +1,4 @@
-import type { GraphPicture, NodeCondition } from "../../core/graph-picture.ts";
+import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import { batchLines, countsText } from "./batch-lines.ts";
 import type { GraphPage } from "./batch-lines.ts";
@@ -32,17 +32,26 @@ const MOST_NAMED = 8;
 
 function headLines(picture: GraphPicture, page: GraphPage, spent: Amounts | null): readonly string[] {
   const name = picture.id === "" ? "" : `${escapeText(picture.id)}: `;
-  const so = picture.elapsed?.kind === "so_far" ? " so far" : "";
-  const elapsed = elapsedText(picture.elapsed, page);
-  const facts = [...(elapsed === "" ? [] : [`${elapsed}${so}`]), ...(spent === null ? [] : [costText(spent)])].filter(
-    (fact) => fact !== null,
-  );
-  const counted = `${name}${countsText(picture.counts)}`;
+  const facts = [wholeText(picture.elapsed), spent === null ? null : costText(spent)].filter((fact) => fact !== null);
   return [
-    ...fit(facts.length === 0 ? counted : `${counted}; ${facts.join(", ")}`, page),
+    ...fit(`${name}${countsText(picture.counts)}`, page),
+    ...(facts.length === 0 ? [] : fit(facts.join(", "), page)),
     ...pathLines(picture, page),
     ...picture.problems.slice(0, MOST_NAMED).flatMap((problem) => fit(`! ${escapeWords(problem)}`, page)),
   ];
+}
+
+function wholeText(elapsed: GraphPicture["elapsed"]): string | null {
+  if (elapsed === null) return null;
+  const text = clockText(elapsed.milliseconds);
+  switch (elapsed.kind) {
+    case "whole":
+      return `took ${text}`;
+    case "so_far":
+      return `${text} so far`;
+    case "at_least":
+      return `${text} up to the last sign of life`;
+  }
 }
 
 function pathLines({ criticalPath: { nodes, milliseconds }, elapsed }: GraphPicture, page: GraphPage) {
@@ -51,45 +60,56 @@ function pathLines({ criticalPath: { nodes, milliseconds }, elapsed }: GraphPict
   // Before anything ran every node counts the same, and that is no time.
   const long = elapsed === null ? "" : ` ${clockText(milliseconds)}`;
   const shown = nodes.slice(0, page.width).map(escapeText).join(arrow);
-  return [`${truncate(`* critical path${long}: ${shown}`, page.width, cutSign(page))}`];
+  return [cut(`* critical path${long}: ${shown}`, page)];
 }
 
-const WITH_REASON: readonly NodeCondition[] = ["failed", "unknown", "interrupted"];
-
+/** Failures with their reasons, one by one; of the rest, who they are. */
 function tailLines(picture: GraphPicture, page: GraphPage): readonly string[] {
-  const troubled = picture.nodes.filter(({ state }) => WITH_REASON.includes(state));
-  const lines = troubled.slice(0, MOST_NAMED).map((node) => {
-    const why = node.reason === null ? REASONS[node.state] : escapeWords(node.reason);
-    const text = truncate(
-      `${escapeText(node.id)} ${node.state}${why === undefined ? "" : `: ${why}`}`,
-      page.width - 2,
-      cutSign(page),
-    );
-    return `${paint(page, styleOf(node.state), signOf(node.state, page))} ${text}`;
-  });
-  const more = troubled.length - lines.length;
-  const approvals = picture.approvals
-    .slice(0, MOST_NAMED)
-    .map(({ to, by }) =>
-      truncate(`${escapeText(to)} waits for the approval of ${escapeText(by)}`, page.width, cutSign(page)),
-    );
-  const next = nextLine(picture, page);
-  const all = [...lines, ...(more > 0 ? [`and ${more} more`] : []), ...approvals, ...next];
+  const having = (state: NodeCondition) => picture.nodes.filter((node) => node.state === state);
+  const failed = having("failed");
+  const more = failed.length - MOST_NAMED;
+  const all = [
+    ...failed.slice(0, MOST_NAMED).map((node) => {
+      const again = node.attempts > 1 ? ` (try ${node.attempts})` : "";
+      const why = node.reason === null ? "" : `: ${escapeWords(node.reason)}`;
+      return marked("failed", `${escapeText(node.id)} failed${again}${why}`, page);
+    }),
+    ...(more > 0 ? [marked("failed", `and ${more} more`, page)] : []),
+    ...namesLine("interrupted", "interrupted, nobody runs them now", having("interrupted"), page),
+    ...namesLine("unknown", "not known whether they happened", having("unknown"), page),
+    ...picture.approvals
+      .slice(0, MOST_NAMED)
+      .map(({ to, by }) => cut(`${escapeText(to)} waits for the approval of ${escapeText(by)}`, page)),
+    ...nextLine(picture, page),
+  ];
   return all.length === 0 ? [] : ["", ...all];
 }
 
-const REASONS: Partial<Record<NodeCondition, string>> = {
-  interrupted: "its process is gone; nobody runs it now",
-  unknown: "not known whether it happened",
-};
+function namesLine(state: NodeCondition, what: string, nodes: readonly NodePicture[], page: GraphPage) {
+  if (nodes.length === 0) return [];
+  const names = nodes.slice(0, page.width).map((node) => {
+    const time = elapsedText(node.elapsed, page);
+    return `${escapeText(node.id)}${time === "" ? "" : ` (${time})`}`;
+  });
+  return [marked(state, `${what}: ${names.join(", ")}`, page)];
+}
+
+function marked(state: NodeCondition, text: string, page: GraphPage): string {
+  const shown = truncate(text, page.width - 2, cutSign(page));
+  return `${paint(page, styleOf(state), signOf(state, page))} ${shown}`;
+}
 
 function nextLine(picture: GraphPicture, page: GraphPage): readonly string[] {
   if (picture.resumePoint === null || picture.counts.running > 0) return [];
-  return [truncate(`goes on with ${escapeText(picture.resumePoint)}`, page.width, cutSign(page))];
+  return [cut(`goes on with ${escapeText(picture.resumePoint)}`, page)];
 }
 
 function fit(text: string, page: GraphPage): readonly string[] {
-  return wrap(text, page.width).map((line) => truncate(line, page.width, cutSign(page)));
+  return wrap(text, page.width).map((line) => cut(line, page));
+}
+
+function cut(text: string, page: GraphPage): string {
+  return truncate(text, page.width, cutSign(page));
 }
 
 function cutSign(page: GraphPage): string {

@@ -70,11 +70,17 @@ function nodeLabel(node: NodePicture): string {
 
 /**
  * An allow list. Letters and digits of all scripts and a little punctuation stay; the rest is written as the number that Mermaid shows as the
- * character. A colon is among the rest: Mermaid cuts a semicolon from lines that look like a style.
+ * character. A colon is among the rest: Mermaid cuts a semicolon from lines that look like a style. And one word is broken up: Mermaid takes
+ * "direction TB" for a statement wherever in a line it stands, also inside of quotes.
  */
 function label(text: string): string {
-  const shown = truncate(escapeWords(text), LONGEST);
-  return shown.replaceAll(/[^\p{L}\p{M}\p{N} _.,()/-]/gu, (character) => `#${character.codePointAt(0) ?? 0};`);
+  return truncate(escapeWords(text), LONGEST)
+    .replaceAll(/[^\p{L}\p{M}\p{N} _.,()/-]/gu, numbered)
+    .replaceAll(/(?<=directio)n(?= )/gi, numbered);
+}
+
+function numbered(character: string): string {
+  return `#${character.codePointAt(0) ?? 0};`;
 }
 
 const LONGEST = 80;
