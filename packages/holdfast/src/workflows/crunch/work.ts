@@ -14,14 +14,13 @@ export interface CrunchWork {
 
 export type CrunchContext = StageContext<CrunchState>;
 
-/** One event, once in this visit whatever happens; what was recorded under the name before stands. */
-export async function tell(context: CrunchContext, name: string, event: CrunchEvent): Promise<void> {
-  await context.record(name, event);
+/** One event, once in this visit whatever happens: answers with what was recorded under the name first, its times included. */
+export async function tell<E extends CrunchEvent>(context: CrunchContext, name: string, event: E): Promise<E> {
+  return await context.record(name, event);
 }
 
-/** The time as it was when this was first asked for under the name, so that whoever runs the stage again has the same. */
-export async function timeOf(context: CrunchContext, name: string): Promise<string> {
-  return await context.step(name, () => new Date(context.now()).toISOString());
+export function isoNow(context: Pick<CrunchContext, "now">): string {
+  return new Date(context.now()).toISOString();
 }
 
 /** What the first stage found; of the issue what was last agreed on. INTERNAL before that: the table lets no other stage come first. */

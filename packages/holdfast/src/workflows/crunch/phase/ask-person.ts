@@ -1,12 +1,12 @@
 import type { EscalatePayload } from "../../../core/crunch/message.ts";
 import { sendMessage } from "./send-message.ts";
-import type { NodeWork } from "./work-node.ts";
+import type { Naming, PhaseWork } from "./phase-work.ts";
 
 /** A question that only a person can answer: written down as a message, asked with `holdfast approve`, and its answer written down too. */
 export async function askPerson(
-  { context, phase }: Pick<NodeWork, "context" | "phase">,
+  { context, phase }: Pick<PhaseWork, "context" | "phase">,
   params: {
-    readonly key: string;
+    readonly naming: Naming;
     readonly from: string;
     readonly type: EscalatePayload["escalationType"];
     readonly question: string;
@@ -14,11 +14,11 @@ export async function askPerson(
     readonly options: readonly string[];
   },
 ): Promise<string> {
-  const { key, from, question, options } = params;
+  const { naming, from, question, options } = params;
   const envelope = { phase, priority: "HIGH" } as const;
   const asked = await sendMessage(
     context,
-    { ...envelope, key: `${key}:escalate`, from, to: USER, answers: null },
+    { ...envelope, name: naming("escalate"), from, to: USER, answers: null },
     {
       type: "ESCALATE",
       payload: {
@@ -32,10 +32,10 @@ export async function askPerson(
       },
     },
   );
-  const answer = await context.decide({ name: `${key}:decision`, question, options });
+  const answer = await context.decide({ name: naming("decision"), question, options });
   await sendMessage(
     context,
-    { ...envelope, key: `${key}:decided`, from: USER, to: from, answers: asked.id },
+    { ...envelope, name: naming("decided"), from: USER, to: from, answers: asked.id },
     {
       type: "RESPONSE",
       payload: {

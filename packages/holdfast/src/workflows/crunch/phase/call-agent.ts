@@ -3,12 +3,13 @@ import type { Phase } from "../../../core/crunch/phase.ts";
 import type { Aside, AgentReport } from "../../../engine/stage-context.ts";
 import { requireSetup, tell } from "../work.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
+import type { Naming } from "./phase-work.ts";
 import { sendMessage } from "./send-message.ts";
 import type { Envelope } from "./send-message.ts";
 
 export interface Asking {
-  /** Which call of this visit it is: it begins the names of all that is written down about it. */
-  readonly key: string;
+  /** Names of what is written down about it. */
+  readonly naming: Naming;
   readonly agent: string;
   /** As a script tells calls apart: the node's id, or what the call is for. */
   readonly role: string;
@@ -34,10 +35,10 @@ export interface Asked {
  * for word. One that fails is withdrawn: the next try is a request of its own.
  */
 export async function callAgent(work: CrunchWork, context: CrunchContext, asking: Asking): Promise<Asked> {
-  const { key, agent, phase, aside } = asking;
+  const { naming, agent, phase, aside } = asking;
   const request = await sendMessage(
     context,
-    { key: `${key}:request`, from: COORDINATOR, to: agent, answers: null, phase, priority: asking.priority },
+    { name: naming("request"), from: COORDINATOR, to: agent, answers: null, phase, priority: asking.priority },
     {
       type: "REQUEST",
       payload: {
@@ -50,9 +51,9 @@ export async function callAgent(work: CrunchWork, context: CrunchContext, asking
     },
   );
   const prompt = request.type === "REQUEST" ? request.payload.prompt : asking.prompt;
-  await tell(context, `${key}:sent`, { kind: "message_delivered", id: request.id });
+  await tell(context, naming("sent"), { kind: "message_delivered", id: request.id });
   const report = await context.agent({
-    name: `${key}:agent`,
+    name: naming("agent"),
     role: asking.role,
     prompt,
     model: modelOf(work, context, agent),
@@ -64,7 +65,7 @@ export async function callAgent(work: CrunchWork, context: CrunchContext, asking
   });
   if (report.outcome === "failed") {
     const why = `${report.cause ?? "it failed"}: ${report.message ?? "it said nothing"}`;
-    await tell(context, `${key}:withdrawn`, { kind: "message_withdrawn", id: request.id, why });
+    await tell(context, naming("withdrawn"), { kind: "message_withdrawn", id: request.id, why });
   }
   return { report, request };
 }

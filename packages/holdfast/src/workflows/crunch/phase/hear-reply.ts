@@ -2,16 +2,18 @@ import type { PendingCapture } from "../../../core/crunch/knowledge.ts";
 import type { Message } from "../../../core/crunch/message.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { GraphNode } from "../../../core/graph.ts";
+import type { NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { requireSetup, tell } from "../work.ts";
 import { addNodes } from "./add-nodes.ts";
 import { COORDINATOR } from "./call-agent.ts";
 import { sendMessage } from "./send-message.ts";
-import type { NodeWork } from "./work-node.ts";
+import { takeCheckpoint } from "./phase-work.ts";
+import type { PhaseWork } from "./phase-work.ts";
 
 export interface Heard {
   readonly node: GraphNode;
-  readonly key: string;
+  readonly scope: NodeScope;
   /** The message that was answered. */
   readonly request: Message;
   readonly reply: AgentReply;
@@ -19,7 +21,7 @@ export interface Heard {
 }
 
 /** Writes an answer down and does what it asks for: work for others, a word to everybody, something to be kept. */
-export async function hearReply(given: NodeWork, heard: Heard): Promise<void> {
+export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
   await answer(given, heard);
   await broadcast(given, heard);
   await planCaptures(given, heard);
@@ -27,10 +29,10 @@ export async function hearReply(given: NodeWork, heard: Heard): Promise<void> {
 }
 
 /** A request has one answer: who hands the work over answers by that. */
-async function answer({ context, phase }: NodeWork, { node, key, request, reply, report }: Heard): Promise<void> {
+async function answer({ context, phase }: PhaseWork, { node, scope, request, reply, report }: Heard): Promise<void> {
   const { handoff } = reply;
   const envelope = {
-    key: `${key}:answer`,
+    name: scope.name("answer"),
     from: node.agent,
     to: COORDINATOR,
     answers: request.id,
@@ -70,29 +72,29 @@ async function answer({ context, phase }: NodeWork, { node, key, request, reply,
   });
 }
 
-async function broadcast({ context, phase }: NodeWork, { node, key, reply }: Heard): Promise<void> {
+async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promise<void> {
+  const { context, phase } = given;
   for (const [index, { event, message }] of reply.broadcasts.entries()) {
     await sendMessage(
       context,
-      { key: `${key}:broadcast-${index}`, from: node.agent, to: "*", answers: null, phase, priority: "NORMAL" },
+      { name: scope.name(`broadcast-${index}`), from: node.agent, to: "*", answers: null, phase, priority: "NORMAL" },
       { type: "BROADCAST", payload: { event, message, data: {}, affects: [] } },
     );
-    if (event === "CHECKPOINT")
-      await context.checkpoint({ trigger: "manual", name: `${node.agent}: ${message}`.slice(0, 200) });
+    if (event === "CHECKPOINT") await takeCheckpoint(given, "manual", `${node.agent}: ${message}`);
   }
 }
 
-async function planCaptures({ context, phase }: NodeWork, { key, reply }: Heard): Promise<void> {
+async function planCaptures({ context, phase }: PhaseWork, { scope, reply }: Heard): Promise<void> {
   const { issue } = requireSetup(context);
   for (const [index, { type, content, tags }] of reply.knowledge.entries()) {
     const capture: PendingCapture = {
-      name: `${phase}/${context.position.visit.number}/${key}/${index}`,
+      name: `${phase}/${context.position.visit.number}/${scope.name(`knowledge-${index}`)}`,
       type,
       content,
       tags,
       source: { type: "issue", ref: `#${issue.number}`, phase },
       issue: issue.number,
     };
-    await tell(context, `${key}:capture-${index}`, { kind: "capture_planned", capture });
+    await tell(context, scope.name(`capture-${index}`), { kind: "capture_planned", capture });
   }
 }

@@ -2,23 +2,26 @@ import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
 import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
+import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
 import type { Aside } from "../../../engine/stage-context.ts";
-import { tell, timeOf } from "../work.ts";
+import { isoNow, tell } from "../work.ts";
 import { askPerson } from "./ask-person.ts";
 import { callAgent } from "./call-agent.ts";
 import { resultsIn } from "./node-result.ts";
 import type { NodeResult } from "./node-result.ts";
 import { mendPrompt } from "./node-prompt.ts";
-import type { NodeWork } from "./work-node.ts";
+import { takeCheckpoint } from "./phase-work.ts";
+import type { Naming, PhaseWork } from "./phase-work.ts";
 
 type Held = NonNullable<NodeResult["aside"]>;
 
 /** What the nodes of a batch did to files comes together in the order of the definition, whoever was first. */
-export async function mergeBatch(given: NodeWork, graph: Graph, batch: readonly string[]): Promise<void> {
+export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
   for (const { node: id, result } of resultsIn(graph)) {
     const node = graph.nodes.find((one) => one.id === id);
-    if (!batch.includes(id) || result.aside === null || node === undefined) continue;
-    await mergeNode(given, { node, task: taskOf(graph, node), held: result.aside });
+    if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
+    const naming: Naming = (part) => batch.name(`${id}-${part}`);
+    await mergeNode(given, { node, task: taskOf(graph, node), held: result.aside, naming });
   }
 }
 
@@ -26,32 +29,33 @@ interface Merging {
   readonly node: GraphNode;
   readonly task: string;
   readonly held: Held;
+  readonly naming: Naming;
 }
 
-async function mergeNode(given: NodeWork, merging: Merging): Promise<void> {
+async function mergeNode(given: PhaseWork, merging: Merging): Promise<void> {
   const { context } = given;
-  const { held } = merging;
+  const { held, naming } = merging;
   const aside = given.asides.get(held.name) ?? (await context.aside(held.name));
-  const merged = await context.mergeAside(`${held.name}:merge`, { aside, commit: held.commit });
+  const merged = await context.mergeAside(naming("merge"), { aside, commit: held.commit });
   if (merged.kind === "conflict") await mend(given, merging, { aside, files: merged.files, detail: merged.detail });
 }
 
 /** A conflict of files is one of the team's: written down, mended once by whose change it is, else a person says what becomes of it. */
 async function mend(
-  given: NodeWork,
-  { node, task, held }: Merging,
+  given: PhaseWork,
+  { node, task, naming }: Merging,
   params: { readonly aside: Aside; readonly files: readonly string[]; readonly detail: string },
 ): Promise<void> {
   const { work, context, phase } = given;
   const { files, aside } = params;
-  const key = `${held.name}:mend`;
-  const at = await timeOf(context, `${key}:at`);
-  const conflict = mergeConflict({ node, files, phase, at });
-  await tell(context, `${key}:detected`, { kind: "conflict_detected", conflict });
-  await context.checkpoint({ trigger: "conflict_start", name: conflict.topic.slice(0, 200) });
-  const fresh = await context.aside(`${key}:aside`);
+  const { conflict } = await tell(context, naming("conflict"), {
+    kind: "conflict_detected",
+    conflict: mergeConflict({ node, files, phase, at: isoNow(context) }),
+  });
+  await takeCheckpoint(given, "conflict_start", conflict.topic);
+  const fresh = await context.aside(naming("mend-aside"));
   const { report } = await callAgent(work, context, {
-    key,
+    naming: (part) => naming(`mend-${part}`),
     agent: node.agent,
     role: `mend-${node.id}`,
     action: "resolve_conflict",
@@ -66,20 +70,20 @@ async function mend(
   const again =
     report.outcome === "failed" || report.commit === null
       ? null
-      : await context.mergeAside(`${key}:merge`, { aside: fresh, commit: report.commit });
+      : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
   await context.dropAside(aside);
   if (again?.kind === "merged")
-    return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, key });
+    return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
   await context.dropAside(fresh);
   const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
   const answer = await askPerson(given, {
-    key,
+    naming,
     from: node.agent,
     type: "CONFLICT",
     question,
     options: [LEFT_OUT, STOP],
   });
-  await resolve(given, conflict, { how: "person", choice: answer, by: "user", key });
+  await resolve(given, conflict, { how: "person", choice: answer, by: "user", naming });
 }
 
 const MENDED = "keep both changes";
@@ -87,12 +91,12 @@ export const LEFT_OUT = "leave it out";
 export const STOP = "stop";
 
 async function resolve(
-  { context }: NodeWork,
+  given: PhaseWork,
   conflict: Conflict,
-  params: { readonly how: Resolution["how"]; readonly choice: string; readonly by: string; readonly key: string },
+  params: { readonly how: Resolution["how"]; readonly choice: string; readonly by: string; readonly naming: Naming },
 ): Promise<void> {
-  const { how, choice, by, key } = params;
-  const at = await timeOf(context, `${key}:resolved-at`);
+  const { how, choice, by, naming } = params;
+  const { context } = given;
   const resolution: Resolution = {
     how,
     choice,
@@ -103,17 +107,17 @@ async function resolve(
     vetoApplied: false,
     userOverride: false,
     dissent: [],
-    at,
+    at: isoNow(context),
     knowledge: null,
   };
-  await tell(context, `${key}:resolved`, { kind: "conflict_resolved", conflict: conflict.id, resolution });
-  await context.checkpoint({ trigger: "conflict_resolved", name: conflict.topic.slice(0, 200) });
+  await tell(context, naming("resolved"), { kind: "conflict_resolved", conflict: conflict.id, resolution });
+  await takeCheckpoint(given, "conflict_resolved", conflict.topic);
 }
 
 function mergeConflict(params: {
   readonly node: GraphNode;
   readonly files: readonly string[];
-  readonly phase: NodeWork["phase"];
+  readonly phase: PhaseWork["phase"];
   readonly at: string;
 }): Conflict {
   const { node, files, phase, at } = params;

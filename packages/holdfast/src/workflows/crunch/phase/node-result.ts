@@ -57,3 +57,9 @@ export function resultsIn(graph: Graph): readonly { readonly node: string; reado
 function isNodeResult(value: Json): value is NodeResult {
   return isJsonObject(value) && typeof value["summary"] === "string" && "recommendations" in value;
 }
+
+/** Why somebody ended the phase for everybody; null: nobody did. */
+export function abortIn(graph: Graph): string | null {
+  const aborting = resultsIn(graph).find(({ result }) => result.abort !== null);
+  return aborting === undefined ? null : `${aborting.node} ended the phase: ${aborting.result.abort ?? ""}`;
+}

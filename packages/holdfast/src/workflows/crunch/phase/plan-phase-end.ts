@@ -1,12 +1,16 @@
 import type { Finding } from "../../../core/crunch/message.ts";
 import type { Graph } from "../../../core/graph.ts";
-import { progressOf, stateOf } from "../../../core/graph-state.ts";
+import { stateOf } from "../../../core/graph-state.ts";
 import { isJsonObject } from "../../../core/json.ts";
-import { resultsIn } from "./node-result.ts";
+import type { Json } from "../../../core/json.ts";
+import type { GraphEnd } from "../../../engine/graph/graph-work.ts";
+import { abortIn, resultsIn } from "./node-result.ts";
 
 export type PhaseEndPlan =
   /** `failed`: nodes that came to nothing, and may. */
   | { readonly kind: "ended"; readonly failed: readonly FailedNode[] }
+  /** Somebody of the team ended it for all. */
+  | { readonly kind: "aborted"; readonly reason: string }
   | { readonly kind: "replay" }
   /** It does not do what it should: the work goes back. */
   | { readonly kind: "sent_back"; readonly reason: string; readonly detail: string }
@@ -19,35 +23,43 @@ export interface FailedNode {
 }
 
 /**
- * What the end of a graph means. A check that fails sends the work back, whatever it was. Elsewhere failed nodes are run again as often as
- * the limit allows; then those of little weight are left as they are, and anything else is for a person.
+ * What the end of a graph means. A check that fails sends the work back, whatever it was. Elsewhere failed nodes are run again as often as the
+ * limit allows; then those of little weight are left as they are, and anything else, a critical node or a whole batch above all, is for a person.
  */
 export function planPhaseEnd(params: {
   readonly graph: Graph;
+  readonly end: GraphEnd;
   /** Does the phase judge the work of another? */
   readonly checks: boolean;
   /** How often the failed ones were run again. */
   readonly replays: number;
   readonly limit: number;
 }): PhaseEndPlan {
-  const { graph, checks } = params;
+  const { graph, end, checks } = params;
+  const aborted = abortIn(graph);
+  if (aborted !== null) return { kind: "aborted", reason: aborted };
   const failed = failedNodes(graph);
   const grave = checks ? graveFindings(graph) : [];
   if (checks && (failed.length > 0 || grave.length > 0)) return sentBack(failed, grave);
-  if (failed.length === 0) return { kind: "ended", failed };
-  const progress = progressOf(graph);
-  const aborted = progress.kind === "failed" ? progress.abortedBy : null;
-  if (aborted === null && params.replays < params.limit) return { kind: "replay" };
-  const heavy = failed.filter(({ node }) => HEAVY.has(priorityOf(graph, node)));
-  if (aborted === null && heavy.length === 0) return { kind: "ended", failed };
-  const told = failed.map(({ node, why }) => `${node} (${why})`).join("; ");
-  const what = aborted === null ? "This failed" : `${aborted} failed, and nothing can be done without it`;
-  return { kind: "ask", question: `${what}: ${told}. Try it again, go on without it, or stop?` };
+  if (end.kind !== "failed") return { kind: "ended", failed: [] };
+  const stopped = end.abortedBy !== null || end.batch !== null;
+  if (!stopped && params.replays < params.limit) return { kind: "replay" };
+  if (!stopped && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
+  return { kind: "ask", question: `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?` };
 }
 
 const HEAVY: ReadonlySet<string> = new Set(["critical", "high"]);
 
 export const PHASE_ANSWERS = ["again", "go on", "stop"] as const;
+
+function whatStopped({ abortedBy, batch }: Extract<GraphEnd, { readonly kind: "failed" }>): string {
+  if (abortedBy !== null) return `${abortedBy} failed, and nothing can be done without it`;
+  return batch === null ? "This failed" : `All of batch ${batch} failed`;
+}
+
+function told(failed: readonly FailedNode[]): string {
+  return failed.map(({ node, why }) => `${node} (${why})`).join("; ");
+}
 
 function sentBack(failed: readonly FailedNode[], grave: readonly Finding[]): PhaseEndPlan {
   const reasons = [
@@ -67,9 +79,9 @@ function failedNodes(graph: Graph): readonly FailedNode[] {
   });
 }
 
-function errorOf(result: unknown): string {
-  const error = isJsonObject(result as never) ? (result as { readonly error?: unknown }).error : result;
-  return typeof error === "string" ? error : JSON.stringify(error ?? null);
+function errorOf(result: Json): string {
+  const error = isJsonObject(result) ? (result["error"] ?? null) : result;
+  return typeof error === "string" ? error : JSON.stringify(error);
 }
 
 function graveFindings(graph: Graph): readonly Finding[] {

@@ -8,13 +8,14 @@ import type { Place } from "../enter-phase.ts";
 import { requireSetup, tell } from "../work.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
 import { askPerson } from "./ask-person.ts";
+import { COORDINATOR } from "./call-agent.ts";
 import { captureKnowledge, injectKnowledge, planDecisions } from "./keep-knowledge.ts";
 import { resultsIn } from "./node-result.ts";
+import type { PhaseWork } from "./phase-work.ts";
 import { PHASE_ANSWERS, planPhaseEnd } from "./plan-phase-end.ts";
-import type { FailedNode } from "./plan-phase-end.ts";
+import type { FailedNode, PhaseEndPlan } from "./plan-phase-end.ts";
 import { settleBatch } from "./settle-batch.ts";
 import { workNode } from "./work-node.ts";
-import type { NodeWork } from "./work-node.ts";
 
 export type PhaseEnd =
   | {
@@ -37,7 +38,7 @@ export async function runPhase(
   const team = await haveTeam(context, place.at);
   if (phase === "enrich" || phase === "implementing")
     await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
-  const given: NodeWork = { work, context, phase, team, asides: new Map() };
+  const given: PhaseWork = { work, context, phase, team, asides: new Map() };
   const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
   if (graph.nodes.length === 0)
     return { kind: "ended", summary: "", remark: "; nobody had anything to do", failing: null };
@@ -68,51 +69,50 @@ function planGraph(
   return planPhaseGraph({ ...params, template, agents: settings.agents, labels: issue.labels, attempt });
 }
 
-async function carryGraph(given: NodeWork, graph: Graph): Promise<PhaseEnd> {
+async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
   const { work, context, phase } = given;
   for (let replays = 0; ; replays += 1) {
-    await runGraph(context, {
+    const end = await runGraph(context, {
       graph,
+      name: `${phase}-${replays}`,
       limit: work.options.maxParallel,
-      work: (node) => workNode(given, node),
+      // What a batch did to the files is there for the next one.
+      barrier: true,
+      replayFailed: replays > 0,
+      work: (node, scope) => workNode(given, node, scope),
       afterBatch: (batch) => settleBatch(given, batch),
     });
     const now = context.graph.now() ?? graph;
-    const aborted = resultsIn(now).find(({ result }) => result.abort !== null);
-    if (aborted !== undefined)
-      return { kind: "given_up", reason: `${aborted.node} aborted the phase: ${aborted.result.abort ?? ""}` };
-    const checks = phase === "e2e";
-    const plan = planPhaseEnd({ graph: now, checks, replays, limit: work.options.limits.replays });
-    switch (plan.kind) {
-      case "ended":
-        return ended(now, plan.failed);
-      case "sent_back":
-        return { ...ended(now, []), failing: { reason: plan.reason, detail: plan.detail } };
-      case "replay":
-        break;
-      case "ask": {
-        const key = `${phase}:failed-${replays}`;
-        const options = [...PHASE_ANSWERS];
-        const answer = await askPerson(given, {
-          key,
-          from: "orchestrator",
-          type: "BLOCKED",
-          question: plan.question,
-          options,
-        });
-        if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${plan.question}` };
-        if (answer === "go on") return ended(now, []);
-      }
-    }
-    await replayFailed(context, replays);
+    const limit = work.options.limits.replays;
+    const plan = planPhaseEnd({ graph: now, end, checks: phase === "e2e", replays, limit });
+    const settled = await settleEnd(given, { plan, graph: now, replays });
+    if (settled !== null) return settled;
   }
 }
 
-/** Once for each round, also when the run died right after it. */
-async function replayFailed(context: CrunchContext, round: number): Promise<void> {
-  const at = new Date(context.now()).toISOString();
-  await context.graph.move({ kind: "replay", at });
-  await context.note(`Failed nodes are run again (${round + 1})`);
+/** null: once more. */
+async function settleEnd(
+  given: PhaseWork,
+  { plan, graph, replays }: { readonly plan: PhaseEndPlan; readonly graph: Graph; readonly replays: number },
+): Promise<PhaseEnd | null> {
+  switch (plan.kind) {
+    case "ended":
+      return ended(graph, plan.failed);
+    case "aborted":
+      return { kind: "given_up", reason: plan.reason };
+    case "sent_back":
+      return { ...ended(graph, []), failing: { reason: plan.reason, detail: plan.detail } };
+    case "replay":
+      return null;
+    case "ask": {
+      const { question } = plan;
+      const naming = (part: string): string => `graph:${given.phase}-${replays}/${part}`;
+      const options = [...PHASE_ANSWERS];
+      const answer = await askPerson(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
+      if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
+      return answer === "again" ? null : ended(graph, []);
+    }
+  }
 }
 
 type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;

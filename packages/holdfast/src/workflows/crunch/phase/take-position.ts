@@ -4,19 +4,19 @@ import { parsePosition, POSITION_FORM } from "../../../core/crunch/reply.ts";
 import { requireSetup } from "../work.ts";
 import { callAgent, COORDINATOR } from "./call-agent.ts";
 import { sendMessage } from "./send-message.ts";
-import type { NodeWork } from "./work-node.ts";
+import type { Naming, PhaseWork } from "./phase-work.ts";
 
 /** What an agent says in one round; null when it says nothing that can be read, and so stands where it stood. */
 export async function takePosition(
-  given: NodeWork,
-  params: { readonly conflict: Conflict; readonly agent: string; readonly round: number },
+  given: PhaseWork,
+  params: { readonly conflict: Conflict; readonly agent: string; readonly round: number; readonly naming: Naming },
 ): Promise<ConflictPosition | null> {
   const { work, context, phase } = given;
   const { conflict, agent, round } = params;
-  const key = `${conflict.id}:${round}:${agent}`;
+  const naming: Naming = (part) => params.naming(`${round}-${agent}-${part}`);
   const profile = requireSetup(context).settings.agents[agent];
   const { report, request } = await callAgent(work, context, {
-    key,
+    naming,
     agent,
     role: `debate-${agent}`,
     action: "resolve_conflict",
@@ -35,7 +35,7 @@ export async function takePosition(
   const { agent: _agent, ...vote } = stands;
   await sendMessage(
     context,
-    { key: `${key}:vote`, from: agent, to: COORDINATOR, answers: request.id, phase, priority: "HIGH" },
+    { name: naming("vote"), from: agent, to: COORDINATOR, answers: request.id, phase, priority: "HIGH" },
     { type: "VOTE", payload: { conflict: conflict.id, round, ...vote } },
   );
   return position;

@@ -1,115 +1,85 @@
-import type { Team } from "../../../core/crunch/team.ts";
+import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { editsFiles, taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
-import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
-import type { GraphNode } from "../../../core/graph.ts";
-import { stateOf } from "../../../core/graph-state.ts";
-import type { NodeOutcome } from "../../../engine/graph/run-graph.ts";
-import type { Aside } from "../../../engine/stage-context.ts";
-import { requireSetup, tell, timeOf } from "../work.ts";
-import type { CrunchContext, CrunchWork } from "../work.ts";
+import type { TaskStatus } from "../../../core/crunch/team.ts";
+import type { Graph, GraphNode } from "../../../core/graph.ts";
+import type { NodeOutcome, NodeScope } from "../../../engine/graph/graph-work.ts";
+import type { AgentReport } from "../../../engine/stage-context.ts";
+import { isoNow, requireSetup, tell } from "../work.ts";
+import type { CrunchContext } from "../work.ts";
 import { callAgent } from "./call-agent.ts";
-import type { Asked } from "./call-agent.ts";
 import { hearReply } from "./hear-reply.ts";
 import { nodePrompt } from "./node-prompt.ts";
-import { resultOf } from "./node-result.ts";
-
-export interface NodeWork {
-  readonly work: CrunchWork;
-  readonly context: CrunchContext;
-  readonly phase: GraphPhase;
-  readonly team: Team;
-  /** Open ones of this process, by name. */
-  readonly asides: Map<string, Aside>;
-}
+import { abortIn, resultOf } from "./node-result.ts";
+import type { PhaseWork } from "./phase-work.ts";
 
 /** One try of a node: asked for, worked on, answered and written down. */
-export async function workNode(given: NodeWork, node: GraphNode): Promise<NodeOutcome> {
+export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
   const { work, context, phase } = given;
-  const key = nodeKey(context, node.id);
-  const task = { task: `${phase}/${node.id}`, agent: node.agent, phase } as const;
-  await tell(context, `${key}:active`, { kind: "task_moved", ...task, status: "active" });
   const graph = requireGraph(context);
-  const aside = editsFiles(graph, node) ? await context.aside(`${key}:aside`) : null;
+  const aborted = abortIn(graph);
+  if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
+  await moveTask(given, { node, name: scope.name("active"), status: "active" });
+  const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
   if (aside !== null) given.asides.set(aside.name, aside);
-  const asked = await callAgent(work, context, {
-    key,
+  const { report, request } = await callAgent(work, context, {
+    naming: (part) => scope.name(part),
     agent: node.agent,
     role: node.id,
     action: node.action,
     node: node.id,
     phase,
     priority: PRIORITY[node.priority],
-    prompt: promptOf(given, node),
+    prompt: promptOf(given, node, graph),
     timeoutMs: node.timeoutMs,
     outputs: node.outputs,
     aside,
   });
-  if (asked.report.outcome === "failed") return await fail(given, { key, task, aside, asked });
-  const reply = parseReply(asked.report.text);
-  await hearReply(given, { node, key, request: asked.request, reply, report: asked.report });
-  if (reply.status === "FAILED") {
+  const reply = report.outcome === "completed" ? parseReply(report.text) : null;
+  if (reply !== null) await hearReply(given, { node, scope, request, reply, report });
+  if (reply === null || reply.status === "FAILED") {
     if (aside !== null) await context.dropAside(aside);
-    await tell(context, `${key}:moved`, { kind: "task_moved", ...task, status: "failed" });
-    return { kind: "failed", error: reply.summary, retryable: true };
+    await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
+    return failure(report, reply);
   }
-  await deliver(given, { node, key, reply });
-  await tell(context, `${key}:moved`, { kind: "task_moved", ...task, status: "completed" });
-  const { commit } = asked.report;
-  const held = aside === null || commit === null ? null : { name: aside.name, commit };
+  await deliver(given, { node, scope, reply });
+  await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
+  const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
   return { kind: "complete", result: resultOf({ node, reply, aside: held }) };
 }
 
-/** A name for each try that is never given twice, also when failed nodes are replayed. */
-function nodeKey(context: CrunchContext, id: string): string {
-  const { tries = 0 } = stateOf(requireGraph(context), id);
-  return `${id}#${tries + 1}`;
-}
-
-async function fail(
-  given: NodeWork,
-  params: {
-    readonly key: string;
-    readonly task: { readonly task: string; readonly agent: string; readonly phase: GraphPhase };
-    readonly aside: Aside | null;
-    readonly asked: Asked;
-  },
-): Promise<NodeOutcome> {
-  const { context } = given;
-  const { key, task, aside } = params;
-  const { cause, message } = params.asked.report;
-  if (aside !== null) await context.dropAside(aside);
-  await tell(context, `${key}:moved`, { kind: "task_moved", ...task, status: "failed" });
+function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {
+  if (reply !== null) return { kind: "failed", error: reply.summary, retryable: true };
   if (cause === "timeout") return { kind: "timeout" };
   return { kind: "failed", error: `${cause ?? "failed"}: ${message ?? "it said nothing"}`, retryable: true };
 }
 
-async function deliver(
-  { context, phase }: NodeWork,
-  params: { readonly node: GraphNode; readonly key: string; readonly reply: AgentReply },
+async function moveTask(
+  { context, phase }: PhaseWork,
+  params: { readonly node: GraphNode; readonly name: string; readonly status: TaskStatus },
 ): Promise<void> {
-  const { node, key, reply } = params;
-  const completedAt = await timeOf(context, `${key}:delivered-at`);
-  await tell(context, `${key}:delivered`, {
+  const { node, name, status } = params;
+  await tell(context, name, { kind: "task_moved", task: `${phase}/${node.id}`, agent: node.agent, phase, status });
+}
+
+async function deliver(
+  { context, phase }: PhaseWork,
+  params: { readonly node: GraphNode; readonly scope: NodeScope; readonly reply: AgentReply },
+): Promise<void> {
+  const { node, scope, reply } = params;
+  const { agent, action, id } = node;
+  const output = { agent, action, node: id, phase, completedAt: isoNow(context), summary: reply.summary };
+  await tell(context, scope.name("delivered"), {
     kind: "output_delivered",
-    output: {
-      agent: node.agent,
-      action: node.action,
-      node: node.id,
-      phase,
-      completedAt,
-      summary: reply.summary,
-      location: reply.outputs[0] ?? null,
-    },
+    output: { ...output, location: reply.outputs[0] ?? null },
   });
 }
 
 const PRIORITY = { critical: "CRITICAL", high: "HIGH", normal: "NORMAL", low: "LOW" } as const;
 
-function promptOf({ context, phase }: NodeWork, node: GraphNode): string {
+function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph): string {
   const { issue, settings } = requireSetup(context);
-  const graph = requireGraph(context);
   return nodePrompt({
     node,
     about: settings.agents[node.agent]?.about ?? "a member of the team.",
@@ -123,12 +93,12 @@ function promptOf({ context, phase }: NodeWork, node: GraphNode): string {
   });
 }
 
-function toldKnowledge({ state }: CrunchContext) {
+function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
   const told = new Set(state.knowledge.injected.flatMap(({ entries }) => entries));
   return state.knowledge.entries.filter(({ id }) => told.has(id));
 }
 
-function requireGraph({ graph }: CrunchContext) {
+function requireGraph({ graph }: CrunchContext): Graph {
   const now = graph.now();
   if (now === null) throw new TypeError("a node works and there is no graph");
   return now;
