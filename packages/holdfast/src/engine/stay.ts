@@ -1,4 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
+import { belongsToGraph } from "../core/graph-names.ts";
 import type { Json } from "../core/json.ts";
 import type { OpenAside } from "./asides.ts";
 import { runMark } from "./run-mark.ts";
@@ -13,7 +14,7 @@ export class Stay {
   /** Asides that it asked for, by name. */
   readonly asides = new Map<string, OpenAside>();
   readonly #asked = new Set<string>();
-  /** Finished before this process took the run up, and not asked for yet. */
+  /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
   readonly #unasked: Set<string>;
   #active = 0;
   #closed = false;
@@ -24,7 +25,8 @@ export class Stay {
     this.writer = writer;
     this.stage = writer.position.stage;
     this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    this.#unasked = new Set(writer.steps.keys());
+    const isOwn = (step: string): boolean => !writer.graphSet || !belongsToGraph(step);
+    this.#unasked = new Set([...writer.steps.keys()].filter(isOwn));
   }
 
   /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
