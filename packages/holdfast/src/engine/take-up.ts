@@ -5,6 +5,7 @@ import { recoveryEvents } from "../core/graph-recovery.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Position } from "../core/position.ts";
+import type { Progress } from "../core/progress-fold.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { sweepAsides } from "./asides.ts";

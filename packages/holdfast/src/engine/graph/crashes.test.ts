@@ -12,7 +12,7 @@ import { answerDecision } from "../answer.ts";
 import type { Workflow } from "../definition.ts";
 import { RunHandle } from "../run-handle.ts";
 import type { StageFunction } from "../stage-context.ts";
-import { readProgress } from "../take-up.ts";
+import { readProgress } from "../read-progress.ts";
 import type { GraphEnd, GraphWork, NodeWork } from "./graph-work.ts";
 import { runGraph } from "./run-graph.ts";
 

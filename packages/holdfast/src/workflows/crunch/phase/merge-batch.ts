@@ -15,15 +15,26 @@ import type { Naming, PhaseWork } from "./phase-work.ts";
 
 type Held = NonNullable<NodeResult["aside"]>;
 
-/** What the nodes of a batch did to files comes together in the order of the definition, whoever was first. */
+/**
+ * What the nodes of a batch did to files comes together in the order of the definition, whoever was first. A batch ends again when a node of it
+ * is tried again: what came together before stays so.
+ */
 export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
   for (const { node: id, result } of resultsIn(graph)) {
     const node = graph.nodes.find((one) => one.id === id);
     if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
-    const naming: Naming = (part) => batch.name(`${id}-${part}`);
+    const naming: Naming = (part) => `${result.of}/${part}`;
+    if (isSettled(given, naming)) continue;
     await mergeNode(given, { node, task: taskOf(graph, node), held: result.aside, naming });
   }
 }
+
+/** Asked of what is written down alone: in this process or before. */
+export function isSettled({ context }: PhaseWork, naming: Naming): boolean {
+  return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
+}
+
+const SETTLED = "settled";
 
 interface Merging {
   readonly node: GraphNode;
@@ -38,6 +49,7 @@ async function mergeNode(given: PhaseWork, merging: Merging): Promise<void> {
   const aside = given.asides.get(held.name) ?? (await context.aside(held.name));
   const merged = await context.mergeAside(naming("merge"), { aside, commit: held.commit });
   if (merged.kind === "conflict") await mend(given, merging, { aside, files: merged.files, detail: merged.detail });
+  await context.step(naming(SETTLED), () => true);
 }
 
 /** A conflict of files is one of the team's: written down, mended once by whose change it is, else a person says what becomes of it. */

@@ -11,6 +11,8 @@ import type { Json } from "../../../core/json.ts";
  * middle decides the same.
  */
 export type NodeResult = {
+  /** The try of the node that it is of: it begins the names of what is done about it afterwards, so that that is done once. */
+  readonly of: string;
   readonly status: ReplyStatus;
   readonly summary: string;
   readonly findings: readonly Finding[];
@@ -26,10 +28,12 @@ export type NodeResult = {
 export function resultOf(params: {
   readonly node: { readonly id: string; readonly agent: string };
   readonly reply: AgentReply;
+  readonly of: string;
   readonly aside: NodeResult["aside"];
 }): NodeResult {
-  const { node, reply, aside } = params;
+  const { node, reply, of, aside } = params;
   return {
+    of,
     status: reply.status,
     summary: reply.summary,
     findings: reply.findings,

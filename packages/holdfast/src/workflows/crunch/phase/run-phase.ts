@@ -79,6 +79,7 @@ async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
       // What a batch did to the files is there for the next one.
       barrier: true,
       replayFailed: replays > 0,
+      graceMs: GRACE_MS,
       work: (node, scope) => workNode(given, node, scope),
       afterBatch: (batch) => settleBatch(given, batch),
     });
@@ -114,6 +115,9 @@ async function settleEnd(
     }
   }
 }
+
+/** An agent that is out of time is ended by its own clock, which began a little later. */
+const GRACE_MS = 60_000;
 
 type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;
 

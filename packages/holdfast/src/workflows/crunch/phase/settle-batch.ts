@@ -7,7 +7,7 @@ import { askPerson } from "./ask-person.ts";
 import { mergeBatch } from "./merge-batch.ts";
 import { resultsIn } from "./node-result.ts";
 import { takeCheckpoint } from "./phase-work.ts";
-import type { PhaseWork } from "./phase-work.ts";
+import type { Naming, PhaseWork } from "./phase-work.ts";
 import { settleConflict } from "./settle-conflict.ts";
 
 /** When all of a batch have ended: their changes come together, what only a person knows is asked, and where they disagree it is settled. */
@@ -37,10 +37,13 @@ async function findConflicts(
 async function settleEscalations(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
   for (const { node: id, result } of resultsIn(graph)) {
     if (!batch.nodes.includes(id) || result.escalate === null) continue;
+    const naming: Naming = (part) => `${result.of}/asks-${part}`;
+    // Answered when the batch ended the first time.
+    if (Object.hasOwn(given.context.position.visit.steps, naming("decided"))) continue;
     const agent = graph.nodes.find((node) => node.id === id)?.agent ?? id;
     const { reason, options } = result.escalate;
     await askPerson(given, {
-      naming: (part) => batch.name(`${id}-${part}`),
+      naming,
       from: agent,
       type: result.status === "BLOCKED" ? "BLOCKED" : "HUMAN_REQUIRED",
       question: `${agent} (${id}) asks: ${reason}`,

@@ -46,7 +46,7 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
   await deliver(given, { node, scope, reply });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
   const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
-  return { kind: "complete", result: resultOf({ node, reply, aside: held }) };
+  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held }) };
 }
 
 function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {
