@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
-import { mkdir } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
 import type { Holdfast } from "../app.ts";
@@ -9,11 +7,11 @@ import type { Graph } from "../core/graph.ts";
 import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
 import { stepGraph } from "../core/graph-state.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
-import { buildCommand } from "./built-command.ts";
-import type { BuiltCommand } from "./built-command.ts";
+import { startWork } from "./work-repository.ts";
+import type { WorkPlace } from "./work-repository.ts";
 
-let command: BuiltCommand;
-let repository: string;
+let work: Awaited<ReturnType<typeof startWork>>;
+let place: WorkPlace;
 let holdfast: Holdfast;
 
 const at = (minutes: number): string => new Date(Date.now() + minutes * 60_000).toISOString();
@@ -42,19 +40,17 @@ async function runWith(id: string, graph: Graph | null) {
 }
 
 beforeAll(async () => {
-  command = await buildCommand();
-  repository = join(command.directory, "repo");
-  await mkdir(repository);
-  await promisify(execFile)("git", ["init", "-q"], { cwd: repository });
-  holdfast = await openHoldfast({ cwd: repository });
+  work = await startWork();
+  place = await work.begin();
+  holdfast = await openHoldfast({ cwd: place.clone });
 }, 60_000);
 afterAll(async () => {
   await holdfast.close();
-  await command.remove();
+  await work.remove();
 });
 
 async function shown(...args: readonly string[]): Promise<string> {
-  const { status, stdout, stderr } = await command.run([...args, "--quiet"], { cwd: repository });
+  const { status, stdout, stderr } = await place.run(...args, "--quiet");
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return stdout;
 }
@@ -103,14 +99,58 @@ describe("a run with a task graph", () => {
     await (await runWith("plain", null)).close();
     expect(await shown("status", "plain")).not.toContain("Graph");
     expect(JSON.parse(await shown("status", "plain", "--json")).graph).toBeNull();
-    const { status, stderr, stdout } = await command.run(["show", "--graph", "plain"], { cwd: repository });
+    const { status, stderr, stdout } = await place.run("show", "--graph", "plain");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain("Run plain has no task graph");
   });
 
   test("where there is no Unicode it is drawn without", async () => {
-    const { stdout } = await command.run(["status", "working"], { cwd: repository, env: { LANG: "C" } });
+    const { stdout } = await place.holdfast.run(["status", "working"], { cwd: place.clone, env: { LANG: "C" } });
     expect(stdout.slice(stdout.indexOf("Graph"))).toMatch(/^[\n -~]*$/);
     expect(stdout).toContain("+ spec *");
   });
+
+  test("killed in the middle: what the journal has is shown, and what ran is interrupted", async () => {
+    const file = join(place.clone, "graphs.ts");
+    await writeFile(file, WORKFLOW.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts"))));
+    const started = place.start("run", "1", "--workflow", "graphs.ts", "--agent", await place.agent([]));
+    await started.says("waiting");
+    const running = JSON.parse(await shown("status", "issue-1", "--json"));
+    expect(running.graph.counts).toMatchObject({ complete: 1, running: 1, pending: 1 });
+    started.child.kill("SIGKILL");
+    await started.ended;
+    const crashed = JSON.parse(await shown("status", "1", "--json"));
+    expect(crashed.condition.kind).toBe("crashed");
+    expect(crashed.graph).toMatchObject({
+      counts: { complete: 1, running: 0, interrupted: 1, pending: 1 },
+      resumePoint: "api",
+      elapsed: { kind: "at_least" },
+    });
+    expect(await shown("status", "1")).toContain("goes on with api");
+    expect(await shown("show", "--graph", "1")).toContain(":::interrupted");
+  });
 });
+
+/** Sets its graph, runs two nodes of it and stays in the second. */
+const WORKFLOW = `
+import { defineWorkflow } from "holdfast";
+const node = (id, dependencies) => ({ id, agent: "dev", action: "implement", dependencies, priority: "normal", timeoutMs: null, retries: 0, idempotent: true, outputs: [] });
+const at = () => new Date().toISOString();
+export default defineWorkflow({
+  name: "graphs",
+  initial: "work",
+  stages: {
+    work: async ({ graph, note, signal }) => {
+      await graph.set({ id: "g", nodes: [node("spec", []), node("api", ["spec"]), node("docs", ["api"])], edges: [], states: {}, meta: {} });
+      await graph.move({ kind: "start", node: "spec", at: at() }, { kind: "complete", node: "spec", at: at(), result: null });
+      await graph.move({ kind: "start", node: "api", at: at() });
+      await note("waiting");
+      await new Promise((resolve) => { signal.addEventListener("abort", resolve); setTimeout(resolve, 60_000); });
+      return { event: "ok", reason: "" };
+    },
+  },
+  transitions: { work: { ok: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({}),
+});
+`;

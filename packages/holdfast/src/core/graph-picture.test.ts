@@ -83,6 +83,11 @@ test("a whole graph took from its first start to its last end, clocks set back o
   expect(pictureGraph(odd, LIVE).nodes[0]?.elapsed).toEqual({ milliseconds: 0, kind: "whole" });
 });
 
+test("a start counts also after a replay", () => {
+  const replayed = { ...graph, states: { spec: { ...state("complete", 0, 4), tries: 2 } } };
+  expect(pictureGraph(replayed, LIVE).nodes.map(({ attempts }) => attempts)).toEqual([3, 0, 0, 0]);
+});
+
 test("approvals that hold something back are told", () => {
   const edge = { from: "db", to: "tests", type: "approval", by: "qa", approvedAt: null } as const;
   expect(pictureGraph({ ...graph, edges: [edge] }, LIVE).approvals).toEqual([{ from: "db", to: "tests", by: "qa" }]);

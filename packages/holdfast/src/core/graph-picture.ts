@@ -32,6 +32,7 @@ export interface NodePicture {
   /** 1-based. */
   readonly batch: number;
   readonly state: NodeCondition;
+  /** How often it was started. */
   readonly attempts: number;
   readonly startedAt: string | null;
   readonly endedAt: string | null;
@@ -89,7 +90,7 @@ export function pictureGraph(graph: Graph, moment: Moment): GraphPicture {
       priority: node.priority,
       batch: batchOf.get(node.id) ?? 1,
       state: conditionOf(state.status, moment),
-      attempts: state.attempt,
+      attempts: attemptsOf(state),
       startedAt: state.startedAt,
       endedAt: state.endedAt,
       elapsed: elapsed.get(node.id) ?? null,
@@ -132,6 +133,12 @@ export function countConditions(nodes: Iterable<Pick<NodePicture, "state">>): Re
 
 function conditionOf(status: NodeStatus, { live }: Moment): NodeCondition {
   return status === "running" && !live ? "interrupted" : status;
+}
+
+/** A replay begins its own count anew; what failed before has happened all the same. */
+function attemptsOf({ status, attempt, tries = 0 }: NodeState): number {
+  const current = status === "running" || status === "complete" || status === "unknown" ? 1 : 0;
+  return Math.max(attempt, tries + current);
 }
 
 function isWaiting(status: NodeStatus): boolean {

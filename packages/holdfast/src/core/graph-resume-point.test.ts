@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Graph, NodeStatus } from "./graph.ts";
 import { resumePoint } from "./graph-resume-point.ts";
 import { sampleGraph, sampleNode } from "./graph-sample.ts";
-import { progressOf, readyNodes, recoverRunning } from "./graph-state.ts";
+import { progressOf, readyNodes, stateOf, stepGraph } from "./graph-state.ts";
 
 function having(graph: Graph, states: Readonly<Record<string, NodeStatus>>): Graph {
   return {
@@ -15,6 +15,16 @@ function having(graph: Graph, states: Readonly<Record<string, NodeStatus>>): Gra
       ]),
     ),
   };
+}
+
+function recoverAll(graph: Graph): Graph {
+  let now = graph;
+  for (const { id: node } of graph.nodes) {
+    const { status } = stateOf(now, node);
+    if (status === "running" || status === "queued")
+      now = stepGraph(now, { kind: "recover", node, at: "2026-11-15T12:00:00Z" });
+  }
+  return now;
 }
 
 test("the most urgent of what may go on, by its id", () => {
@@ -62,7 +72,7 @@ test("it is there exactly when a resumed run has something to do or to ask", () 
           states.set(`n${at}`, status === "running" && free !== true ? "pending" : status);
         }
         const graph = having(sampleGraph(nodes), Object.fromEntries(states));
-        const resumed = recoverRunning(graph);
+        const resumed = recoverAll(graph);
         const point = resumePoint(graph);
         const ready = readyNodes(resumed, { limit: Number.POSITIVE_INFINITY });
         const progress = progressOf(resumed);

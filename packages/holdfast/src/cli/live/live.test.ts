@@ -5,6 +5,7 @@ import { pictureGraph } from "../../core/graph-picture.ts";
 import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
 import { clockText } from "../output/clock-text.ts";
 import { displayWidth } from "../output/display-width.ts";
+import { canRedraw } from "./can-redraw.ts";
 import { eventLine } from "./event-line.ts";
 import { createLiveRegion } from "./live-region.ts";
 import { emptyPicture, foldEvent } from "./picture.ts";
@@ -138,6 +139,13 @@ describe("the picture", () => {
     const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
     expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
   });
+});
+
+test("only a terminal with a cursor is redrawn", () => {
+  const page = { ...PAGE, width: 80, terminal: true, now: 0, program: "holdfast" };
+  expect(canRedraw({ page, env: { TERM: "xterm" } })).toBe(true);
+  expect(canRedraw({ page, env: { TERM: "dumb" } })).toBe(false);
+  expect(canRedraw({ page: { ...page, terminal: false }, env: {} })).toBe(false);
 });
 
 test("time as people say it", () => {
