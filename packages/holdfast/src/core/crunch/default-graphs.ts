@@ -4,6 +4,18 @@ const ALWAYS: TemplateCondition = { domains: [], labels: [], complexity: null };
 const SECURITY: TemplateCondition = { ...ALWAYS, domains: ["security"] };
 const INFRA: TemplateCondition = { ...ALWAYS, domains: ["infra"] };
 
+/** Agents change nothing but files, and those in a worktree of their own, which is put back: all of it may be run again. */
+const BLANK: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
+  after: [],
+  priority: "normal",
+  timeoutMs: null,
+  retries: 0,
+  idempotent: true,
+  edits: false,
+  outputs: [],
+  when: ALWAYS,
+};
+
 /** Who does what in a phase, and after whom. Nodes whose agent is not in the team, or whose condition does not hold, fall out. */
 export const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
   enrich: {
@@ -149,15 +161,3 @@ function node(id: string, agent: string, action: string, rest: Rest): TemplateNo
 function role(id: string, name: "implementer" | "quality", action: string, rest: Rest): TemplateNode {
   return { ...BLANK, id, who: { kind: "role", role: name }, action, ...rest };
 }
-
-/** Agents change nothing but files, and those in a worktree of their own, which is put back: all of it may be run again. */
-const BLANK: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
-  after: [],
-  priority: "normal",
-  timeoutMs: null,
-  retries: 0,
-  idempotent: true,
-  edits: false,
-  outputs: [],
-  when: ALWAYS,
-};
