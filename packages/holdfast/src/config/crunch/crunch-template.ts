@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { defaultCrunchSettings } from "../../core/crunch/default-settings.ts";
 import { GRAPH_PHASES } from "../../core/crunch/graph-template.ts";
 import type { GraphPhase, TemplateNode } from "../../core/crunch/graph-template.ts";
 import type { AgentProfile, CrunchSettings } from "../../core/crunch/settings.ts";
@@ -7,11 +8,16 @@ import type { CrunchFile } from "./parse-crunch.ts";
 
 /** These settings as the files that would say them, for a user to start from. Reading them gives the same settings again. */
 export function crunchTemplate(settings: CrunchSettings): readonly CrunchFile[] {
+  const removed = missing(settings.agents, defaultCrunchSettings.agents);
+  const unarmed = missing(settings.veto, defaultCrunchSettings.veto);
   return [
-    file("agents.yaml", AGENTS, { agents: mapped(settings.agents, profileMembers) }),
+    file("agents.yaml", AGENTS, {
+      ...(removed.length === 0 ? {} : { remove: removed }),
+      agents: mapped(settings.agents, profileMembers),
+    }),
     file("team.yaml", TEAM, settings.team),
     file("weights.yaml", WEIGHTS, settings.weights),
-    file("veto.yaml", VETO, settings.veto),
+    file("veto.yaml", VETO, { ...settings.veto, ...Object.fromEntries(unarmed.map((name) => [name, "none"])) }),
     ...GRAPH_PHASES.map((phase) => graphFile(phase, settings)),
   ];
 }
@@ -55,6 +61,14 @@ function nodeMembers({ who, timeoutMs, when, ...node }: TemplateNode): object {
     ...(timeoutMs === null ? {} : { timeout: formatDuration(timeoutMs) }),
     ...(conditions.length === 0 ? {} : { when: Object.fromEntries(conditions) }),
   };
+}
+
+/** A default that does not hold must be said not to. */
+function missing(
+  given: Readonly<Record<string, unknown>>,
+  defaults: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  return Object.keys(defaults).filter((name) => !Object.hasOwn(given, name));
 }
 
 function mapped<T>(

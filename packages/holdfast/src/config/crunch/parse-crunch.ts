@@ -59,6 +59,11 @@ class Reading {
     else this.#take(kind, { source, value: read.value ?? {}, path: file.path, tell });
   }
 
+  /** Who may be named: also those whom a file has taken out. What names them counts for nobody then, and is no mistake. */
+  get #known(): CrunchSettings["agents"] {
+    return { ...defaultCrunchSettings.agents, ...this.settings.agents };
+  }
+
   #take(kind: CrunchFileKind, given: Given): void {
     const { settings } = this;
     switch (kind.kind) {
@@ -73,7 +78,7 @@ class Reading {
         if (file === null) return;
         const named =
           file.fallbackImplementer === undefined ? [] : [[file.fallbackImplementer, ["fallbackImplementer"]] as const];
-        if (misplaced(checkNames(named, settings.agents), given)) return;
+        if (misplaced(checkNames(named, this.#known), given)) return;
         this.settings = { ...settings, team: mergeTeam(file, settings.team) };
         return;
       }
@@ -85,7 +90,7 @@ class Reading {
           misplaced(
             checkNames(
               exact.map((name) => [name, ["agents", name]] as const),
-              settings.agents,
+              this.#known,
             ),
             given,
           )
@@ -98,7 +103,7 @@ class Reading {
         const file = check(vetoSchema, given);
         if (file === null) return;
         const named = Object.keys(file).map((name) => [name, [name]] as const);
-        if (misplaced(checkNames(named, settings.agents), given)) return;
+        if (misplaced(checkNames(named, this.#known), given)) return;
         this.settings = { ...settings, veto: mergeVeto(file, settings.veto) };
         return;
       }
@@ -120,7 +125,7 @@ class Reading {
     }
     this.#phases.set(phase, given.path);
     const file = check(graphSchema, given);
-    if (file === null || misplaced(checkGraphFile(file, this.settings.agents), given)) return null;
+    if (file === null || misplaced(checkGraphFile(file, this.#known), given)) return null;
     return templateOf(file);
   }
 }
