@@ -57,18 +57,18 @@ export function readSigns(issue: TeamIssue, priorFailures: number): ComplexitySi
   };
 }
 
-/** Without anybody who implements there is no work; a file that names nobody for it is the user's own choice. */
+/** Without anybody who implements there is no work: the one that the rules name, else the first there is. */
 function withImplementer(
   members: readonly TeamMember[],
   settings: Pick<CrunchSettings, "agents" | "team">,
 ): readonly TeamMember[] {
   if (members.some((member) => member.role === "implementer")) return members;
-  const agent = settings.team.fallbackImplementer;
-  const profile = Object.hasOwn(settings.agents, agent) ? settings.agents[agent] : undefined;
-  const others = members.filter((member) => member.agent !== agent);
-  return profile === undefined
+  const implementers = Object.entries(settings.agents).filter(([, profile]) => profile.role === "implementer");
+  const [agent, profile] =
+    implementers.find(([name]) => name === settings.team.fallbackImplementer) ?? implementers[0] ?? [];
+  return agent === undefined || profile === undefined
     ? members
-    : [...others, { agent, role: "implementer", phases: profile.phases, routingScore: 0 }];
+    : [...members, { agent, role: profile.role, phases: profile.phases, routingScore: 0 }];
 }
 
 function routingScore(params: {
