@@ -7,6 +7,7 @@ import type { Look, Workspace } from "../../ports/workspace.ts";
 import { replaceIndex } from "../branch/replace-index.ts";
 import { syncFileSystem, syncRepository } from "../durable.ts";
 import { clearEntryLocks, clearPlace, leavingNothing } from "../git-leftovers.ts";
+import { mendGitLink } from "../git-link.ts";
 import { capturePlaceOf, openGitWorkspace } from "../git-workspace.ts";
 import { readOptions } from "../prepare-restore.ts";
 import type { Checkout, Repository } from "../repository.ts";
@@ -40,7 +41,11 @@ export async function findAside(
   repository: Repository,
   name: Pick<AsideName, "run" | "name">,
 ): Promise<Workspace | undefined> {
-  const record = await findWorktree(repository, ownerOf({ run: name.run, key: asideKey(name.name) }));
+  const owner = ownerOf({ run: name.run, key: asideKey(name.name) });
+  const found = await findWorktree(repository, owner);
+  // An agent may have cleaned its own link to git away, or put a repository in its place.
+  const isMended = found?.exists === false && (await mendGitLink({ root: found.path, gitDir: found.gitDir }));
+  const record = isMended ? await findWorktree(repository, owner) : found;
   if (record === undefined || !record.exists || record.unfinished) return undefined;
   return openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
 }
