@@ -125,11 +125,15 @@ export class WorkDesk {
   }
 
   async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen" | "sessionMs">): Promise<WorkReport> {
-    return await startRun(await this.parts(), plan, {
-      signal: watching.signal ?? new AbortController().signal,
-      listen: watching.listen,
-      sessionMs: watching.sessionMs,
-    });
+    const parts = await this.parts();
+    const { workflow, id: run } = plan;
+    return await this.#mirrored({ workflow: workflow.shape.name, run, listen: watching.listen }, (listen) =>
+      startRun(parts, plan, {
+        signal: watching.signal ?? new AbortController().signal,
+        listen,
+        sessionMs: watching.sessionMs,
+      }),
+    );
   }
 
   /** What changed while nobody worked, and what a resume would do about it. */
@@ -151,11 +155,15 @@ export class WorkDesk {
     }
     const request = await this.#resumeRequest(parts, params);
     const known = pending === null ? planned : undefined;
-    return await resumeRun(parts, request, known ?? (await planResumeRun(parts, request)), {
-      signal: params.signal ?? new AbortController().signal,
-      listen: params.listen,
-      sessionMs: params.sessionMs,
-    });
+    const plan = known ?? (await planResumeRun(parts, request));
+    const { run, listen: told } = params;
+    return await this.#mirrored({ workflow: request.workflow.shape.name, run, listen: told }, (listen) =>
+      resumeRun(parts, request, plan, {
+        signal: params.signal ?? new AbortController().signal,
+        listen,
+        sessionMs: params.sessionMs,
+      }),
+    );
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
@@ -194,6 +202,18 @@ export class WorkDesk {
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
     const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs, prices });
     return decorate === undefined ? parts : decorate(parts);
+  }
+
+  /** A crunch run keeps the directory up to date that crunch's readers look into, unasked. */
+  async #mirrored(
+    params: { readonly workflow: string; readonly run: string; readonly listen: ProgressListener | undefined },
+    work: (listen: ProgressListener | undefined) => Promise<WorkReport>,
+  ): Promise<WorkReport> {
+    const { run, listen } = params;
+    if (params.workflow !== "crunch") return await work(listen);
+    const { followCrunch } = await import("./foreign/follow-crunch.ts");
+    await using mirror = await followCrunch({ parts: this.#parts, run, cwd: this.#options.directory, listen });
+    return await work(mirror.listen);
   }
 
   /** A run that was imported and not yet carried on, with all that it needs for that. */
