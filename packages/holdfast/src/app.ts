@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { join, resolve as resolvePath } from "node:path";
 import type { CheckpointSummary, FilesPlane } from "./core/checkpoint.ts";
 import { HoldfastError } from "./core/error.ts";
+import type { Graph } from "./core/graph.ts";
+import type { GraphPicture } from "./core/graph-picture.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
 import { defaultRetention } from "./core/retention.ts";
@@ -236,7 +238,14 @@ export class Holdfast implements AsyncDisposable {
   /** Where the run stands, told from its journal and its lease. */
   async status(address?: string): Promise<RunStatus> {
     const { id } = await this.resolveRun(address);
-    return await readStatus(await this.run(id));
+    return (await readStatus(await this.run(id), this.#parts.clock.now())).status;
+  }
+
+  /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */
+  async graph(address?: string): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
+    const { id } = await this.resolveRun(address);
+    const { status, graph } = await readStatus(await this.run(id), this.#parts.clock.now());
+    return graph === null || status.graph === null ? null : { graph, picture: status.graph };
   }
 
   /** What the agents of a run said, one file a call. */

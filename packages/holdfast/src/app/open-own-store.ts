@@ -7,7 +7,8 @@ import { systemClock } from "../system/clock.ts";
 
 /**
  * A directory that is gone as a whole takes its marker with it. But the repository remembers: snapshots and worktrees of runs stay, and a fresh
- * store would not know what they are. So none is made in silence: it is missing, or they are of a store elsewhere. An empty directory there is somebody's word that it may be.
+ * store would not know what they are. So none is made in silence, and nobody who looks is told that nothing was ever saved: it is missing, or they
+ * are of a store elsewhere. An empty directory there is somebody's word that it may be.
  * `repository`: whose own store it is; null: a store elsewhere, of which the repository tells nothing.
  */
 export async function openOwnStore(
@@ -15,7 +16,7 @@ export async function openOwnStore(
   create: boolean,
   repository: Pick<Workspaces, "refs" | "list"> | null,
 ): Promise<Store> {
-  if (create && repository !== null && !existsSync(directory)) {
+  if (repository !== null && !existsSync(directory)) {
     const left = await remains(repository);
     if (left.length > 0) throw missing(directory, left);
   }
@@ -33,8 +34,9 @@ function missing(directory: string, runs: readonly string[]): HoldfastError {
   const named = runs.length > 3 ? `${runs.slice(0, 3).join(", ")} and ${runs.length - 3} more` : runs.join(", ");
   return new HoldfastError({
     code: "STORE_MISSING",
-    message: `The store ${directory} is gone, and the repository still has the snapshots or worktrees of its runs (${named})`,
+    message: `There is no store in ${directory}, and yet the repository has snapshots or worktrees of runs (${named}): it is gone, or it is elsewhere`,
     hint: `Restore the directory from a backup, or name the store with --store if it is elsewhere. To begin anew and give up their history, make the empty directory: \`mkdir ${directory}\`.`,
-    data: { location: directory, runs },
+    // It may never have been here at all.
+    data: { location: directory, runs, elsewhere: true },
   });
 }

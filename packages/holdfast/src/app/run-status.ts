@@ -1,11 +1,16 @@
 import { isJsonObject } from "../core/json.ts";
 import type { Json } from "../core/json.ts";
+import { pictureGraph } from "../core/graph-picture.ts";
+import type { GraphPicture } from "../core/graph-picture.ts";
+import type { Graph } from "../core/graph.ts";
+import type { JournalEntry } from "../core/journal.ts";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { ParkedOn, RunSummary } from "../core/run.ts";
 import type { RunHandle } from "../engine/run-handle.ts";
 import { NO_PICTURE, foldEntry } from "./journal-picture.ts";
 import type { JournalPicture, Question } from "./journal-picture.ts";
+import { graphNow, momentOf } from "./run-graph.ts";
 
 /** Where a run stands, told from its journal and its lease: never from what somebody last wrote into a field. */
 export interface RunStatus {
@@ -18,6 +23,8 @@ export interface RunStatus {
   readonly scores: JournalPicture["scores"];
   readonly best: Position["best"];
   readonly budget: Budget | null;
+  /** The task graph of the stage, as the journal has it now; null when there is none. */
+  readonly graph: GraphPicture | null;
   /** A step that has begun and not ended. */
   readonly step: string | null;
   readonly last: JournalPicture["last"];
@@ -51,22 +58,36 @@ export type Condition =
   | { readonly kind: "done"; readonly at: string }
   | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
 
-export async function readStatus(handle: RunHandle): Promise<RunStatus> {
+/** The status, and the graph itself that it pictures. `now`: milliseconds since the epoch. */
+export async function readStatus(
+  handle: RunHandle,
+  now: number,
+): Promise<{ readonly status: RunStatus; readonly graph: Graph | null }> {
   const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
   const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = NO_PICTURE;
-  for await (const entry of handle.log()) picture = foldEntry(picture, entry);
+  let lastEntryAt: string | null = null;
+  const since: JournalEntry[] = [];
+  for await (const entry of handle.log()) {
+    picture = foldEntry(picture, entry);
+    // Tags and drops need no lease: they are no sign of life.
+    if (entry.epoch > 0) lastEntryAt = entry.at;
+    if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
+  }
   const planes = latest?.planes;
   const issue = planes?.inputs.issue ?? null;
-  return {
+  const condition = conditionOf({ run, holder, question: picture.question, worked: picture.stage !== null });
+  const graph = latest === undefined ? null : graphNow(latest, since);
+  const status: RunStatus = {
     run,
-    condition: conditionOf({ run, holder, question: picture.question, worked: picture.stage !== null }),
+    condition,
     stage: picture.stage ?? planes?.position.stage ?? null,
     iteration: picture.stage === null ? (planes?.position.iteration ?? 0) : picture.iteration,
     since: picture.since,
     scores: picture.scores,
     best: planes?.position.best ?? null,
     budget: planes?.position.budget ?? null,
+    graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
     step: picture.step,
     last: picture.last,
     worktree: workspace?.root ?? null,
@@ -75,6 +96,7 @@ export async function readStatus(handle: RunHandle): Promise<RunStatus> {
     pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
     damaged,
   };
+  return { status, graph };
 }
 
 /** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */

@@ -54,6 +54,7 @@ async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan
   return await parts.workspaces.create({
     run: id,
     path: place.worktree,
+    branch: place.branch,
     ...(place.base === null ? {} : { base: place.base.commit }),
   });
 }

@@ -1,7 +1,7 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
-import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { PriceTable } from "../core/price.ts";
+import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
@@ -19,16 +19,17 @@ import { runMark } from "../engine/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { sha256 } from "../system/hash.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
-import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
-import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
 import type { Adoption } from "./foreign/adopt-import.ts";
 import { adoptImport, awaitsAdoption, checkStage, newPlaceNote, planNewPlace } from "./foreign/adopt-import.ts";
 import { planAdoption } from "./foreign/plan-adoption.ts";
 import type { AdoptParams } from "./foreign/plan-adoption.ts";
 import { buildParts } from "./build-parts.ts";
+import { anyWorkflow, chooseWorkflow, ownWorkflow } from "./choose-workflow.ts";
+import type { OwnWorkflow } from "./choose-workflow.ts";
 import { findForge } from "./find-forge.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { planStart } from "./plan-start.ts";
+import { raiseTarget } from "./raise-target.ts";
 import type { StartPlan } from "./plan-start.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { ResumeRequest } from "./resume-run.ts";
@@ -36,8 +37,8 @@ import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
 
 export interface StartParams<S extends JsonObject = JsonObject> {
-  /** "impl" (default): from an issue to a pull request. */
-  readonly workflow?: "impl" | Workflow<S>;
+  /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. */
+  readonly workflow?: OwnWorkflow | Workflow<S>;
   readonly work: Work;
   /** The workflow's own; kept with the run. */
   readonly options?: JsonObject;
@@ -170,14 +171,19 @@ export class WorkDesk {
   }
 
   /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
-  async fileTask(text: string): Promise<Work | null> {
+  async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
     const { forge } = await this.parts();
     if (forge === null) return null;
     const key = `task/${sha256(text).slice(0, 32)}`;
     const known = await forge.findIssue(key);
     const [title = text] = text.trim().split("\n");
-    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels: [], key }));
+    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels, key }));
     return { kind: "issue", number: issue.number };
+  }
+
+  /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
+  async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
+    await raiseTarget(await this.parts(), params);
   }
 
   /** Ends what is left of a run's processes on this host; how many there were. */
@@ -284,34 +290,6 @@ const NO_CONFIG: ExecutionConfig = {
   inputs: {},
 };
 
-function chooseWorkflow<S extends JsonObject>(
-  parts: WorkParts,
-  params: StartParams<S>,
-): { readonly workflow: Workflow<JsonObject>; readonly options: JsonObject } {
-  const given = params.options ?? {};
-  if (params.workflow !== undefined && params.workflow !== "impl")
-    return { workflow: anyWorkflow(params.workflow), options: given };
-  const { options } = parseImplOptions(given);
-  return { workflow: anyWorkflow(implWorkflow(options, parts)), options: implOptionsJson(options) };
-}
-
-function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
-  if (run === undefined || run.workflow === "impl")
-    return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
-    hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
-  });
-}
-
-/**
- * A workflow reads its own state only, and parses it when a run is taken up: whoever holds it need not know its type.
- */
-function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
-  return workflow as unknown as Workflow<JsonObject>;
-}
-
 function withAgent(config: ExecutionConfig | undefined, agent: string | undefined): ExecutionConfig | undefined {
   if (config === undefined || agent === undefined) return config;
   const colon = agent.indexOf(":");
@@ -324,7 +302,8 @@ function withAgent(config: ExecutionConfig | undefined, agent: string | undefine
 
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
-  for (const named of [agent, options["implModel"], options["reviewModel"]]) {
+  const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
+  for (const named of [agent, options["implModel"], options["reviewModel"], ...models]) {
     if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
   }
 }

@@ -6,6 +6,8 @@ import { EXIT_OF_OUTCOME, NO_FLAGS, outcomeText } from "./commands/run/outcome-v
 import { heldError } from "./commands/run/run-refusals.ts";
 import { statusJson } from "./commands/status/status-json.ts";
 import { createRunMirror } from "./run-mirror.ts";
+import { canRedraw } from "./live/can-redraw.ts";
+import { followGraph } from "./live/follow-graph.ts";
 import { createReporter } from "./live/reporter.ts";
 
 /** Shows a run as it is carried on, and then how that ended. */
@@ -17,11 +19,14 @@ export async function carryRun(
 ): Promise<Exit> {
   const reporter = createReporter(shell);
   const mirror = await createRunMirror(shell, holdfast);
+  const live = canRedraw(shell) && !shell.json && !shell.quiet;
+  const graph = live ? followGraph(holdfast, reporter) : undefined;
   const listen = (event: ProgressEvent): void => {
     reporter.tell(event);
+    graph?.tell(event);
     if (event.kind === "checkpoint") mirror.follow(event.run);
     // Money is in the checkpoints; news that comes a moment late is good enough for a live view.
-    if (event.kind === "checkpoint" && shell.page.terminal)
+    if (event.kind === "checkpoint" && live)
       void holdfast.store
         .latest(event.run)
         .then((latest) => latest !== undefined && reporter.spent(latest.planes.position.budget.spent))
@@ -33,6 +38,7 @@ export async function carryRun(
   } catch (error) {
     throw await namingHolder(holdfast, error);
   } finally {
+    await graph?.close();
     await mirror.close();
     reporter.close();
   }

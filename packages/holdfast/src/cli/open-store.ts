@@ -13,12 +13,14 @@ export async function openStore(params: {
 }): Promise<Holdfast> {
   const [{ config, broken }, { openHoldfast }] = await Promise.all([params.settings, import("../app.ts")]);
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config) };
+  // Where there is no store: the file that does not parse may well be the one that says where it is.
   try {
     return await openHoldfast({ ...open, create: params.create });
   } catch (error) {
-    if (!(error instanceof HoldfastError) || error.code !== "STORE_ABSENT") throw error;
+    if (!(error instanceof HoldfastError)) throw error;
+    if (error.code === "STORE_MISSING" && error.data["elsewhere"] === true) throw broken ?? error;
+    if (error.code !== "STORE_ABSENT") throw error;
     if (params.pretend) return await openHoldfast({ ...open, pretend: true });
-    // The file that does not parse may well be the one that says where the store is.
     throw broken ?? absent(error, config);
   }
 }

@@ -146,7 +146,9 @@ describe("a store that was named", () => {
     const saved = await run("--store", "../s", "checkpoint", "--run", "r");
     expect(saved.stderr).toBe("Go back to it with: holdfast --store ../s restore r@1\n");
     expect(await fails(3, "--store", "../s", "show", "r@7")).toContain("`holdfast --store ../s list r`");
-    expect(await fails(3, "list", "r")).toContain("Nothing is saved here yet");
+    const elsewhere = await fails(6, "list", "r");
+    expect(elsewhere).toMatch(/snapshots or worktrees of runs \(r\): it is gone, or it is elsewhere\n/);
+    expect(elsewhere).toContain("name the store with --store if it is elsewhere");
   });
 });
 

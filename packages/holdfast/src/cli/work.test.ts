@@ -88,10 +88,25 @@ describe("run", () => {
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
     const store = join(place.clone, ".git/holdfast");
     await rm(store, { recursive: true });
-    for (const command of [["run", "1", "--agent", agent], ["checkpoint"]])
-      expect(await place.run(...command)).toMatchObject({ status: 6, stderr: expect.stringContaining("issue-1") });
+    const writing = [["run", "1", "--agent", agent], ["checkpoint"]];
+    const looking = [
+      ["list"],
+      ["status"],
+      ["show", "issue-1"],
+      ["verify"],
+      ["checkpoint", "--dry-run"],
+      ["run", "1", "--agent", agent, "--dry-run"],
+    ];
+    for (const command of [...writing, ...looking])
+      expect(await place.run(...command), command.join(" ")).toMatchObject({
+        status: 6,
+        stdout: "",
+        stderr: expect.stringMatching(/the repository has .*issue-1.*: it is gone, or/),
+      });
+    expect(await place.run("doctor")).toMatchObject({ status: 1, stdout: expect.stringMatching(/^fail +store /m) });
     expect(existsSync(store)).toBe(false);
     await mkdir(store);
+    expect((await place.run("list")).stderr).toContain("No runs yet");
     expect(await place.run("checkpoint")).toMatchObject({ status: 0 });
   });
 

@@ -93,6 +93,7 @@ export const positionShape: Shape<Position> = object<Position>({
     sessions: optional(dictionary(nullable(text))),
     graph: optional(flag),
     unreduced: optional(list(json)),
+    asides: optional(dictionary(text)),
   }),
 });
 

@@ -134,7 +134,7 @@ function findCycle(graph: GraphShape, stuck: ReadonlySet<string>): readonly stri
   return walked;
 }
 
-function describeProblem(problem: GraphProblem): string {
+export function describeProblem(problem: GraphProblem): string {
   switch (problem.kind) {
     case "duplicate_node":
       return `two nodes are called ${problem.node}`;

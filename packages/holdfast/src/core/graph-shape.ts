@@ -69,7 +69,7 @@ export const graphEventShape: Shape<GraphEvent> = tagged<GraphEvent, "kind">("ki
   timeout: object({ kind: oneOf({ timeout: true }), ...nodeMove }),
   skip: object({ kind: oneOf({ skip: true }), ...nodeMove, reason: text }),
   retry: object({ kind: oneOf({ retry: true }), ...nodeMove }),
-  recover: object({ kind: oneOf({ recover: true }), ...nodeMove }),
+  recover: object({ kind: oneOf({ recover: true }), ...nodeMove, known: optional(flag) }),
   replay: object({ kind: oneOf({ replay: true }), at: text }),
   add: object({ kind: oneOf({ add: true }), definition: node, edges: list(edge), at: text }),
   approve: object({ kind: oneOf({ approve: true }), from: text, to: text, at: text }),

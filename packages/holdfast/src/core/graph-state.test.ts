@@ -4,7 +4,7 @@ import { parseGraph } from "./checkpoint-parse.ts";
 import type { Graph, GraphEdge, NodeStatus, Priority } from "./graph.ts";
 import { sampleGraph as graph, sampleNode as node } from "./graph-sample.ts";
 import { batchesOf, predecessorsOf } from "./graph-order.ts";
-import { addNode, progressOf, readyNodes, recoverRunning, replayFailed, stateOf, stepGraph } from "./graph-state.ts";
+import { addNode, progressOf, readyNodes, replayFailed, stateOf, stepGraph } from "./graph-state.ts";
 import type { GraphEvent } from "./graph-state.ts";
 
 const at = "2026-01-01T00:00:00Z";
@@ -17,6 +17,10 @@ const retry = (id: string): GraphEvent => ({ kind: "retry", node: id, at });
 const after = (from: Graph, ...events: readonly GraphEvent[]): Graph => events.reduce(stepGraph, from);
 const statuses = (of: Graph): Record<string, NodeStatus> =>
   Object.fromEntries(of.nodes.map((one) => [one.id, stateOf(of, one.id).status]));
+const recoverRunning = (of: Graph): Graph =>
+  of.nodes
+    .filter((one) => stateOf(of, one.id).status === "running")
+    .reduce((so, one) => stepGraph(so, { kind: "recover", node: one.id, at }), of);
 const ready = (of: Graph, limit = 99): readonly string[] => readyNodes(of, { limit });
 
 const chain = graph([node("a"), node("b", ["a"]), node("c", ["b"]), node("free")]);

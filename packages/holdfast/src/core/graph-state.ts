@@ -1,7 +1,18 @@
 import { HoldfastError } from "./error.ts";
-import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
+import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "./graph.ts";
+import { misplacedEdge } from "./graph-index.ts";
 import { batchesOf, checkGraph, predecessorsOf } from "./graph-order.ts";
 import type { Json } from "./json.ts";
+import {
+  FRESH,
+  causeOf,
+  failedState,
+  recoveredState,
+  reopenedState,
+  skippedState,
+  startedState,
+} from "./node-state.ts";
+import { PRIORITIES } from "./ready-queue.ts";
 
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
@@ -19,8 +30,11 @@ export type GraphEvent =
   | { readonly kind: "skip"; readonly node: string; readonly at: string; readonly reason: string }
   /** Failed, or unknown and now known not to have happened: pending afresh, and so is what was skipped for it. */
   | { readonly kind: "retry"; readonly node: string; readonly at: string }
-  /** Its process died: pending again when it may be run twice, else unknown. Neither counts as a start. */
-  | { readonly kind: "recover"; readonly node: string; readonly at: string }
+  /**
+   * Its process died. It never vanishes: what may be run twice, or has left nothing that is not known (`known`), is
+   * pending again, and the start does not count; the rest is unknown until somebody finds out.
+   */
+  | { readonly kind: "recover"; readonly node: string; readonly at: string; readonly known?: boolean }
   /** Every failed node again, with what was skipped for one. */
   | { readonly kind: "replay"; readonly at: string }
   | {
@@ -53,31 +67,26 @@ type NodeEvent = Extract<GraphEvent, { readonly node: string }>;
 function stepNode(graph: Graph, event: NodeEvent): Graph {
   const node = findNode(graph, event.node);
   const state = stateOf(graph, event.node);
+  expectStatus(event, state);
   switch (event.kind) {
     case "start":
-      expectStatus(event, state, ["pending", "queued"]);
       if (!isFree(graph, predecessorsOf(graph), node.id)) throw refused(event, "what it waits for is not complete");
       return withState(graph, node.id, startedState(state, event.at));
     case "complete":
-      expectStatus(event, state, ["running", "unknown"]);
       return withState(graph, node.id, { ...state, status: "complete", endedAt: event.at, result: event.result });
     case "fail":
     case "timeout": {
-      expectStatus(event, state, ["running", "unknown"]);
       const ended = failedState(node, state, event, abortedBy(graph) !== null);
       return settleSkips(withState(graph, node.id, ended), event.at);
     }
     case "skip":
-      expectStatus(event, state, ["pending", "queued", "unknown"]);
       return settleSkips(
         withState(graph, node.id, skippedState(state, { reason: event.reason, cause: null, at: event.at })),
         event.at,
       );
     case "recover":
-      expectStatus(event, state, ["running", "queued"]);
-      return withState(graph, node.id, recoveredState(node, state));
+      return settleSkips(withState(graph, node.id, recoveredState(node, state, event)), event.at);
     case "retry":
-      expectStatus(event, state, ["failed", "unknown"]);
       return reopen(graph, new Set([node.id]), event.at);
   }
 }
@@ -86,20 +95,6 @@ function stepNode(graph: Graph, event: NodeEvent): Graph {
 export function replayFailed(graph: Graph, at: string): Graph {
   const failed = graph.nodes.filter((node) => stateOf(graph, node.id).status === "failed");
   return reopen(graph, new Set(failed.map((node) => node.id)), at);
-}
-
-/**
- * After a crash nobody runs what was running. It never vanishes: what may be run twice is pending again, the rest is
- * unknown until somebody finds out.
- */
-export function recoverRunning(graph: Graph): Graph {
-  let recovered = graph;
-  for (const node of graph.nodes) {
-    const state = stateOf(graph, node.id);
-    if (state.status !== "running" && state.status !== "queued") continue;
-    recovered = withState(recovered, node.id, recoveredState(node, state));
-  }
-  return recovered;
 }
 
 /** Adds to a graph, also while it runs. Throws USAGE when the id is taken or an end of an edge is not there. */
@@ -115,16 +110,10 @@ export function addNode(
   checkGraph(grown);
   const misplaced = params.edges?.find((edge) => edge.to !== params.node.id);
   if (misplaced !== undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Node ${params.node.id} cannot be added with an edge to ${misplaced.to}: that one may have begun`,
-      hint: "A new node may wait for others; nothing that is there can be made to wait for it.",
-    });
+    throw misplacedEdge(params.node.id, misplaced.to);
   }
   return settleSkips(grown, params.at);
 }
-
-const PRIORITIES: Readonly<Record<Priority, number>> = { critical: 0, high: 1, normal: 2, low: 3 };
 
 /** What may start now, most urgent first, then in the order of the definition; no more than the limit leaves room for. */
 export function readyNodes(graph: Graph, params: { readonly limit: number }): readonly string[] {
@@ -161,60 +150,15 @@ export function progressOf(graph: Graph): GraphProgress {
   return nodes.length === 0 ? { kind: "complete" } : { kind: "failed", nodes, abortedBy: abortedBy(graph) };
 }
 
-const FRESH: NodeState = { status: "pending", attempt: 0, startedAt: null, endedAt: null, result: null };
-
 export function stateOf(graph: Graph, id: string): NodeState {
   return Object.hasOwn(graph.states, id) ? (graph.states[id] ?? FRESH) : FRESH;
-}
-
-/** What each event makes of one node, whoever keeps the rest of the graph. */
-export function startedState(state: NodeState, at: string): NodeState {
-  return { ...state, status: "running", attempt: state.attempt + 1, startedAt: at, endedAt: null, result: null };
-}
-
-export function failedState(
-  node: GraphNode,
-  state: NodeState,
-  event: Extract<GraphEvent, { readonly kind: "fail" | "timeout" }>,
-  aborted: boolean,
-): NodeState {
-  const timeouts = state.timeouts ?? 0;
-  const late = event.kind === "timeout";
-  // A start that ran out of time does not count as one that failed.
-  const again = late ? timeouts === 0 : event.final !== true && state.attempt - timeouts <= node.retries;
-  return {
-    ...state,
-    status: again && !aborted ? "pending" : "failed",
-    endedAt: event.at,
-    result: { error: late ? "timeout" : event.error },
-    tries: (state.tries ?? 0) + 1,
-    ...(late ? { timeouts: timeouts + 1 } : {}),
-  };
-}
-
-/** A death is not its fault: started again, it is the same try, and finds what it had finished under the same names. */
-export function recoveredState(node: GraphNode, state: NodeState): NodeState {
-  if (state.status === "running" && !node.idempotent) return { ...state, status: "unknown" };
-  return { ...state, status: "pending", attempt: Math.max(0, state.attempt - (state.status === "running" ? 1 : 0)) };
-}
-
-export function skippedState(
-  state: NodeState,
-  params: { readonly reason: string; readonly cause: string | null; readonly at: string },
-): NodeState {
-  const result = { skipped: params.reason, cause: params.cause };
-  return { ...freshState(state), status: "skipped", endedAt: params.at, result };
-}
-
-export function freshState(state: NodeState): NodeState {
-  return state.tries === undefined ? FRESH : { ...FRESH, tries: state.tries };
 }
 
 function withState(graph: Graph, id: string, state: NodeState): Graph {
   return { ...graph, states: { ...graph.states, [id]: state } };
 }
 
-function isWaiting(state: NodeState): boolean {
+export function isWaiting(state: NodeState): boolean {
   return state.status === "pending" || state.status === "queued";
 }
 
@@ -236,12 +180,6 @@ function abortedBy(graph: Graph): string | null {
   return critical?.id ?? null;
 }
 
-function causeOf(state: NodeState): string | null {
-  const { result } = state;
-  if (typeof result !== "object" || result === null || !("cause" in result)) return null;
-  return typeof result["cause"] === "string" ? result["cause"] : null;
-}
-
 /** The one rule of skipping, applied after every change that can matter: nothing waits for what will never come. */
 function settleSkips(graph: Graph, at: string): Graph {
   const aborter = abortedBy(graph);
@@ -257,14 +195,18 @@ function settleSkips(graph: Graph, at: string): Graph {
     const lost = [...(before.get(id) ?? [])].find((one) => isLost(states.get(one)));
     if (lost === undefined) continue;
     const lostState = states.get(lost) ?? FRESH;
-    const reason = `${lost} ${lostState.status === "failed" ? "failed" : "was skipped"}`;
+    const reason = lostReason(lost, lostState);
     states.set(id, skippedState(state, { reason, cause: causeOf(lostState) ?? lost, at }));
   }
   return { ...graph, states: Object.fromEntries(states) };
 }
 
-function isLost(state: NodeState | undefined): boolean {
+export function isLost(state: NodeState | undefined): boolean {
   return state?.status === "failed" || state?.status === "skipped";
+}
+
+export function lostReason(id: string, state: NodeState): string {
+  return `${id} ${state.status === "failed" ? "failed" : "was skipped"}`;
 }
 
 function reopen(graph: Graph, ids: ReadonlySet<string>, at: string): Graph {
@@ -273,7 +215,7 @@ function reopen(graph: Graph, ids: ReadonlySet<string>, at: string): Graph {
     const state = stateOf(graph, node.id);
     const cause = state.status === "skipped" ? causeOf(state) : null;
     if (ids.has(node.id) || (cause !== null && ids.has(cause)))
-      reopened = withState(reopened, node.id, freshState(state));
+      reopened = withState(reopened, node.id, reopenedState(state));
   }
   return settleSkips(reopened, at);
 }
@@ -299,14 +241,21 @@ function findNode(graph: Graph, id: string): GraphNode {
   throw new HoldfastError({ code: "USAGE", message: `Graph ${graph.id} has no node ${JSON.stringify(id)}` });
 }
 
-function expectStatus(
-  event: { readonly kind: string; readonly node: string },
-  state: NodeState,
-  allowed: readonly NodeStatus[],
-): void {
-  if (!allowed.includes(state.status)) throw refused(event, `it is ${state.status}`);
+/** Refuses (USAGE) what cannot happen to a node that is as it is. */
+export function expectStatus(event: NodeEvent, state: NodeState): void {
+  if (!POSSIBLE[event.kind].includes(state.status)) throw refused(event, `it is ${state.status}`);
 }
 
-function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
+const POSSIBLE: Readonly<Record<NodeEvent["kind"], readonly NodeStatus[]>> = {
+  start: ["pending", "queued"],
+  complete: ["running", "unknown"],
+  fail: ["running", "unknown"],
+  timeout: ["running", "unknown"],
+  skip: ["pending", "queued", "unknown"],
+  retry: ["failed", "unknown"],
+  recover: ["running", "queued"],
+};
+
+export function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message: `Node ${event.node} cannot ${event.kind}: ${why}` });
 }

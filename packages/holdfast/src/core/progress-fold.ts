@@ -1,7 +1,8 @@
+import { forgetAsideCalls } from "./aside.ts";
 import { NOTHING, settle } from "./budget.ts";
 import type { Graph } from "./graph.ts";
 import { graphEventShape, graphShape } from "./graph-shape.ts";
-import { stepGraph } from "./graph-state.ts";
+import { GraphSchedule } from "./graph-schedule.ts";
 import type {
   GraphMoved,
   GraphSet,
@@ -42,16 +43,19 @@ export function foldProgress(params: {
 }): Progress {
   const { position, entries } = params;
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
-  const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
   for (const entry of entries) {
     step(fold, entry);
     if (!fellBack) stepGraphOf(fold, entry);
   }
-  const { budget } = fold;
+  const { budget, talked } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
-    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack, talked };
+    return {
+      position: { ...position, budget, visit: { ...forgetAsideCalls(position.visit), number } },
+      fellBack,
+      talked,
+    };
   }
   const visit = {
     number: position.visit.number,
@@ -61,8 +65,9 @@ export function foldProgress(params: {
     sessions: Object.fromEntries(fold.sessions),
     ...(fold.graphSet ? { graph: true } : {}),
     ...(fold.unreduced.length === 0 ? {} : { unreduced: fold.unreduced }),
+    ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
   };
-  return { position: { ...position, budget, visit, graph: fold.graph }, fellBack, talked };
+  return { position: { ...position, budget, visit, graph: fold.graph() }, fellBack, talked };
 }
 
 interface Fold {
@@ -73,14 +78,18 @@ interface Fold {
   readonly running: Map<string, RunningStep>;
   readonly sessions: Map<string, string | null>;
   readonly unreduced: Json[];
-  graph: Graph | null;
+  graph: () => Graph | null;
+  /** Made when something moves: most runs have no graph. */
+  schedule: GraphSchedule | undefined;
   graphSet: boolean;
+  readonly asides: Map<string, string>;
   budget: Budget;
   highest: number;
+  talked: boolean;
 }
 
 function begin(position: Position, sequence: number): Fold {
-  const { number, steps, failures, running = {}, sessions = {} } = position.visit;
+  const { number, steps, failures, running = {}, sessions = {}, asides = {} } = position.visit;
   return {
     visit: number,
     sequence,
@@ -89,10 +98,13 @@ function begin(position: Position, sequence: number): Fold {
     running: new Map(Object.entries(running)),
     sessions: new Map(Object.entries(sessions)),
     unreduced: [...(position.visit.unreduced ?? [])],
-    graph: position.graph,
+    graph: () => position.graph,
+    schedule: undefined,
     graphSet: position.visit.graph ?? false,
+    asides: new Map(Object.entries(asides)),
     budget: position.budget,
     highest: number,
+    talked: false,
   };
 }
 
@@ -102,11 +114,12 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
       return;
     case "step.started": {
-      const { step: name, files, estimate, counted } = read(startedShape, entry);
+      const { step: name, files, estimate, counted, aside } = read(startedShape, entry);
       // Begun again without an end: the first try died and never told what it took.
       pay(fold, name, fold.running.get(name)?.estimate ?? null);
       if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
       fold.running.set(name, { files, estimate, base: fold.sequence, ...(counted === undefined ? {} : { counted }) });
+      if (aside !== undefined) fold.asides.set(name, aside);
       return;
     }
     case "step.lost": {
@@ -124,6 +137,7 @@ function step(fold: Fold, entry: FoldedEntry): void {
       if (recorded === true) fold.unreduced.push(result);
       fold.failures.delete(name);
       fold.sessions.delete(name);
+      fold.asides.delete(name);
       return;
     }
     case "step.failed": {
@@ -136,6 +150,8 @@ function step(fold: Fold, entry: FoldedEntry): void {
     case "step.session": {
       const { visit, step: name, session } = read(sessionShape, entry);
       if (visit === fold.visit) fold.sessions.set(name, session);
+      // One aside of it says nothing of the run's own conversation.
+      if (!fold.asides.has(name)) fold.talked = true;
       return;
     }
     default:
@@ -146,12 +162,22 @@ function stepGraphOf(fold: Fold, entry: FoldedEntry): void {
   if (entry.kind === "graph.set") {
     const { visit, graph } = read(graphSetShape, entry);
     if (visit !== fold.visit) return;
-    fold.graph = graph;
+    fold.graph = () => graph;
+    fold.schedule = undefined;
     fold.graphSet = true;
   } else if (entry.kind === "graph.moved") {
     const { visit, events } = read(graphMovedShape, entry);
-    if (visit === fold.visit && fold.graph !== null) fold.graph = events.reduce(stepGraph, fold.graph);
+    if (visit !== fold.visit) return;
+    const schedule = fold.schedule ?? scheduleOf(fold.graph());
+    if (schedule === undefined) return;
+    fold.schedule = schedule;
+    schedule.apply(events);
+    fold.graph = () => schedule.graph();
   }
+}
+
+function scheduleOf(graph: Graph | null): GraphSchedule | undefined {
+  return graph === null ? undefined : new GraphSchedule(graph);
 }
 
 function pay(fold: Fold, name: string, actual: Amounts | null): void {
@@ -189,6 +215,7 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
   files: flag,
   estimate: nullable(amounts),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
+  aside: optional(text),
 });
 const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({

@@ -1,6 +1,7 @@
 import type { AgentEvent } from "../ports/agent.ts";
 import type { CheckpointSummary } from "../core/checkpoint.ts";
 import type { Finding } from "../core/finding.ts";
+import type { GraphEvent } from "../core/graph-state.ts";
 import type { ParkedOn } from "../core/run.ts";
 
 /**
@@ -30,6 +31,8 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
       readonly key: string;
       readonly what: "intended" | "acted" | "adopted" | "failed" | "unknown";
     }
+  /** What happened to nodes of the visit's graph. */
+  | { readonly kind: "graph_moved"; readonly events: readonly GraphEvent[] }
   | { readonly kind: "checkpoint"; readonly checkpoint: CheckpointSummary }
   | { readonly kind: "budget"; readonly text: string }
   | { readonly kind: "note"; readonly text: string }

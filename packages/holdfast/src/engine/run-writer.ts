@@ -3,7 +3,7 @@ import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { Graph } from "../core/graph.ts";
+import { GraphSchedule } from "../core/graph-schedule.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
@@ -44,6 +44,10 @@ export class RunWriter {
   running = new Map<string, RunningStep>();
   /** null: the next try begins a fresh one. */
   sessions = new Map<string, string | null>();
+  /** Calls not finished yet that work aside, and the aside of each. */
+  asides = new Map<string, string>();
+  /** What is said in them, by step: not in the conversation that checkpoints hold, which is one. */
+  readonly beside = new Map<string, ConversationPlane>();
   /** Calls that died with the process before, and what their session's record had when they began. */
   readonly uncounted = new Map<string, RunningStep>();
   /** Resources of which it was told that 80 % are used. */
@@ -60,8 +64,9 @@ export class RunWriter {
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
-  /** Of the position; whether this visit set it is `graphSet`. */
-  graph: Graph | null = null;
+  /** Of the position; null: it has none. */
+  schedule: GraphSchedule | null = null;
+  /** This visit set it; else it is what an earlier one left. */
   graphSet = false;
   #position: Position;
   readonly #base: Planes;
@@ -157,8 +162,9 @@ export class RunWriter {
       ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
       ...(this.graphSet ? { graph: true } : {}),
+      ...(this.asides.size === 0 ? {} : { asides: Object.fromEntries(this.asides) }),
     };
-    return { ...this.#position, graph: this.graph, visit };
+    return { ...this.#position, graph: this.schedule?.graph() ?? this.#position.graph, visit };
   }
 
   set position(position: Position) {
@@ -273,12 +279,14 @@ export class RunWriter {
   }
 
   #unpack({ visit, graph }: Position): void {
-    this.graph = graph;
     this.graphSet = visit.graph ?? false;
+    // What an earlier visit left is not moved any more.
+    this.schedule = this.graphSet && graph !== null ? new GraphSchedule(graph) : null;
     this.steps = new Map(Object.entries(visit.steps));
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
+    this.asides = new Map(Object.entries(visit.asides ?? {}));
   }
 }
 

@@ -8,7 +8,11 @@ export interface Story {
 }
 
 /** Everything in which a run that was killed differs from one that was not, or from what was promised. */
-export function judge(calm: Testimony, { before, end }: Story): readonly string[] {
+export function judge(
+  calm: Testimony,
+  { before, end }: Story,
+  scenario: Pick<Scenario, "atOnce"> = {},
+): readonly string[] {
   const problems = [...end.problems];
   const same = (what: string, is: unknown, was: unknown): void => {
     const [a, b] = [JSON.stringify(is), JSON.stringify(was)];
@@ -17,7 +21,8 @@ export function judge(calm: Testimony, { before, end }: Story): readonly string[
   for (const what of SAME) same(what, end[what], calm[what]);
   same("forge", end.forge.toSorted(), calm.forge.toSorted());
   same("finished", end.finished.toSorted(), calm.finished.toSorted());
-  return [...problems, ...judgeCalls(calm, { before, end }), ...judgeSpending(calm, { before, end })];
+  const judgeThem = scenario.atOnce === true ? judgeCallsAtOnce : judgeCalls;
+  return [...problems, ...judgeThem(calm, { before, end }), ...judgeSpending(calm, { before, end })];
 }
 
 const SAME = [
@@ -58,6 +63,20 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
     ...(JSON.stringify(called) === JSON.stringify(expected)
       ? []
       : [`calls: ${called.join(", ")} instead of ${expected.join(", ")}`]),
+  ];
+}
+
+/** Those that were about to begin when their run died may or may not have; each ends once, and none begins again after that. */
+function judgeCallsAtOnce(calm: Testimony, { before, end }: Story): readonly string[] {
+  const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
+  const counts = Map.groupBy(end.calls, stepOf);
+  const wrong = [...new Set([...calm.calls.map(stepOf), ...counts.keys()])].filter((step) => {
+    const times = counts.get(step)?.length ?? 0;
+    return times < 1 || times > 2;
+  });
+  return [
+    ...again.map((call) => `the agent was called again for ${call}`),
+    ...wrong.map((step) => `${step} was called ${counts.get(step)?.length ?? 0} times`),
   ];
 }
 

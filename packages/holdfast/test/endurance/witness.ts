@@ -75,7 +75,12 @@ export async function testify(place: Place): Promise<Testimony> {
     spent: position?.budget.spent ?? null,
     values: bare(latest?.planes.context.values),
     calls: await place.calls(),
-    problems: [...(await verify(holdfast)), ...leftBehind(store.id), ...(await unfinished(place))],
+    problems: [
+      ...(await verify(holdfast)),
+      ...leftBehind(store.id),
+      ...(await unfinished(place)),
+      ...(await asidesLeft(place)),
+    ],
   };
 }
 
@@ -164,6 +169,18 @@ function leftBehind(store: string): readonly string[] {
   return live.flatMap(({ pid, mark }) =>
     mark?.startsWith(`${store}/`) === true ? [`process ${pid} of ${mark} is still there`] : [],
   );
+}
+
+/** Worktrees beside the run's own, folders of them, and refs where only the user's and the run's may be. */
+async function asidesLeft(place: Place): Promise<readonly string[]> {
+  const worktrees = (await place.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
+  const folders = await readdir(join(place.worktree, ".."));
+  const heads = (await place.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).split("\n");
+  return [
+    ...worktrees.filter((line) => line.includes(".aside/")).map((line) => `left: ${line}`),
+    ...folders.filter((name) => name.includes(".aside")).map((name) => `left: ${name}`),
+    ...heads.filter((ref) => ref !== "refs/heads/main" && ref !== `refs/heads/${HEAD}`).map((ref) => `left: ${ref}`),
+  ];
 }
 
 /** What a killed process may have left lying where it disturbs others. */

@@ -1,4 +1,5 @@
 import type { ProgressEvent } from "../../app.ts";
+import { graphMoveText } from "../../core/graph-words.ts";
 import { escapeText, escapeWords } from "../output/escape-text.ts";
 import { paint } from "../output/page.ts";
 import type { Page } from "../output/page.ts";
@@ -40,6 +41,8 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       return `  ${paint(page, "yellow", escapeWords(event.text))}`;
     case "note":
       return `  ${escapeWords(event.text)}`;
+    case "graph_moved":
+      return `  ${escapeWords(event.events.map(graphMoveText).join(", "))}`;
     case "findings":
     case "step_started":
     case "checkpoint":

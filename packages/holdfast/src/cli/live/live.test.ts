@@ -1,11 +1,15 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ProgressEvent } from "../../app.ts";
+import { pictureGraph } from "../../core/graph-picture.ts";
+import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
+import { clockText } from "../output/clock-text.ts";
 import { displayWidth } from "../output/display-width.ts";
+import { canRedraw } from "./can-redraw.ts";
 import { eventLine } from "./event-line.ts";
 import { createLiveRegion } from "./live-region.ts";
 import { emptyPicture, foldEvent } from "./picture.ts";
-import { clockText, pictureLines } from "./picture-lines.ts";
+import { pictureLines } from "./picture-lines.ts";
 
 const AT = "2026-11-15T12:00:00.000Z";
 const base = { run: "issue-42", at: AT };
@@ -90,6 +94,29 @@ describe("the picture", () => {
     );
   });
 
+  test("with a graph: a line a batch, and what runs now", () => {
+    const state = { attempt: 1, startedAt: AT, endedAt: null, result: null };
+    const graph = {
+      ...sampleGraph([sampleNode("spec"), sampleNode("api", ["spec"]), sampleNode("db", ["spec"])]),
+      states: {
+        spec: { ...state, status: "complete", endedAt: AT },
+        api: { ...state, status: "running" },
+        db: { ...state, status: "running" },
+      },
+    } as const;
+    const now = Date.parse(AT) + 65_000;
+    const shown = { ...picture, graph: pictureGraph(graph, { live: true, now, seenAt: AT }) };
+    expect(pictureLines(shown, { width: 80, color: false, ascii: true, now })).toMatchInlineSnapshot(`
+      [
+        "- issue-42 · review #2 · 1 min",
+        "  scores 60 ▅",
+        "  batch 1  +           1 of 1 complete",
+        "  batch 2  >>          0 of 2 complete, 2 running  > api 1 min  > db 1 min",
+        "  docs 60 < 85",
+      ]
+    `);
+  });
+
   test("as plain lines", () => {
     expect(
       STORY.map((event) => eventLine(event, PAGE))
@@ -112,6 +139,13 @@ describe("the picture", () => {
     const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
     expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
   });
+});
+
+test("only a terminal with a cursor is redrawn", () => {
+  const page = { ...PAGE, width: 80, terminal: true, now: 0, program: "holdfast" };
+  expect(canRedraw({ page, env: { TERM: "xterm" } })).toBe(true);
+  expect(canRedraw({ page, env: { TERM: "dumb" } })).toBe(false);
+  expect(canRedraw({ page: { ...page, terminal: false }, env: {} })).toBe(false);
 });
 
 test("time as people say it", () => {

@@ -1,4 +1,6 @@
+import { graphMoveText } from "../../core/graph-words.ts";
 import type { ProgressEvent } from "../../app.ts";
+import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import { actionText } from "./action-text.ts";
 
@@ -16,6 +18,7 @@ export interface Picture {
   /** The agent's last action, else the last thing that happened. */
   readonly last: string;
   readonly checkpoint: number | null;
+  readonly graph: GraphPicture | null;
 }
 
 export function emptyPicture(run: string): Picture {
@@ -29,6 +32,7 @@ export function emptyPicture(run: string): Picture {
     step: null,
     last: "",
     checkpoint: null,
+    graph: null,
   };
 }
 
@@ -68,6 +72,8 @@ export function foldEvent(picture: Picture, event: ProgressEvent): Picture {
     case "budget":
     case "note":
       return { ...now, last: event.text };
+    case "graph_moved":
+      return { ...now, last: event.events.map(graphMoveText).join(", ") };
     case "parked":
     case "ended":
       return { ...now, step: null, last: event.reason };

@@ -1,7 +1,9 @@
 import type { ProgressEvent } from "../../app.ts";
+import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import type { Shell } from "../command.ts";
 import { wrapStyled } from "../output/wrap-styled.ts";
+import { canRedraw } from "./can-redraw.ts";
 import { eventLine } from "./event-line.ts";
 import { createLiveRegion } from "./live-region.ts";
 import { emptyPicture, foldEvent } from "./picture.ts";
@@ -11,14 +13,16 @@ import { pictureLines } from "./picture-lines.ts";
 export interface Reporter {
   tell(event: ProgressEvent): void;
   spent(amounts: Amounts): void;
+  /** The task graph as it stands now. */
+  graph(graph: GraphPicture | null): void;
   /** Takes the live view away; what follows is the outcome. */
   close(): void;
 }
 
 export function createReporter(shell: Shell): Reporter {
-  if (shell.json) return { tell: (event) => void shell.write(`${JSON.stringify(event)}\n`), spent() {}, close() {} };
-  if (shell.quiet) return { tell() {}, spent() {}, close() {} };
-  return shell.page.terminal ? liveReporter(shell) : plainReporter(shell);
+  if (shell.json) return { tell: (event) => void shell.write(`${JSON.stringify(event)}\n`), ...NO_VIEW };
+  if (shell.quiet) return { tell() {}, ...NO_VIEW };
+  return canRedraw(shell) ? liveReporter(shell) : plainReporter(shell);
 }
 
 function plainReporter(shell: Shell): Reporter {
@@ -27,10 +31,11 @@ function plainReporter(shell: Shell): Reporter {
       const line = eventLine(event, shell.page);
       if (line !== null) shell.write(line);
     },
-    spent() {},
-    close() {},
+    ...NO_VIEW,
   };
 }
+
+const NO_VIEW = { spent() {}, graph() {}, close() {} };
 
 /** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
 function liveReporter(shell: Shell): Reporter {
@@ -39,7 +44,7 @@ function liveReporter(shell: Shell): Reporter {
   let open = true;
   const draw = (): void => {
     if (!open) return;
-    region.draw(pictureLines(picture, { width: shell.columns(), color: shell.page.color, now: Date.now() }));
+    region.draw(pictureLines(picture, { ...shell.page, width: shell.columns(), now: Date.now() }));
   };
   const timer = setInterval(draw, REDRAW_MS);
   timer.unref();
@@ -63,6 +68,9 @@ function liveReporter(shell: Shell): Reporter {
     },
     spent(amounts) {
       picture = { ...picture, spent: amounts };
+    },
+    graph(graph) {
+      picture = { ...picture, graph };
     },
     close,
   };

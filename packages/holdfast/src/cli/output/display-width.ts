@@ -6,19 +6,20 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** At most `width` columns; what was cut is shown by an ellipsis, and no character is cut in half. */
-export function truncate(text: string, width: number): string {
+/** At most `width` columns; what was cut is shown by an ellipsis (or another sign), and no character is cut in half. */
+export function truncate(text: string, width: number, sign = "…"): string {
   if (displayWidth(text) <= width) return text;
-  if (width < 1) return "";
+  const room = width - sign.length;
+  if (room < 0) return "";
   let kept = "";
   let used = 0;
   for (const cluster of clusters(text)) {
     const next = used + clusterWidth(cluster);
-    if (next > width - 1) break;
+    if (next > room) break;
     kept += cluster;
     used = next;
   }
-  return `${kept}…`;
+  return `${kept}${sign}`;
 }
 
 export function padEnd(text: string, width: number): string {

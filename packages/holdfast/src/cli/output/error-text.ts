@@ -1,7 +1,9 @@
 import { HoldfastError } from "../../core/error.ts";
+import { displayWidth } from "./display-width.ts";
 import { escapeLines, escapeText } from "./escape-text.ts";
 import { paint } from "./page.ts";
 import type { Page } from "./page.ts";
+import { wrap } from "./wrap.ts";
 
 /** Anything that was thrown, as one of ours. What is not one of ours is a mistake of the program. */
 export function toHoldfastError(thrown: unknown): HoldfastError {
@@ -18,7 +20,7 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
 /** Being interrupted is what the person wanted: no error, and no colour of one. */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
-  const [first = "", ...more] = escapeLines(error.message.trim()).split("\n");
+  const [first = "", ...more] = wrapLines(escapeLines(error.message.trim()), page);
   const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
   const excerpt = error.data["excerpt"];
   if (typeof excerpt === "string")
@@ -27,9 +29,30 @@ export function errorText(error: HoldfastError, hint: string | null, page: Page)
         .split("\n")
         .map((line) => `  ${line}`),
     );
-  if (hint !== null) lines.push(`${paint(page, "cyan", "hint:")}  ${escapeLines(hint)}`);
+  if (hint !== null) {
+    const [start = "", ...rest] = wrapLines(escapeLines(hint), page);
+    lines.push(`${paint(page, "cyan", "hint:")}  ${start}`, ...rest.map((line) => `       ${line}`));
+  }
   return `${lines.join("\n")}\n`;
 }
+
+/** For eyes only: whoever reads a pipe looks for whole lines. What stands in backquotes is there to be copied and is not broken. */
+function wrapLines(text: string, page: Pick<Page, "width" | "terminal">): readonly string[] {
+  const lines = text.split("\n");
+  if (!page.terminal) return lines;
+  const room = Math.min(page.width, WIDEST) - MARGIN;
+  return lines.flatMap((line) => {
+    if (displayWidth(line) <= room) return [line];
+    const indent = /^\s*/.exec(line)?.[0] ?? "";
+    const kept = line.trim().replaceAll(/`[^`]*`/g, (code) => code.replaceAll(" ", GLUE));
+    return wrap(kept, room - indent.length).map((part) => indent + part.replaceAll(GLUE, " "));
+  });
+}
+
+/** Cannot be in text that was escaped. */
+const GLUE = "\0";
+const MARGIN = "error: ".length;
+const WIDEST = 100;
 
 /** The one shape of a failure under --json. */
 export function errorDocument(error: HoldfastError, hint: string | null): unknown {

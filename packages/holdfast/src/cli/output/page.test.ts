@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pageWidth, wantsColor } from "./page.ts";
+import { onlyAscii, pageWidth, wantsColor } from "./page.ts";
 
 test.each([
   ["a terminal", { env: {}, terminal: true, noColorFlag: false }, true],
@@ -19,3 +19,14 @@ test("the terminal's width, else COLUMNS, else nothing is cut", () => {
   expect(pageWidth({ env: { COLUMNS: "abc" }, columns: undefined })).toBe(Number.POSITIVE_INFINITY);
   expect(pageWidth({ env: {}, columns: 10 })).toBe(40);
 });
+
+test.each([
+  ["a terminal that says nothing", { env: {}, terminal: true }, false],
+  ["UTF-8", { env: { LANG: "de_DE.UTF-8" }, terminal: true }, false],
+  ["the plain locale", { env: { LANG: "C" }, terminal: true }, true],
+  ["LC_ALL over LANG", { env: { LC_ALL: "POSIX", LANG: "C.UTF-8" }, terminal: false }, true],
+  ["an empty LC_ALL", { env: { LC_ALL: "", LANG: "C.utf8" }, terminal: true }, false],
+  ["a dumb terminal", { env: { TERM: "dumb", LANG: "C.UTF-8" }, terminal: true }, true],
+  ["a pipe of a dumb terminal", { env: { TERM: "dumb", LANG: "C.UTF-8" }, terminal: false }, false],
+  ["the console of Linux", { env: { TERM: "linux" }, terminal: true }, true],
+])("only ASCII: %s", (_, choice, expected) => expect(onlyAscii(choice)).toBe(expected));

@@ -5,6 +5,8 @@ export interface Page {
   /** Infinity when the reader is a file or a pipe: data is cut only for eyes. */
   readonly width: number;
   readonly color: boolean;
+  /** Set where only ASCII can be shown: what we draw keeps to it. */
+  readonly ascii?: true;
   /** Control characters in patches are escaped for a terminal and left alone for `git apply`. */
   readonly terminal: boolean;
   /** Milliseconds since the epoch, for "5 min ago". */
@@ -35,6 +37,14 @@ export function wantsColor(choice: ColorChoice): boolean {
   const no = choice.env["NO_COLOR"];
   if (no !== undefined && no !== "") return false;
   return choice.terminal && choice.env["TERM"] !== "dumb";
+}
+
+/** A file can hold anything; a terminal shows what its locale and its kind allow. Where nothing is said, it is one of today. */
+export function onlyAscii(choice: Pick<ColorChoice, "env" | "terminal">): boolean {
+  const { TERM, LC_ALL, LC_CTYPE, LANG } = choice.env;
+  if (choice.terminal && (TERM === "dumb" || TERM === "linux")) return true;
+  const locale = [LC_ALL, LC_CTYPE, LANG].find((one) => one !== undefined && one !== "");
+  return locale !== undefined && !/utf-?8/i.test(locale);
 }
 
 export interface WidthChoice {

@@ -1,5 +1,5 @@
 import type { Page } from "./page.ts";
-import { pageWidth, wantsColor } from "./page.ts";
+import { onlyAscii, pageWidth, wantsColor } from "./page.ts";
 
 /** The page that a standard stream is. */
 export function pageOf(params: {
@@ -12,6 +12,7 @@ export function pageOf(params: {
   return {
     width: pageWidth({ env: params.env, columns: terminal ? params.stream.columns : undefined }),
     color: wantsColor({ env: params.env, terminal, noColorFlag: params.noColorFlag }),
+    ...(onlyAscii({ env: params.env, terminal }) ? { ascii: true as const } : {}),
     terminal,
     now: Date.now(),
     offset: (at) => -new Date(at).getTimezoneOffset(),

@@ -1,8 +1,8 @@
-import { displayWidth } from "./display-width.ts";
+import { displayWidth, truncate } from "./display-width.ts";
 
 /**
  * For lines that go straight to a terminal: broken at blanks, indented from the second on, colours not counted. A word that is wider than the
- * line is cut where it is plain text; other ones stick out.
+ * line is cut, between characters as a reader sees them.
  */
 export function wrapStyled(text: string, params: { readonly width: number; readonly indent: number }): string {
   const { width, indent } = params;
@@ -22,23 +22,25 @@ export function wrapStyled(text: string, params: { readonly width: number; reado
       line += blank;
       used += displayWidth(blank);
     }
-    let rest = word;
-    while (PLAIN.test(rest) && used + rest.length > width) {
-      const room = width - used;
-      if (room <= 0) break;
-      line += rest.slice(0, room);
-      rest = rest.slice(room);
-      flush();
+    for (const part of word.split(STYLE)) {
+      let rest = part;
+      while (!part.startsWith("\x1b") && used + displayWidth(rest) > width) {
+        const head = truncate(rest, width - used, "");
+        if (head === "" && used <= indent) break;
+        line += head;
+        rest = rest.slice(head.length);
+        flush();
+      }
+      line += rest;
+      used += widthOf(rest);
     }
-    line += rest;
-    used += widthOf(rest);
   }
   return [...lines, line].join("\n");
 }
 
-const PLAIN = /^[!-~]+$/;
+// eslint-disable-next-line no-control-regex
+const STYLE = /(\x1b\[[0-9;]*m)/g;
 
 function widthOf(text: string): number {
-  // eslint-disable-next-line no-control-regex
-  return displayWidth(text.replaceAll(/\x1b\[[0-9;]*m/g, ""));
+  return displayWidth(text.replaceAll(STYLE, ""));
 }

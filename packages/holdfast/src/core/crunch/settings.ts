@@ -53,8 +53,8 @@ export type WeightRules = {
   readonly margin: number;
 };
 
-/** Who may veto, and how severely. A claim above it counts as the severest that the agent may make. */
-export type VetoRules = Readonly<Record<string, readonly VetoSeverity[]>>;
+/** Who may veto, and how severely at most. A claim above that counts as the most the agent may make. */
+export type VetoRules = Readonly<Record<string, VetoSeverity>>;
 
 /** All that a user can change about how teams work. A run keeps those it began with. */
 export type CrunchSettings = {
@@ -87,7 +87,7 @@ export const SETTINGS_SHAPE: Shape<CrunchSettings> = object<CrunchSettings>({
     maxRounds: count,
     margin: finite,
   }),
-  veto: dictionary(list(SEVERITY_SHAPE)),
+  veto: dictionary(SEVERITY_SHAPE),
   graphs: object<Record<GraphPhase, GraphTemplate>>({
     enrich: TEMPLATE_SHAPE,
     implementing: TEMPLATE_SHAPE,

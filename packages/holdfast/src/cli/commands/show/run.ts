@@ -6,11 +6,13 @@ import type { Exit } from "../../../core/exit.ts";
 import { escapeLines } from "../../output/escape-text.ts";
 import { checkpointText } from "./checkpoint-view.ts";
 import { nextText, runText } from "./run-view.ts";
+import { showGraph } from "./show-graph.ts";
 import type { showSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof showSpec)["flags"]>): Promise<Exit> {
   const holdfast = await shell.open({ create: false });
   const address = input.operand(0);
+  if (input.on("graph")) return await showGraph(shell, holdfast, address);
   if (address?.includes("@") === true || input.on("values")) {
     const checkpoint = await readCheckpoint(holdfast, address);
     return input.on("values") ? showValues(shell, checkpoint) : showCheckpoint(shell, checkpoint);

@@ -37,6 +37,7 @@ const base: RunStatus = {
     reserved: { tokens: 0, microUsd: 0, milliseconds: 0 },
     limit: { tokens: null, microUsd: 5_000_000, milliseconds: null },
   },
+  graph: null,
   step: "reviewer",
   last: { at: "2026-11-15T11:58:05.000Z", text: "reviewer began" },
   worktree: "/home/ann/src/shop-worktrees/issue-42",

@@ -2,6 +2,7 @@ import type { Condition, RunStatus } from "../../../app.ts";
 import type { Lease } from "../../../core/lease.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
+import { compactGraphLines, graphLines } from "../../output/graph-lines.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
@@ -9,10 +10,26 @@ import { spentText } from "../../output/spent-text.ts";
 import { renderTable } from "../../output/table.ts";
 import { sparkline } from "../../live/sparkline.ts";
 import { stageText, workText } from "../list/view.ts";
-import { fieldsText, momentText } from "../show/fields.ts";
+import { fieldsText, momentText, sectionText } from "../show/fields.ts";
 import { wrap } from "../../output/wrap.ts";
 
 export function statusText(status: RunStatus, page: Page): string {
+  return fieldsOf(status, page) + graphText(status, page);
+}
+
+/** For a view that is redrawn in place: it must not be taller than a screen. */
+export function compactStatusText(status: RunStatus, page: Page): string {
+  const lines = status.graph === null ? [] : compactGraphLines(status.graph, page);
+  return fieldsOf(status, page) + lines.map((line) => `${line}\n`).join("");
+}
+
+function graphText({ graph, budget }: RunStatus, page: Page): string {
+  if (graph === null) return "";
+  const lines = graphLines(graph, page, budget?.spent ?? null);
+  return sectionText("Graph", lines.map((line) => `${line}\n`).join(""), page);
+}
+
+function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
   const { word, style } = wordOf(condition);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;

@@ -1,14 +1,17 @@
 import type { Holdfast, RunStatus } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Shell } from "../../command.ts";
+import { canRedraw } from "../../live/can-redraw.ts";
 import { createLiveRegion } from "../../live/live-region.ts";
-import { wordOf, statusText } from "./view.ts";
+import { compactStatusText, statusText, wordOf } from "./view.ts";
 import { statusJson } from "./status-json.ts";
+import { countsText } from "../../output/batch-lines.ts";
 import { truncate } from "../../output/display-width.ts";
+import { escapeText } from "../../output/escape-text.ts";
 
 /** Until the run has ended. A journal that is silent may still belong to a process that died: the lease is asked too. */
 export async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {
-  const show = shell.json ? jsonLines(shell) : shell.page.terminal ? region(shell) : plainLines(shell);
+  const show = shell.json ? jsonLines(shell) : canRedraw(shell) ? region(shell) : plainLines(shell);
   const wake = new Wake();
   const watching = follow({ holdfast, run, shell, wake });
   try {
@@ -35,21 +38,26 @@ function jsonLines(shell: Shell): Shower {
   let before = "";
   return {
     status(status) {
-      const line = JSON.stringify(statusJson(status));
-      if (line === before) return true;
-      before = line;
-      return shell.write(`${line}\n`);
+      const document = statusJson(status);
+      // Time goes on by itself: that is no change.
+      const content = JSON.stringify(document, (key, value) => (CLOCKS.has(key) ? undefined : value));
+      if (content === before) return true;
+      before = content;
+      return shell.write(`${JSON.stringify(document)}\n`);
     },
     close() {},
   };
 }
+
+const CLOCKS: ReadonlySet<string> = new Set(["elapsed", "criticalPath", "critical"]);
 
 function plainLines(shell: Shell): Shower {
   let before = "";
   return {
     status(status) {
       const place = status.stage === null ? "" : `  ${status.stage} #${status.iteration}`;
-      const line = `${status.run.id}  ${wordOf(status.condition).word}${place}  ${status.last?.text ?? ""}\n`;
+      const counted = status.graph === null ? "" : `  ${countsText(status.graph.counts)}`;
+      const line = `${escapeText(`${status.run.id}  ${wordOf(status.condition).word}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
       if (line === before) return true;
       before = line;
       return shell.write(line);
@@ -60,22 +68,23 @@ function plainLines(shell: Shell): Shower {
 
 function region(shell: Shell): Shower {
   const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns });
-  let text = "";
+  let shown: RunStatus | undefined;
+  const pageNow = () => ({ ...shell.page, now: Date.now(), width: shell.columns() - 1 });
   return {
     status(status) {
-      text = statusText(status, { ...shell.page, now: Date.now(), width: shell.columns() - 1 });
+      shown = status;
       live.draw(
-        text
+        compactStatusText(status, pageNow())
           .trimEnd()
           .split("\n")
           .map((line) => (shell.page.color ? line : truncate(line, shell.columns() - 1))),
       );
       return true;
     },
-    /** What was shown last stays on the screen. */
+    /** What was shown last stays on the screen, and there is room for all of it now. */
     close() {
       live.close();
-      shell.write(text);
+      if (shown !== undefined) shell.write(statusText(shown, pageNow()));
     },
   };
 }
