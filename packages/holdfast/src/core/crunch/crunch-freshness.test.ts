@@ -24,7 +24,7 @@ const inputs = (change: Partial<IssueSnapshot> = {}): InputsPlane => ({
 });
 const standing = (stage: string, entered: readonly string[] = [stage]): Standing => ({
   position: emptyPlanes({ workflow: "crunch", stage }).position,
-  values: { phases: entered.map((phase) => ({ phase })) },
+  values: { base: { branch: "main", commit: "c0" }, phases: entered.map((phase) => ({ phase })) },
 });
 const found = (change: Partial<IssueSnapshot>): readonly Finding[] =>
   compareInputs({ saved: inputs(), current: inputs(change) });
@@ -113,6 +113,7 @@ describe("defect 8: the state label moves the run", () => {
     expect(move(["state:docs", "state:enrich"], standing("implementing"))).toBe(null);
     expect(move(["state:backlog"], standing("implementing"))).toBe(null);
     expect(move(["state:docs"], standing("fatal"))).toBe(null);
+    expect(move(["state:docs"], { ...standing("enrich"), values: { base: null, phases: [] } })).toBe(null);
   });
 
   test("several state labels, one where no run works, or none: asked about", () => {

@@ -27,7 +27,8 @@ export const crunchFreshness: Freshness = {
     const { phase, label } = labelled;
     if (!CARRIED.has(phase) || ownPhases(standing).includes(phase)) return null;
     const stage = parsePhase(standing.position.stage);
-    if (stage === null) return null;
+    // Before the issue was read there is nothing to go on with; the first stage goes by the label itself.
+    if (stage === null || (standing.values["base"] ?? null) === null) return null;
     return { stage: phase, why: `The issue's label says ${label}, and the run stood at ${stage}: it goes on there.` };
   },
 };
