@@ -37,6 +37,7 @@ export async function planResumeRun<S extends JsonObject>(
     run,
     current: { definition: workflow.definition, config },
     policy: defaultFindingPolicy,
+    freshness: workflow.freshness,
     answers,
     force,
     ...(from === undefined ? {} : { chosen: from }),

@@ -273,6 +273,7 @@ async function planImported<S extends JsonObject>(
     run: run.id,
     current: { definition: position.definition, config },
     policy: defaultFindingPolicy,
+    freshness: adoption.workflow.freshness,
     answers: params.answers ?? {},
     force: params.force ?? false,
   });

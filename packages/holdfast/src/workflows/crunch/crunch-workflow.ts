@@ -1,3 +1,4 @@
+import { crunchFreshness } from "../../core/crunch/crunch-freshness.ts";
 import { initialCrunchState, parseCrunchState } from "../../core/crunch/crunch-state.ts";
 import type { CrunchState } from "../../core/crunch/crunch-state.ts";
 import { parseCrunchEvent } from "../../core/crunch/crunch-event-shape.ts";
@@ -42,6 +43,7 @@ export function crunchWorkflow(options: CrunchOptions, parts: WorkParts): Workfl
     parseState: parseCrunchState,
     reduce: (state, event) => reduceCrunch(state, parseCrunchEvent(event)),
     guard: crunchGuard(options),
+    freshness: crunchFreshness,
     // Far beyond what the limits allow: whoever comes here goes in circles that no guard counts.
     maxVisits: 50 + 5 * options.limits.e2eFailures,
   });
