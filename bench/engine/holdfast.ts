@@ -24,6 +24,7 @@ export async function open(directory: string) {
     ownsRefs: false,
     liveness: () => "alive",
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: undefined,
     agent: unused,
     agentIdleMs: null,
@@ -35,6 +36,7 @@ export async function open(directory: string) {
     syntax: { check: unused },
     outputs: unused,
     implDocument: unused,
+    crunchTriggers: unused,
     agentLog: unused,
     wait: unused,
   };

@@ -41,6 +41,7 @@ import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "./po
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { systemClock } from "./system/clock.ts";
 import { livenessOf, processIdentity } from "./system/process-identity.ts";
+import { createRequestFiles } from "./system/request-files.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
 export type { AgentLogFile } from "./app/agent-logs.ts";
@@ -155,6 +156,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       ownsRefs: owns,
       liveness: (owner) => livenessOf(owner, processIdentity()),
       leaseWaitMs: params.leaseWaitMs ?? 0,
+      requests: params.pretend === true ? null : createRequestFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
     const { forge = { kind: "auto", path: null }, prices = {}, parts: decorate } = params;

@@ -28,13 +28,13 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   return diagnose({ node: process.version, git, freeBytes: free, agents, forges, forge, ...opened });
 }
 
-type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs">;
+type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs" | "asides">;
 
 async function observeStore(params: OpenParams): Promise<Opened> {
   try {
     await using holdfast = await openHoldfast({ ...params, create: false });
     const stats = await holdfast.store.stats();
-    const { danglingRefs } = await holdfast.planGc();
+    const { danglingRefs, asides } = await holdfast.planGc();
     return {
       inRepository: holdfast.workspaces !== null,
       store: {
@@ -48,10 +48,12 @@ async function observeStore(params: OpenParams): Promise<Opened> {
         summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],
       ),
       danglingRefs: danglingRefs.length,
+      asides: asides.length,
     };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    const nothing = { inRepository: error.code !== "NOT_A_REPOSITORY", unfinishedRestores: [], danglingRefs: 0 };
+    const inRepository = error.code !== "NOT_A_REPOSITORY";
+    const nothing = { inRepository, unfinishedRestores: [], danglingRefs: 0, asides: 0 };
     if (error.code === "NOT_A_REPOSITORY" || error.code === "STORE_ABSENT")
       return { ...nothing, store: { kind: "absent" } };
     return { ...nothing, store: { kind: "broken", code: error.code, message: error.message, hint: error.hint } };

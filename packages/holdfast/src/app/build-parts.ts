@@ -39,6 +39,11 @@ export function buildParts(params: {
     syntax: createSyntaxGate(),
     outputs: createOutputs,
     implDocument,
+    crunchTriggers: async () => {
+      // With a parser for YAML, which would cost every start of a program.
+      const { readCrunchTriggers } = await import("./foreign/read-crunch-triggers.ts");
+      return await readCrunchTriggers(parts.workspaces, params.directory);
+    },
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
       for (let left = milliseconds; left > 0; left -= LONGEST_TIMER_MS) {

@@ -44,7 +44,12 @@ export interface StartRequest<S extends JsonObject> {
   readonly base: string | null;
   /** Does it work in files? Then it gets a worktree of its own. */
   readonly files: boolean;
+  /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
+  readonly branch?: BranchNaming | undefined;
 }
+
+/** Told from the work and the id alone, so that whoever starts the same run again means the same branch. */
+export type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
 
 /** Looks only (a fetch apart). */
 export async function planStart<S extends JsonObject>(
@@ -63,7 +68,9 @@ export async function planStart<S extends JsonObject>(
     inputs: { issue, task: work.kind === "task" ? work.text : null, base: null, plan: null },
     limit: request.limit,
     labels: request.labels,
-    place: request.files ? await planPlace(parts, id, request.base) : null,
+    place: request.files
+      ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined)
+      : null,
     issue,
     forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
   };
@@ -111,7 +118,12 @@ export function configOf(request: Pick<StartRequest<JsonObject>, "agent" | "opti
 }
 
 /** Where a run of this id would work. */
-export async function planPlace(parts: WorkParts, id: string, base: string | null): Promise<StartPlan["place"]> {
+export async function planPlace(
+  parts: WorkParts,
+  id: string,
+  base: string | null,
+  branch = `holdfast/${id}`,
+): Promise<StartPlan["place"]> {
   const { workspaces } = parts;
   if (workspaces === null) {
     throw new HoldfastError({
@@ -121,15 +133,15 @@ export async function planPlace(parts: WorkParts, id: string, base: string | nul
     });
   }
   const trees = await workspaces.list();
-  const own = trees.find(({ run, exists }) => run === id && exists);
+  const own = trees.find(({ run, aside }) => run === id && !aside);
   const [main] = trees;
   const beside =
     main === undefined || workspaces.bare
       ? join(workspaces.commonDir, "trees", id)
       : join(dirname(main.path), `${basename(main.path)}-worktrees`, id);
   return {
-    branch: own?.branch?.replace(/^refs\/heads\//, "") ?? `holdfast/${id}`,
-    worktree: own?.path ?? parts.worktreePath?.(id) ?? beside,
+    branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
+    worktree: (own?.exists === true ? own.path : undefined) ?? parts.worktreePath?.(id) ?? beside,
     base: await findBase(parts, await anyFolder(workspaces), base),
   };
 }

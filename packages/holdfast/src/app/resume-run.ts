@@ -37,6 +37,7 @@ export async function planResumeRun<S extends JsonObject>(
     run,
     current: { definition: workflow.definition, config },
     policy: defaultFindingPolicy,
+    freshness: workflow.freshness,
     answers,
     force,
     ...(from === undefined ? {} : { chosen: from }),
@@ -63,6 +64,7 @@ export async function resumeRun<S extends JsonObject>(
     workflow,
     signal: watching.signal,
     ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
   });
   return { run, outcome };
 }

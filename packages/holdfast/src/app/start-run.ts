@@ -12,6 +12,8 @@ export interface Watching {
   /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen: ProgressListener | undefined;
+  /** How long this process works on the run at most; then it is parked on "session". */
+  readonly sessionMs: number | undefined;
 }
 
 export interface WorkReport {
@@ -33,6 +35,7 @@ export async function startRun<S extends JsonObject>(
     workflow,
     signal: watching.signal,
     ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
   });
   return { run: id, outcome };
 
@@ -51,6 +54,7 @@ async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan
   return await parts.workspaces.create({
     run: id,
     path: place.worktree,
+    branch: place.branch,
     ...(place.base === null ? {} : { base: place.base.commit }),
   });
 }

@@ -1,7 +1,7 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
-import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { PriceTable } from "../core/price.ts";
+import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
@@ -19,16 +19,17 @@ import { runMark } from "../engine/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { sha256 } from "../system/hash.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
-import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
-import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
 import type { Adoption } from "./foreign/adopt-import.ts";
 import { adoptImport, awaitsAdoption, checkStage, newPlaceNote, planNewPlace } from "./foreign/adopt-import.ts";
 import { planAdoption } from "./foreign/plan-adoption.ts";
 import type { AdoptParams } from "./foreign/plan-adoption.ts";
 import { buildParts } from "./build-parts.ts";
+import { anyWorkflow, chooseWorkflow, ownWorkflow } from "./choose-workflow.ts";
+import type { OwnWorkflow } from "./choose-workflow.ts";
 import { findForge } from "./find-forge.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { planStart } from "./plan-start.ts";
+import { raiseTarget } from "./raise-target.ts";
 import type { StartPlan } from "./plan-start.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { ResumeRequest } from "./resume-run.ts";
@@ -36,8 +37,8 @@ import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
 
 export interface StartParams<S extends JsonObject = JsonObject> {
-  /** "impl" (default): from an issue to a pull request. */
-  readonly workflow?: "impl" | Workflow<S>;
+  /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. */
+  readonly workflow?: OwnWorkflow | Workflow<S>;
   readonly work: Work;
   /** The workflow's own; kept with the run. */
   readonly options?: JsonObject;
@@ -52,6 +53,8 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly workspace?: "new" | "none";
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  readonly sessionMs?: number;
 }
 
 export interface ResumeParams<S extends JsonObject = JsonObject> {
@@ -71,6 +74,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
+  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  readonly sessionMs?: number;
 }
 
 export interface Preflight extends TakeUpPlan {
@@ -119,11 +124,16 @@ export class WorkDesk {
     return await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files });
   }
 
-  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen">): Promise<WorkReport> {
-    return await startRun(await this.parts(), plan, {
-      signal: watching.signal ?? new AbortController().signal,
-      listen: watching.listen,
-    });
+  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen" | "sessionMs">): Promise<WorkReport> {
+    const parts = await this.parts();
+    const { workflow, id: run } = plan;
+    return await this.#mirrored({ workflow: workflow.shape.name, run, listen: watching.listen }, (listen) =>
+      startRun(parts, plan, {
+        signal: watching.signal ?? new AbortController().signal,
+        listen,
+        sessionMs: watching.sessionMs,
+      }),
+    );
   }
 
   /** What changed while nobody worked, and what a resume would do about it. */
@@ -145,10 +155,15 @@ export class WorkDesk {
     }
     const request = await this.#resumeRequest(parts, params);
     const known = pending === null ? planned : undefined;
-    return await resumeRun(parts, request, known ?? (await planResumeRun(parts, request)), {
-      signal: params.signal ?? new AbortController().signal,
-      listen: params.listen,
-    });
+    const plan = known ?? (await planResumeRun(parts, request));
+    const { run, listen: told } = params;
+    return await this.#mirrored({ workflow: request.workflow.shape.name, run, listen: told }, (listen) =>
+      resumeRun(parts, request, plan, {
+        signal: params.signal ?? new AbortController().signal,
+        listen,
+        sessionMs: params.sessionMs,
+      }),
+    );
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
@@ -156,7 +171,7 @@ export class WorkDesk {
   }
 
   /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
-  async fileTask(text: string): Promise<Work | null> {
+  async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
     const parts = await this.parts();
     if (parts.forge === null) return null;
     const key = `task/${sha256(text).slice(0, 32)}`;
@@ -167,8 +182,13 @@ export class WorkDesk {
     if (ended > 0) await parts.wait(forge.lateMs, new AbortController().signal);
     const known = await forge.findIssue(key);
     const [title = text] = text.trim().split("\n");
-    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels: [], key }));
+    const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels, key }));
     return { kind: "issue", number: issue.number };
+  }
+
+  /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
+  async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
+    await raiseTarget(await this.parts(), params);
   }
 
   /** Ends what is left of a run's processes on this host; how many there were. */
@@ -187,6 +207,18 @@ export class WorkDesk {
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
     const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs, prices });
     return decorate === undefined ? parts : decorate(parts);
+  }
+
+  /** A crunch run keeps the directory up to date that crunch's readers look into, unasked. */
+  async #mirrored(
+    params: { readonly workflow: string; readonly run: string; readonly listen: ProgressListener | undefined },
+    work: (listen: ProgressListener | undefined) => Promise<WorkReport>,
+  ): Promise<WorkReport> {
+    const { run, listen } = params;
+    if (params.workflow !== "crunch") return await work(listen);
+    const { followCrunch } = await import("./foreign/follow-crunch.ts");
+    await using mirror = await followCrunch({ parts: this.#parts, run, cwd: this.#options.directory, listen });
+    return await work(mirror.listen);
   }
 
   /** A run that was imported and not yet carried on, with all that it needs for that. */
@@ -246,6 +278,7 @@ async function planImported<S extends JsonObject>(
     run: run.id,
     current: { definition: position.definition, config },
     policy: defaultFindingPolicy,
+    freshness: adoption.workflow.freshness,
     answers: params.answers ?? {},
     force: params.force ?? false,
   });
@@ -262,34 +295,6 @@ const NO_CONFIG: ExecutionConfig = {
   inputs: {},
 };
 
-function chooseWorkflow<S extends JsonObject>(
-  parts: WorkParts,
-  params: StartParams<S>,
-): { readonly workflow: Workflow<JsonObject>; readonly options: JsonObject } {
-  const given = params.options ?? {};
-  if (params.workflow !== undefined && params.workflow !== "impl")
-    return { workflow: anyWorkflow(params.workflow), options: given };
-  const { options } = parseImplOptions(given);
-  return { workflow: anyWorkflow(implWorkflow(options, parts)), options: implOptionsJson(options) };
-}
-
-function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
-  if (run === undefined || run.workflow === "impl")
-    return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
-    hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
-  });
-}
-
-/**
- * A workflow reads its own state only, and parses it when a run is taken up: whoever holds it need not know its type.
- */
-function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
-  return workflow as unknown as Workflow<JsonObject>;
-}
-
 function withAgent(config: ExecutionConfig | undefined, agent: string | undefined): ExecutionConfig | undefined {
   if (config === undefined || agent === undefined) return config;
   const colon = agent.indexOf(":");
@@ -302,7 +307,8 @@ function withAgent(config: ExecutionConfig | undefined, agent: string | undefine
 
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
-  for (const named of [agent, options["implModel"], options["reviewModel"]]) {
+  const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
+  for (const named of [agent, options["implModel"], options["reviewModel"], ...models]) {
     if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
   }
 }

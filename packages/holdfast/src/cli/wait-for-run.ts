@@ -31,7 +31,7 @@ export const WAIT_MS = 5000;
 const NOTE_MS = 1000;
 const POLL_MS = 50;
 
-function holderText({ owner }: Pick<Lease, "owner">): string {
+export function holderText({ owner }: Pick<Lease, "owner">): string {
   return `${escapeText(owner.label)} (pid ${owner.pid} on ${escapeText(owner.host)})`;
 }
 

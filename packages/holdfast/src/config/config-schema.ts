@@ -5,6 +5,7 @@ import { asRecord, isRecord } from "../core/record.ts";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import { milliseconds, money } from "./amount.ts";
+import { choice, count, leaf, model, nonEmpty, whole, yesOrNo } from "./leaf.ts";
 import { MODEL } from "./model-name.ts";
 import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
@@ -102,35 +103,6 @@ export const configSchema = z.strictObject({
 
 export type FileConfig = z.output<typeof configSchema>;
 
-/** The keys that are allowed beside an unknown one; for the guess. */
-export function knownKeys(path: readonly PropertyKey[]): readonly string[] {
-  let schema: unknown = configSchema;
-  for (const key of path) {
-    schema = unwrap(schema);
-    if (!(schema instanceof z.ZodMiniObject)) return [];
-    schema = schema.shape[String(key)];
-  }
-  schema = unwrap(schema);
-  return schema instanceof z.ZodMiniObject ? Object.keys(schema.shape) : [];
-}
-
-function unwrap(schema: unknown): unknown {
-  return schema instanceof z.ZodMiniOptional ? schema.def.innerType : schema;
-}
-
-/** One value: `undefined` from the parser means that it does not fit, and the message says what would. */
-function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
-  return z.pipe(
-    z.unknown(),
-    z.transform((value: unknown, payload): T => {
-      const parsed = parse(value);
-      if (parsed !== undefined) return parsed;
-      payload.issues.push({ code: "custom", input: value, message: `expected ${expected}` });
-      return z.NEVER;
-    }),
-  );
-}
-
 function keepShape() {
   const keep = z.optional(keepRule());
   const triggers = TRIGGERS.map((trigger) => [trigger, keep] as const);
@@ -169,20 +141,6 @@ function percent() {
   );
 }
 
-function model() {
-  return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
-    typeof value === "string" && MODEL.test(value) ? value : undefined,
-  );
-}
-
-function count(least: number) {
-  return leaf(`a whole number from ${least}`, (value) => whole(value, least));
-}
-
-function whole(value: unknown, least: number): number | undefined {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
-}
-
 /** US dollars for a million tokens; what a cache gave costs as much as the rest unless it is said. */
 function prices(value: unknown): PriceTable | undefined {
   if (!isRecord(value)) return undefined;
@@ -204,18 +162,6 @@ function words(value: unknown): readonly string[] | undefined {
   if (!Array.isArray(value) || value.length === 0) return undefined;
   const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
   return texts.length === value.length ? texts : undefined;
-}
-
-function choice<const T extends string>(choices: readonly T[]) {
-  return leaf(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
-}
-
-function yesOrNo() {
-  return leaf("true or false", (value) => (typeof value === "boolean" ? value : undefined));
-}
-
-function nonEmpty(value: unknown): string | undefined {
-  return typeof value === "string" && value.trim() !== "" && !value.includes("\0") ? value : undefined;
 }
 
 function hostName(value: unknown): string | undefined {

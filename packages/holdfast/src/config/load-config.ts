@@ -3,7 +3,8 @@ import { HoldfastError } from "../core/error.ts";
 import { fileKind, readRegularFile } from "../system/regular-file.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { ConfigLayers, EffectiveConfig } from "./effective-config.ts";
-import type { ConfigProblem, ParsedConfig } from "./parse-config.ts";
+import type { ConfigProblem } from "./config-problem.ts";
+import type { ParsedConfig } from "./parse-config.ts";
 
 export const CONFIG_FILE = "holdfast.config.yaml";
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "./parse-config.ts";
-import type { ConfigProblem } from "./parse-config.ts";
+import type { ConfigProblem } from "./config-problem.ts";
 
 function problems(text: string): readonly ConfigProblem[] {
   const parsed = parseConfig(text);

@@ -35,7 +35,7 @@ export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
 }
 
 export function parsePosition(value: unknown, what = "Position"): Position {
-  return parseShape({ shape: position, value, what });
+  return parseShape({ shape: positionShape, value, what });
 }
 
 export function parseContext(value: unknown, what = "Context"): Context {
@@ -63,7 +63,7 @@ const budget: Shape<Budget> = object<Budget>({
   }),
 });
 
-const position: Shape<Position> = object<Position>({
+export const positionShape: Shape<Position> = object<Position>({
   workflow: text,
   definition: nullable(text),
   stage: text,
@@ -93,6 +93,7 @@ const position: Shape<Position> = object<Position>({
     sessions: optional(dictionary(nullable(text))),
     graph: optional(flag),
     unreduced: optional(list(json)),
+    asides: optional(dictionary(text)),
   }),
 });
 
@@ -163,7 +164,7 @@ const config: Shape<ExecutionConfig> = object<ExecutionConfig>({
 });
 
 const planes: Shape<Planes> = object<Planes>({
-  position,
+  position: positionShape,
   context,
   files: nullable(files),
   conversation: nullable(conversation),

@@ -65,6 +65,10 @@ export class GraphIndex {
     return node;
   }
 
+  has(id: string): boolean {
+    return this.#places.has(id);
+  }
+
   placeOf(id: string): number {
     const place = this.#places.get(id);
     if (place !== undefined) return place;

@@ -21,6 +21,12 @@ export interface GraphView {
   /** What may start now; no more than the limit leaves room for. */
   ready(params: { readonly limit: number }): readonly string[];
   progress(): GraphProgress;
+  /** What only somebody else can decide: outcomes that nobody knows, and approvals that hold back what waits. */
+  waitingFor(): { readonly unknown: readonly string[]; readonly approvals: readonly GraphEdge[] };
+  failed(): readonly string[];
+  /** Running or queued. */
+  underWay(): readonly string[];
+  has(id: string): boolean;
   node(id: string): GraphNode;
   state(id: string): NodeState;
   /** Ids of a batch (1-based, derived from who waits for whom), in the order of the definition. */
@@ -113,12 +119,28 @@ export class GraphSchedule implements GraphView {
 
   progress(): GraphProgress {
     if (this.#counts.running > 0 || this.#queue.size + this.#heldCount > 0) return { kind: "active" };
-    if (this.#waiting > 0 || this.#counts.unknown > 0) {
-      const holds = (edge: GraphEdge): boolean => isOpenApproval(edge) && isWaiting(this.state(edge.to));
-      return { kind: "waiting", unknown: this.#having("unknown"), approvals: this.#index.edges.filter(holds) };
-    }
+    if (this.#waiting > 0 || this.#counts.unknown > 0) return { kind: "waiting", ...this.waitingFor() };
     if (this.#counts.failed === 0) return { kind: "complete" };
     return { kind: "failed", nodes: this.#having("failed"), abortedBy: this.abortedBy() };
+  }
+
+  waitingFor(): { readonly unknown: readonly string[]; readonly approvals: readonly GraphEdge[] } {
+    const holds = (edge: GraphEdge): boolean => isOpenApproval(edge) && isWaiting(this.state(edge.to));
+    return { unknown: this.#having("unknown"), approvals: this.#index.edges.filter(holds) };
+  }
+
+  failed(): readonly string[] {
+    return this.#having("failed");
+  }
+
+  underWay(): readonly string[] {
+    return this.#counts.running + this.#counts.queued === 0
+      ? []
+      : [...this.#having("running"), ...this.#having("queued")];
+  }
+
+  has(id: string): boolean {
+    return this.#index.has(id);
   }
 
   node(id: string): GraphNode {
@@ -181,6 +203,7 @@ export class GraphSchedule implements GraphView {
   }
 
   #having(status: NodeStatus): readonly string[] {
+    if (this.#counts[status] === 0) return [];
     return this.#states.flatMap((state, place) => (state.status === status ? [this.#index.nodeAt(place).id] : []));
   }
 

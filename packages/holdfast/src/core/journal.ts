@@ -93,6 +93,8 @@ export type StepStarted = {
   readonly files: boolean;
   readonly estimate: Amounts | null;
   readonly counted?: RecordTokens;
+  /** Name of the aside that an agent call works in. */
+  readonly aside?: string;
 };
 /** A call whose end nobody saw, counted from the agent's own record of the session. */
 export type StepLost = { readonly visit: number; readonly step: string; readonly spent: Amounts };

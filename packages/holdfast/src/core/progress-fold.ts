@@ -1,3 +1,4 @@
+import { forgetAsideCalls } from "./aside.ts";
 import { NOTHING, settle } from "./budget.ts";
 import type { Graph } from "./graph.ts";
 import { graphEventShape, graphShape } from "./graph-shape.ts";
@@ -42,16 +43,19 @@ export function foldProgress(params: {
 }): Progress {
   const { position, entries } = params;
   const fellBack = entries.some(({ kind }) => kind === "checkpoint");
-  const talked = entries.some(({ kind }) => kind === "step.session");
   const fold = begin(position, params.sequence);
   for (const entry of entries) {
     step(fold, entry);
     if (!fellBack) stepGraphOf(fold, entry);
   }
-  const { budget } = fold;
+  const { budget, talked } = fold;
   if (fellBack) {
     const number = Math.max(position.visit.number, fold.highest) + 1;
-    return { position: { ...position, budget, visit: { ...position.visit, number } }, fellBack, talked };
+    return {
+      position: { ...position, budget, visit: { ...forgetAsideCalls(position.visit), number } },
+      fellBack,
+      talked,
+    };
   }
   const visit = {
     number: position.visit.number,
@@ -61,6 +65,7 @@ export function foldProgress(params: {
     sessions: Object.fromEntries(fold.sessions),
     ...(fold.graphSet ? { graph: true } : {}),
     ...(fold.unreduced.length === 0 ? {} : { unreduced: fold.unreduced }),
+    ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
   };
   return { position: { ...position, budget, visit, graph: fold.graph() }, fellBack, talked };
 }
@@ -77,12 +82,14 @@ interface Fold {
   /** Made when something moves: most runs have no graph. */
   schedule: GraphSchedule | undefined;
   graphSet: boolean;
+  readonly asides: Map<string, string>;
   budget: Budget;
   highest: number;
+  talked: boolean;
 }
 
 function begin(position: Position, sequence: number): Fold {
-  const { number, steps, failures, running = {}, sessions = {} } = position.visit;
+  const { number, steps, failures, running = {}, sessions = {}, asides = {} } = position.visit;
   return {
     visit: number,
     sequence,
@@ -94,8 +101,10 @@ function begin(position: Position, sequence: number): Fold {
     graph: () => position.graph,
     schedule: undefined,
     graphSet: position.visit.graph ?? false,
+    asides: new Map(Object.entries(asides)),
     budget: position.budget,
     highest: number,
+    talked: false,
   };
 }
 
@@ -105,11 +114,12 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.highest = Math.max(fold.highest, read(enteredShape, entry).visit);
       return;
     case "step.started": {
-      const { step: name, files, estimate, counted } = read(startedShape, entry);
+      const { step: name, files, estimate, counted, aside } = read(startedShape, entry);
       // Begun again without an end: the first try died and never told what it took.
       pay(fold, name, fold.running.get(name)?.estimate ?? null);
       if (estimate !== null) fold.budget = { ...fold.budget, reserved: sum(fold.budget.reserved, estimate) };
       fold.running.set(name, { files, estimate, base: fold.sequence, ...(counted === undefined ? {} : { counted }) });
+      if (aside !== undefined) fold.asides.set(name, aside);
       return;
     }
     case "step.lost": {
@@ -127,6 +137,7 @@ function step(fold: Fold, entry: FoldedEntry): void {
       if (recorded === true) fold.unreduced.push(result);
       fold.failures.delete(name);
       fold.sessions.delete(name);
+      fold.asides.delete(name);
       return;
     }
     case "step.failed": {
@@ -139,6 +150,8 @@ function step(fold: Fold, entry: FoldedEntry): void {
     case "step.session": {
       const { visit, step: name, session } = read(sessionShape, entry);
       if (visit === fold.visit) fold.sessions.set(name, session);
+      // One aside of it says nothing of the run's own conversation.
+      if (!fold.asides.has(name)) fold.talked = true;
       return;
     }
     default:
@@ -202,6 +215,7 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
   files: flag,
   estimate: nullable(amounts),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
+  aside: optional(text),
 });
 const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({

@@ -25,6 +25,7 @@ const ORDER: readonly ResumeAction["kind"][] = [
   "finish_restore",
   "go_back",
   "take_issue",
+  "move_stage",
   "take_settings",
   "take_files",
   "remember",

@@ -18,6 +18,8 @@ export function planResume(params: {
   readonly from: ResumeFrom | null;
   readonly findings: readonly Finding[];
   readonly policy: FindingPolicy;
+  /** What the run's workflow says of a finding instead of the policy; null: nothing. */
+  readonly verdictOf?: (finding: Finding) => Verdict | null;
   readonly answers: Answers;
   /** As the checkpoint has them. */
   readonly accepted: Accepted;
@@ -108,10 +110,15 @@ function goesBack(from: ResumeFrom, reopens: boolean): readonly ResumeAction[] {
 
 function judge(
   finding: Finding,
-  params: { readonly policy: FindingPolicy; readonly answers: Answers; readonly accepted: Accepted },
+  params: {
+    readonly policy: FindingPolicy;
+    readonly verdictOf?: (finding: Finding) => Verdict | null;
+    readonly answers: Answers;
+    readonly accepted: Accepted;
+  },
 ): Judgement {
   if (wasAccepted(params.accepted, finding)) return { finding, verdict: "resume", decision: "accepted_before" };
-  const verdict = params.policy[finding.kind];
+  const verdict = params.verdictOf?.(finding) ?? params.policy[finding.kind];
   const answer = params.answers[finding.kind];
   if (verdict === "refuse") return { finding, verdict, decision: "open" };
   if (answer === "put_back" && finding.kind === "files_changed") return { finding, verdict: "warn", decision: answer };

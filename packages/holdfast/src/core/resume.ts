@@ -26,6 +26,8 @@ export type ResumeAction = { readonly why: string } & (
   | { readonly kind: "finish_restore" }
   | { readonly kind: "go_back"; readonly sequence: number; readonly reopens: boolean }
   | { readonly kind: "take_issue"; readonly change: IssueChange; readonly feedback: string }
+  /** The stage that the work was moved to by somebody; it begins a stay of its own there. */
+  | { readonly kind: "move_stage"; readonly stage: string }
   | { readonly kind: "take_settings" }
   | { readonly kind: "take_files" }
   | { readonly kind: "remember"; readonly finding: FindingKind; readonly actual: Json }

@@ -76,7 +76,14 @@ const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
   fatal: object({ outcome: oneOf({ fatal: true }), reason: text }),
 });
 const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
-const parkedOn: Shape<ParkedOn> = oneOf({ person: true, quota: true, budget: true, ci: true, disk: true });
+const parkedOn: Shape<ParkedOn> = oneOf({
+  person: true,
+  quota: true,
+  budget: true,
+  ci: true,
+  disk: true,
+  session: true,
+});
 const decision: Shape<PendingDecision> = object<PendingDecision>({ name: text, question: text, options: list(text) });
 const parkedShape: Shape<RunParked> = object<RunParked>({
   on: parkedOn,

@@ -41,7 +41,8 @@ export type PendingDecision = {
   readonly options: readonly string[];
 };
 
-export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk";
+/** "session": its time was over, and nothing is waited for but somebody who goes on. */
+export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk" | "session";
 
 export interface RunSummary extends Run {
   readonly state: RunState;

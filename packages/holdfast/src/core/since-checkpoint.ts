@@ -1,6 +1,5 @@
+import { commitsIn } from "./commits-in.ts";
 import type { JournalEntry } from "./journal.ts";
-import { isJsonArray, isJsonObject } from "./json.ts";
-import type { Json } from "./json.ts";
 import type { Visit } from "./visit.ts";
 
 /** What the run itself did after its newest checkpoint: differences that stem from it are nobody else's. */
@@ -23,22 +22,9 @@ export function foldSince(params: {
   const commits = new Set<string>();
   for (const { kind, body } of params.entries) {
     if (kind === "step.started" && body["files"] === true) changesFiles = true;
-    if (kind === "step.finished") collect(body["result"], commits);
-    if (kind === "effect.settled") collect(body["receipt"], commits);
+    const told = kind === "step.finished" ? body["result"] : kind === "effect.settled" ? body["receipt"] : null;
+    for (const commit of commitsIn(told)) commits.add(commit);
   }
-  const seen = new Set(commits);
-  collect(params.visit.steps, seen);
+  const seen = new Set([...commits, ...commitsIn(params.visit.steps)]);
   return { changesFiles, commits, seen };
 }
-
-function collect(value: Json | undefined, into: Set<string>): void {
-  if (typeof value === "string") {
-    if (OBJECT_ID.test(value)) into.add(value);
-  } else if (isJsonArray(value)) {
-    for (const one of value) collect(one, into);
-  } else if (isJsonObject(value)) {
-    for (const one of Object.values(value)) collect(one, into);
-  }
-}
-
-const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;

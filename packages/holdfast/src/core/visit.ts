@@ -30,6 +30,8 @@ export interface Visit {
    * whoever wrote this position did not have it.
    */
   readonly unreduced?: readonly Json[];
+  /** Agent calls not finished yet that work aside, and the aside of each: their half work is there, not in the run's own files. */
+  readonly asides?: Readonly<Record<string, string>>;
 }
 
 export interface RunningStep {

@@ -4,6 +4,7 @@ import { betterOf } from "../core/score.ts";
 import { transition } from "../core/transition.ts";
 import type { StageResult } from "../core/workflow.ts";
 import { capture } from "../core/values/index.ts";
+import { sweepAsides } from "./asides.ts";
 import type { Workflow } from "./definition.ts";
 import type { RunOutcome } from "./outcome.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -49,6 +50,7 @@ export async function advance<S extends JsonObject>(
       ];
     },
   });
+  await sweepAsides(writer, { ended: outcome !== null });
   const { stage, event, reason, score } = ended;
   writer.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
   if (outcome !== null) writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
@@ -80,6 +82,7 @@ export async function finishRun<S extends JsonObject>(
       return [{ kind: "stage.ended", body: ended }, endEntry(outcome)];
     },
   });
+  await sweepAsides(writer, { ended: true });
   writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }

@@ -6,6 +6,7 @@ import type { RecordTokens } from "../core/visit.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { handOver } from "./hand-over.ts";
+import { keptTalk } from "./kept-talk.ts";
 import { lookParams } from "./parts.ts";
 import { planSession } from "./plan-session.ts";
 import { reasonOf } from "./reason-of.ts";
@@ -41,12 +42,12 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
   const there = await readRecord(stay, agent, { session, cwd });
   const counted = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
   await countLost(stay, caller, counted);
-  const plan = planSession({ agent, kept: writer.conversation, session, there });
+  const plan = planSession({ agent, kept: keptTalk(writer, call), session, there });
   switch (plan.kind) {
     case "go_on":
       return { session, forkAt: null, prompt, counted, told: null };
     case "put_back": {
-      const isBack = writer.conversation?.rewound !== undefined;
+      const isBack = keptTalk(writer, call)?.rewound !== undefined;
       const told = isBack
         ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
@@ -61,7 +62,7 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
       return { session, forkAt: plan.at, prompt, counted: null, told };
     }
     case "hand_over": {
-      const kept = writer.conversation;
+      const kept = keptTalk(writer, call);
       const isOwn = kept?.agent === agent.name && kept.session === session;
       await giveUpSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
       return await openFresh(stay, caller);
@@ -117,37 +118,30 @@ export async function giveUpSession(
   const { name } = call;
   const text = `${agent.name} cannot go on with the session of ${name} (${params.why}): a fresh one takes over and is told what was done; files are kept`;
   const session: NewEntry = { kind: "step.session", body: { visit: writer.visit, step: name, session: null } };
-  await writer.save({
-    trigger: "error_recovery",
-    name: `session of ${name} given up`,
-    prepare: () => {
-      const entries = params.prepare?.() ?? [];
-      writer.sessions.set(name, null);
-      writer.conversation = givenUp(agent.name, params.said);
-      return [...entries, session, { kind: "note", body: { text } }];
-    },
-  });
+  const prepare = (): readonly NewEntry[] => {
+    const entries = params.prepare?.() ?? [];
+    const said = givenUp(agent.name, params.said);
+    writer.sessions.set(name, null);
+    if (call.aside === undefined) writer.conversation = said;
+    else writer.beside.set(name, said);
+    return [...entries, session, { kind: "note", body: { text } }];
+  };
+  // What is said aside is in no checkpoint.
+  if (call.aside !== undefined) await writer.append(...prepare());
+  else await writer.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
   writer.tell({ kind: "note", text });
 }
 
 /** Told by the agent: from now on it is this one that goes on. */
-export async function keepSession(stay: Stay, step: string, session: string): Promise<void> {
+export async function keepSession(stay: Stay, call: AgentCall, session: string): Promise<void> {
   const { writer } = stay;
-  const isKnown = writer.sessions.get(step) === session && writer.conversation?.rewound === undefined;
-  writer.settleRewound();
+  const { name: step } = call;
+  const isKnown = writer.sessions.get(step) === session && keptTalk(writer, call)?.rewound === undefined;
+  if (call.aside === undefined) writer.settleRewound();
   if (isKnown) return;
   writer.sessions.set(step, session);
   // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
   await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
-}
-
-/**
- * What the next checkpoint holds of the conversation. A session that left no record does not take the place of what the one before it left, as long as that is
- * to be handed over.
- */
-export function newerTalk(before: ConversationPlane | null, now: ConversationPlane): ConversationPlane {
-  const isWaiting = before !== null && before.agent === now.agent && before.session === null;
-  return now.transcript === null && isWaiting ? before : now;
 }
 
 function givenUp(agent: string, said: ConversationPlane | null): ConversationPlane {
@@ -159,7 +153,8 @@ async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promis
   const { name, prompt } = call;
   const counted = agent.sessions?.tokensIn === undefined ? null : { input: 0, output: 0 };
   if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, counted, told: null };
-  const { parts, conversation } = writer;
+  const { parts } = writer;
+  const conversation = keptTalk(writer, call);
   const files = await workspace.look(lookParams(parts));
   const { head, commit } = files;
   const stat = async (from: string): Promise<string | null> =>

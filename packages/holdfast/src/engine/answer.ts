@@ -6,7 +6,7 @@ import { runNotFound } from "../core/refusals.ts";
 import type { RunSummary } from "../core/run.ts";
 import { holdLease } from "./hold-lease.ts";
 import { unparked } from "./park.ts";
-import { readProgress } from "./take-up.ts";
+import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 /**

@@ -2,7 +2,7 @@ import { adoptWorld } from "../core/adopt-world.ts";
 import type { Checkpoint, CheckpointSummary, Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Setting } from "../core/finding.ts";
-import type { NewEntry } from "../core/journal.ts";
+import type { NewEntry, StageEntered } from "../core/journal.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Judgement, ResumeAction, ResumePlan } from "../core/resume.ts";
 import type { RunSummary } from "../core/run.ts";
@@ -11,7 +11,7 @@ import { unparked } from "./park.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import { Saver } from "./saver.ts";
-import { readProgress } from "./take-up.ts";
+import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface ResumeWork {
@@ -81,8 +81,13 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
   };
 }
 
-/** A quota is the agent's that ran out of it: another one need not wait. */
-function unparkedBy({ run }: ResumeWork, judgements: readonly Judgement[]): readonly NewEntry[] {
+/** A quota is the agent's that ran out of it: another one need not wait. A question of the stage that somebody left for another is none any more. */
+function unparkedBy(
+  { run }: ResumeWork,
+  params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
+): readonly NewEntry[] {
+  const { judgements, actions } = params;
+  if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [unparked({})];
   const waits = run.state.kind === "parked" && run.state.on === "quota";
   return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [unparked({})] : [];
 }
@@ -101,11 +106,13 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   const target = targetOf(actions, place.unfinished);
   const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
+  const planes = adoptWorld({ planes: moved ?? standing.planes, actions, current });
   const entries = [
     ...judgements.flatMap(note),
     ...actions.flatMap((action) => noteBack(action)),
+    ...actions.flatMap((action) => (action.kind === "move_stage" ? enteredBy(action.why, planes) : [])),
     ...place.entries,
-    ...unparkedBy(work, judgements),
+    ...unparkedBy(work, { judgements, actions }),
     ...(putsBack ? [started(standing.newest)] : []),
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));
@@ -113,7 +120,6 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     if (entries.length > 0) await parts.store.commit({ lease, entries });
     return { workspace, checkpoint: null };
   }
-  const planes = adoptWorld({ planes: moved ?? standing.planes, actions, current });
   const adopted = await commitHere({
     lease,
     saver,
@@ -145,6 +151,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
 const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
   "take_issue",
+  "move_stage",
   "take_settings",
   "take_files",
   "remember",
@@ -212,6 +219,15 @@ const SAID = {
   by_policy: "gone on by policy",
   moot: "of no consequence, the pull request was merged",
 } as const;
+
+function enteredBy(why: string, { position }: Planes): readonly NewEntry[] {
+  const { stage, iteration, visit } = position;
+  const entered: StageEntered = { visit: visit.number, stage, iteration };
+  return [
+    { kind: "note", body: { text: why } },
+    { kind: "stage.entered", body: entered },
+  ];
+}
 
 function noteBack(action: ResumeAction): readonly NewEntry[] {
   if (action.kind !== "go_back") return [];

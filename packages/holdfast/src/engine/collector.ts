@@ -3,8 +3,10 @@ import { planRetention } from "../core/retention-plan.ts";
 import type { RetentionPlan, RetentionPolicy, RetentionSubject } from "../core/retention.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { SweepReport, Tombstone } from "../ports/store.ts";
+import type { AsideInfo } from "../ports/aside.ts";
 import type { SnapshotRef } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
+import { findAsideLitter } from "./aside-litter.ts";
 import type { Parts } from "./parts.ts";
 
 const DAY = 86_400_000;
@@ -16,12 +18,16 @@ const LAST_GC = "gc.last";
 export interface GcPlan {
   readonly plans: readonly RetentionPlan[];
   readonly danglingRefs: readonly string[];
+  /** Folders of runs that ended without having removed them. */
+  readonly asides: readonly AsideInfo[];
   readonly compressBefore: string | null;
   readonly sweep: SweepReport;
 }
 
 export interface GcReport {
   readonly dropped: readonly Tombstone[];
+  /** Folders of asides that were removed. */
+  readonly asides: readonly string[];
   readonly unpinned: readonly string[];
   readonly sweep: SweepReport;
 }
@@ -40,9 +46,13 @@ export async function planGc(
   }
   const compressBefore =
     policy.compressAfterDays === null ? null : new Date(now - policy.compressAfterDays * DAY).toISOString();
+  const plans = planRetention({ subjects, policy, now });
+  const all = params.run === undefined;
+  const litter = all ? await findAsideLitter(parts, { runs, plans }) : { refs: [], folders: [] };
   return {
-    plans: planRetention({ subjects, policy, now }),
-    danglingRefs: params.run === undefined ? await danglingRefs(parts, refs, runs) : [],
+    plans,
+    danglingRefs: all ? [...(await danglingRefs(parts, refs, runs)), ...litter.refs] : [],
+    asides: litter.folders,
     compressBefore,
     sweep: await parts.store.sweep({ dryRun: true, ...(compressBefore === null ? {} : { compressBefore }) }),
   };
@@ -61,10 +71,24 @@ export async function applyGc(parts: Parts, plan: GcPlan): Promise<GcReport> {
       for (const ref of pins) refs.add(ref);
     }
   }
+  const asides = await removeAsides(parts, plan.asides);
   const unpinned = await unpin(parts, [...refs]);
   const sweep = await parts.store.sweep(plan.compressBefore === null ? {} : { compressBefore: plan.compressBefore });
   await parts.store.setMeta(LAST_GC, String(parts.clock.now()));
-  return { dropped, unpinned, sweep };
+  return { dropped, asides, unpinned, sweep };
+}
+
+/** One that cannot be removed now is found again by the next gc. */
+async function removeAsides(parts: Parts, asides: GcPlan["asides"]): Promise<readonly string[]> {
+  const removed: string[] = [];
+  for (const { run, key, path } of asides) {
+    const isGone = await parts.workspaces?.asides.remove({ run, key }).then(
+      () => true,
+      () => false,
+    );
+    if (isGone === true) removed.push(path);
+  }
+  return removed;
 }
 
 /** By what the checkpoint itself names: a ref of the same name could be another store's. */
@@ -90,7 +114,9 @@ async function unpin(parts: Parts, refs: readonly string[]): Promise<readonly st
     await parts.workspaces.unpin(refs);
     return refs;
   } catch {
-    const left = new Set((await parts.workspaces.refs()).map(({ ref }) => ref));
+    const { workspaces } = parts;
+    const found = await Promise.all([workspaces.refs(), workspaces.asides.refs()]);
+    const left = new Set(found.flat().map(({ ref }) => ref));
     return refs.filter((ref) => !left.has(ref));
   }
 }

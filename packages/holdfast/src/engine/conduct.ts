@@ -4,18 +4,22 @@ import type { RunSummary } from "../core/run.ts";
 import { runNotFound } from "../core/refusals.ts";
 import type { Store } from "../ports/store.ts";
 import { advance, finishRun } from "./advance.ts";
+import { answerRequests } from "./answer-requests.ts";
 import type { Workflow } from "./definition.ts";
 import { Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
 import type { HeldLease } from "./hold-lease.ts";
-import { saveInterrupted } from "./interrupt.ts";
+import { leaveInOrder } from "./interrupt.ts";
 import { keepAside } from "./keep-aside.ts";
 import type { RunOutcome } from "./outcome.ts";
 import { parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { runStage } from "./run-stage.ts";
 import type { RunWriter } from "./run-writer.ts";
-import { mayGoOn, readProgress, takeUp } from "./take-up.ts";
+import { saveByClock } from "./save-unasked.ts";
+import { limitSession } from "./session.ts";
+import { readProgress } from "./read-progress.ts";
+import { mayGoOn, takeUp } from "./take-up.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface ConductParams<S extends JsonObject> {
@@ -26,6 +30,8 @@ export interface ConductParams<S extends JsonObject> {
   /** Aborted: work stops in order, and the outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen?: ProgressListener;
+  /** Worked on for this long, work stops in order and the run is parked on "session": the next one goes on. */
+  readonly sessionMs?: number;
   /** Go on although the workflow's definition is not the one that the run began with. */
   readonly allowChanged?: boolean;
 }
@@ -62,7 +68,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     const { workflow, listen, allowChanged = false } = params;
     const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
     lease.onLost((error) => writer.halt.stop(error));
-    return await work(writer, params).catch(async (error: unknown) => {
+    return await work(writer, params, lease.lease.epoch).catch(async (error: unknown) => {
       throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
     });
   }
@@ -72,12 +78,19 @@ function isLost(error: unknown): error is HoldfastError {
   return error instanceof HoldfastError && error.code === "LEASE_LOST";
 }
 
-async function work<S extends JsonObject>(writer: RunWriter, params: ConductParams<S>): Promise<RunOutcome> {
+async function work<S extends JsonObject>(
+  writer: RunWriter,
+  params: ConductParams<S>,
+  epoch: number,
+): Promise<RunOutcome> {
   const { signal, workflow } = params;
-  const interrupt = (): void => writer.halt.stop(new Stopped({ kind: "interrupted" }));
+  const interrupt = (): void => writer.halt.stop(new Stopped({ kind: "interrupted" }, { saved: false }));
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
+  const session = limitSession(writer, params.sessionMs);
   try {
+    await using _requests = answerRequests(writer, epoch);
+    await using _clock = saveByClock(writer);
     for (;;) {
       writer.halt.check();
       const { stage, iteration, visit } = writer.position;
@@ -91,9 +104,9 @@ async function work<S extends JsonObject>(writer: RunWriter, params: ConductPara
     }
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    if (error.outcome.kind === "interrupted") await saveInterrupted(writer);
-    return error.outcome;
+    return await leaveInOrder(writer, error);
   } finally {
+    session.end();
     signal.removeEventListener("abort", interrupt);
   }
 }

@@ -1,3 +1,4 @@
+import type { Freshness } from "../core/freshness.ts";
 import type { JsonObject } from "../core/json.ts";
 import { pureSha256 } from "../core/sha256.ts";
 import { canonicalJson } from "../core/values/index.ts";
@@ -25,6 +26,8 @@ export interface WorkflowParams<S extends JsonObject> {
   /** Needed by stages that `record` events. */
   readonly reduce?: Reducer<S>;
   readonly guard?: Guard<S>;
+  /** How it takes what changed outside while nobody worked. Default: by the general policy. */
+  readonly freshness?: Freshness;
   /** Stages that a run may enter before it is fatal. Default 200. */
   readonly maxVisits?: number;
 }
@@ -44,6 +47,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     // A run's values are read only under the definition that wrote them, and that wrote them as S.
     parseState: params.parseState ?? ((values: JsonObject) => values as S),
     reduce: params.reduce ?? null,
+    freshness: params.freshness ?? null,
     guard: limitVisits(shape, params.guard ?? ((given) => given), params.maxVisits ?? 200),
   });
 }

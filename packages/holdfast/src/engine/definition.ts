@@ -1,3 +1,4 @@
+import type { Freshness } from "../core/freshness.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Position } from "../core/position.ts";
 import type { StageResult, WorkflowShape } from "../core/workflow.ts";
@@ -16,6 +17,8 @@ export interface Workflow<S extends JsonObject> {
   /** Pure. What an event recorded by a stage makes of the values; null: its stages record none. */
   readonly reduce: Reducer<S> | null;
   readonly guard: Guard<S>;
+  /** What it knows better about a world that changed; null: the default policy's word on everything. */
+  readonly freshness: Freshness | null;
 }
 
 /**

@@ -19,6 +19,8 @@ export interface Observations {
   readonly freeBytes: number;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
   readonly danglingRefs: number;
+  /** Folders of asides that belong to runs which have ended. */
+  readonly asides: number;
   readonly agents: readonly { readonly name: string; readonly probe: AgentProbe }[];
   readonly forges: readonly { readonly name: string; readonly path: string | null }[];
   /** The one that runs here would work with; null: none can be told. */
@@ -70,8 +72,16 @@ export function diagnose(seen: Observations): DoctorReport {
     checks.push({
       name: "refs",
       level: "ok",
-      detail: `${seen.danglingRefs} snapshot refs without a checkpoint`,
+      detail: `${seen.danglingRefs} refs of snapshots or asides without a checkpoint`,
       fix: "`holdfast gc` removes them.",
+    });
+  }
+  if (seen.asides > 0) {
+    checks.push({
+      name: "asides",
+      level: "ok",
+      detail: `${seen.asides} worktrees aside that runs left behind`,
+      fix: "`holdfast gc` removes them; what lies in them stays pinned until the gc after.",
     });
   }
   return { ok: checks.every((check) => check.level !== "fail"), checks };

@@ -1,3 +1,4 @@
+import { neededAside } from "../core/aside.ts";
 import type { CheckpointSummary } from "../core/checkpoint.ts";
 import type { Problem, VerifyEvent } from "../ports/store.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
@@ -62,8 +63,10 @@ function sequencesOf(problems: readonly Problem[]): readonly number[] {
 }
 
 async function pinAgain(parts: Parts, run: string, sequence: number): Promise<void> {
-  const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+  const { files, position } = (await parts.store.getCheckpoint({ run, sequence })).planes;
   if (files !== null) await parts.workspaces?.pin({ run, sequence, commit: files.commit });
+  for (const commit of neededAside(Object.entries(position.visit.steps)))
+    await parts.workspaces?.asides.pin({ run, commit });
 }
 
 async function* treeProblems(
@@ -74,6 +77,7 @@ async function* treeProblems(
   if (workspaces === null) return;
   const runs = params.run === undefined ? (await store.listRuns()).map((run) => run.id) : [params.run];
   const pins = new Set((await workspaces.refs()).map((ref) => `${ref.run}@${ref.sequence}`));
+  const pinned = new Set((await workspaces.asides.refs()).map(({ commit }) => commit));
   const present = new Map<string, boolean>();
   for (const run of runs) {
     const missing: CheckpointSummary[] = [];
@@ -85,16 +89,37 @@ async function* treeProblems(
         missing.push(checkpoint);
         continue;
       }
+      const asides = await examineAsides(parts, checkpoint, pinned);
+      if (asides === "missing") {
+        missing.push(checkpoint);
+        continue;
+      }
       newestIntact ??= sequence;
-      if (tree === null || pins.has(id)) continue;
+      if (tree === null || (pins.has(id) && asides === "whole")) continue;
       const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
       yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
     for (const { entry, sequence, tree } of missing) {
-      const what = `the git objects of tree ${tree ?? "?"} are missing or damaged`;
+      const what = `the git objects of tree ${tree ?? "?"}, or of an aside that it holds open, are missing or damaged`;
       yield { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
   }
+}
+
+/** Of the asides that the checkpoint holds open: without their commits the run cannot go on from it. */
+async function examineAsides(
+  { store, workspaces }: Parts,
+  { run, sequence }: CheckpointSummary,
+  pinned: ReadonlySet<string>,
+): Promise<"whole" | "unpinned" | "missing"> {
+  // One that cannot be read is reported by the store's own examination.
+  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
+  const needed = neededAside(Object.entries(checkpoint?.planes.position.visit.steps ?? {}));
+  for (const commit of needed) {
+    const tree = await workspaces?.asides.treeOf(commit).catch(() => null);
+    if (tree === null || tree === undefined || !(await workspaces?.has({ tree, commit }))) return "missing";
+  }
+  return [...needed].every((commit) => pinned.has(commit)) ? "whole" : "unpinned";
 }
 
 async function hasTree(

@@ -1,4 +1,5 @@
-import type { Checkpoint, FilesPlane } from "../core/checkpoint.ts";
+import { forgetAsideCalls } from "../core/aside.ts";
+import type { Checkpoint, FilesPlane, Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { makeRunId } from "../core/run-id.ts";
 import type { Run } from "../core/run.ts";
@@ -52,7 +53,7 @@ export async function fork(params: {
         sequence: 1,
         trigger: "fork",
         name: `fork of ${source.id}`,
-        planes: { ...source.planes, files: forked, conversation: rewoundTo(source.planes.conversation, "fork") },
+        planes: forkedPlanes(source.planes, forked),
         parent,
       },
     });
@@ -60,6 +61,13 @@ export async function fork(params: {
     await parts.store.releaseLease(lease);
   }
   return run.id;
+}
+
+/** Calls aside that were under way are the parent's. */
+function forkedPlanes(planes: Planes, files: FilesPlane | null): Planes {
+  const { position, conversation } = planes;
+  const visit = forgetAsideCalls(position.visit);
+  return { ...planes, files, position: { ...position, visit }, conversation: rewoundTo(conversation, "fork") };
 }
 
 async function forkFiles(params: {

@@ -7,10 +7,14 @@ import type { RunOutcome } from "./outcome.ts";
 export class Stopped extends Error {
   readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" }>;
 
-  constructor(outcome: Stopped["outcome"]) {
+  /** With the checkpoint that belongs to it: whoever parks by a call of the stage saves in that call. */
+  readonly saved: boolean;
+
+  constructor(outcome: Stopped["outcome"], params: { readonly saved: boolean }) {
     super(outcome.kind === "parked" ? `The run is parked: ${outcome.reason}` : "The run was interrupted");
     this.name = "Stopped";
     this.outcome = outcome;
+    this.saved = params.saved;
   }
 }
 

@@ -97,12 +97,21 @@ async function filesChanged(
   files: FilesPlane,
   look: Look,
 ): Promise<Finding> {
-  const { files: changed } = await workspaces.diff({ from: files.tree, to: look.tree, format: "names" });
+  const { files: changed, text } = await workspaces.diff({ from: files.tree, to: look.tree, format: "patch" });
   const names = changed.slice(0, NAMED).map(({ path }) => path);
   const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
   const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${names.join(", ")}${more}`;
-  return { kind: "files_changed", summary, expected: files.tree, actual: look.tree };
+  return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, diff: shortened(text) };
 }
+
+/** Enough to see what somebody did; `holdfast diff` shows all of it. */
+function shortened(patch: string): string {
+  const lines = patch.trimEnd().split("\n");
+  const left = lines.length - SHOWN;
+  return left > 0 ? [...lines.slice(0, SHOWN), `… and ${left} more lines`].join("\n") : lines.join("\n");
+}
+
+const SHOWN = 60;
 
 function shortName(branch: string | null): string {
   return branch === null ? "no branch" : branch.replace(/^refs\/heads\//, "");

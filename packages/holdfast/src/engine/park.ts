@@ -24,7 +24,7 @@ export async function parkRun(
   );
   const { on, reason, until } = parked;
   writer.tell({ kind: "parked", on, reason, until });
-  const stopped = new Stopped({ kind: "parked", on, reason, until });
+  const stopped = new Stopped({ kind: "parked", on, reason, until }, { saved: true });
   writer.halt.stop(stopped);
   throw stopped;
 }

@@ -1,6 +1,7 @@
 import type { LeaseOwner, OwnerLiveness } from "../core/lease.ts";
 import type { RetentionPolicy } from "../core/retention.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Requests } from "../ports/requests.ts";
 import type { Store } from "../ports/store.ts";
 import type { SnapshotParams, Workspaces } from "../ports/workspace.ts";
 
@@ -21,6 +22,8 @@ export interface Parts {
   readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
   /** How long the first write waits for a run that another live process holds. */
   readonly leaseWaitMs: number;
+  /** Where others ask the holder of a run's lease for a checkpoint; null: this store has no such place. */
+  readonly requests: Requests | null;
   /** Where new worktrees go; undefined: the workspace's own default. */
   readonly worktreePath: ((run: string) => string) | undefined;
 }

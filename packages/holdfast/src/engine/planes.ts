@@ -1,7 +1,11 @@
+import { forgetAsideCalls } from "../core/aside.ts";
 import type { Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
+import { recoveryEvents } from "../core/graph-recovery.ts";
+import { stepGraph } from "../core/graph-state.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { checkOptions } from "../core/options.ts";
+import type { Position } from "../core/position.ts";
 import type { Trigger } from "../core/trigger.ts";
 import type { Visit } from "../core/visit.ts";
 import { capture } from "../core/values/index.ts";
@@ -96,11 +100,12 @@ export function nextPlanes(previous: Planes, params: SaveParams): Planes {
  * What a whole restore resumes from: the target's position and values, but money that is spent stays spent and
  * effects that happened stay happened. Rewinding those would do things twice.
  */
-export function restoredPlanes(target: Planes, newest: Planes): Planes {
+export function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
   return {
     ...target,
     position: {
       ...target.position,
+      graph: recoveredGraph(target.position, at),
       budget: newest.position.budget,
       visit: visitAgain(target.position.visit, newest.position.visit),
     },
@@ -119,8 +124,14 @@ export function rewoundTo(kept: Planes["conversation"], how: "restore" | "fork")
  * the ones that were chosen, also when they are half of a step: nothing puts them back further.
  */
 function visitAgain(target: Visit, newest: Visit): Visit {
-  const { running: _half, ...visit } = target;
+  const { running: _half, ...visit } = forgetAsideCalls(target);
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
+}
+
+/** Before it is forgotten which steps were under way: a node that must not run twice may have done its work. */
+function recoveredGraph(position: Position, at: string): Position["graph"] {
+  const { graph } = position;
+  return graph === null ? null : recoveryEvents(position, at).reduce(stepGraph, graph);
 }
 
 function movesPosition(params: SaveParams): boolean {

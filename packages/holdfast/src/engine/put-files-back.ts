@@ -39,7 +39,10 @@ export async function putFilesBack(
       return [started(target)];
     },
   });
-  const { tree } = await workspace.applyRestore(plan);
+  writer.placing = true;
+  const { tree } = await workspace.applyRestore(plan).finally(() => {
+    writer.placing = false;
+  });
   await writer.save({
     trigger: "restore",
     name: `files of ${target.id}`,

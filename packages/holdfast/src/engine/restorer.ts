@@ -66,7 +66,10 @@ export async function applyRestore(params: {
   const { plan, target, saver, lease, workspace } = params;
   const newest = await saver.newest();
   if (newest === undefined) throw noFiles(target);
-  const resumed = plan.paths === null ? restoredPlanes(target.planes, newest.planes) : newest.planes;
+  const resumed =
+    plan.paths === null
+      ? restoredPlanes(target.planes, newest.planes, new Date(params.parts.clock.now()).toISOString())
+      : newest.planes;
   const started = { target: target.id, paths: plan.paths };
 
   if (plan.files === null || workspace === undefined) {

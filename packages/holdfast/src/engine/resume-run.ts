@@ -1,7 +1,9 @@
 import { readAccepted } from "../core/accepted.ts";
+import { adoptWorld } from "../core/adopt-world.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { Finding, FindingPolicy, Setting } from "../core/finding.ts";
+import type { Finding, FindingPolicy, Setting, Verdict } from "../core/finding.ts";
+import type { Freshness } from "../core/freshness.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Answers, ResumePlan } from "../core/resume.ts";
 import { planResume } from "../core/resume-plan.ts";
@@ -32,6 +34,8 @@ export interface TakeUpParams {
   readonly chosen?: number;
   readonly current: Setting;
   readonly policy: FindingPolicy;
+  /** Of the workflow that carries the run. */
+  readonly freshness?: Freshness | null;
   readonly answers: Answers;
   readonly force: boolean;
 }
@@ -56,9 +60,34 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
   const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
   const seen = looks ? await observeWorld({ parts, run, checkpoint, current, ...known }) : [];
   const damage = looks && newest?.kind === "found" ? newest.findings : [];
-  const findings = [...start.findings, ...damage, ...seen];
+  const freshness = params.freshness ?? null;
+  const { position, context } = checkpoint.planes;
+  const standing = { position, values: context.values };
+  const findings = [...start.findings, ...damage, ...seen].filter(
+    (finding) => freshness?.isOwn(finding, standing) !== true,
+  );
   const accepted = readAccepted(checkpoint.planes.extensions);
-  return { run, findings, plan: planResume({ ...rest, from, findings, accepted }), checkpoint, current, top };
+  const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, standing) ?? null;
+  const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
+  return { run, findings, plan: followed(plan, { freshness, checkpoint, current }), checkpoint, current, top };
+}
+
+/** Where the issue was moved to another stage, the run goes there: once the issue as it is now is taken over. */
+function followed(
+  plan: ResumePlan,
+  params: { readonly freshness: Freshness | null; readonly checkpoint: Checkpoint; readonly current: Setting },
+): ResumePlan {
+  const { freshness, current } = params;
+  if (freshness === null || (plan.kind !== "resume" && plan.kind !== "warn")) return plan;
+  // Whoever goes back to an older checkpoint goes there, whatever label the run itself has set since.
+  if (plan.actions.some(({ kind }) => kind === "go_back")) return plan;
+  const at = plan.actions.findIndex((action) => action.kind === "take_issue" && action.change.labels !== undefined);
+  if (at === -1) return plan;
+  const planes = adoptWorld({ planes: params.checkpoint.planes, actions: plan.actions, current });
+  const { position, context } = params.checkpoint.planes;
+  const move = freshness.relocate(planes.inputs.issue?.labels ?? [], { position, values: context.values });
+  if (move === null) return plan;
+  return { ...plan, actions: plan.actions.toSpliced(at + 1, 0, { kind: "move_stage", ...move }) };
 }
 
 /**

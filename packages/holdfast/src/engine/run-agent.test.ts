@@ -51,6 +51,8 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       milliseconds: 0,
       collected: { "final.txt": "all of it", ".tmp/none.txt": null },
       uncollected: {},
+      commit: null,
+      aside: null,
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);

@@ -1,19 +1,22 @@
 import { NOTHING } from "../core/budget.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { NewEntry } from "../core/journal.ts";
-import type { Json } from "../core/json.ts";
 import type { Amounts } from "../core/position.ts";
-import { capture } from "../core/values/index.ts";
 import type { Agent, AgentEvent, AgentOutcome } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { chooseAgent } from "./agent-choice.ts";
-import { giveUpSession, keepSession, newerTalk, openSession, sessionOf } from "./agent-session.ts";
+import { concludeCall } from "./agent-report.ts";
+import type { Tried } from "./agent-report.ts";
+import { giveUpSession, keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
+import { enterAside, requireOpen } from "./asides.ts";
+import type { OpenAside } from "./asides.ts";
+import { keepTalk, keptTalk } from "./kept-talk.ts";
 import { parkRun } from "./park.ts";
 import { planAgentFailure } from "./plan-agent-failure.ts";
 import type { FailurePlan } from "./plan-agent-failure.ts";
 import { putFilesBack } from "./put-files-back.ts";
-import { attemptOf, beginStep, failEntry, failStep, finishStep, markOf } from "./run-step.ts";
+import { attemptOf, beginStep, failEntry, failStep, markOf } from "./run-step.ts";
 import { keepBranch, takeBackChanges } from "./right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
@@ -28,18 +31,26 @@ import { withTimer } from "./with-timer.ts";
  */
 export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport> {
   const { writer } = stay;
+  const aside = call.aside === undefined ? null : requireOpen(stay, call.aside);
   const known = stay.claim(call.name);
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
-    // Recorded below, by us.
-    return known as AgentReport;
+    // Recorded by us, when the call was concluded.
+    const report = known as AgentReport;
+    if (aside !== null && typeof report.commit === "string") aside.commit = report.commit;
+    return report;
   }
   return await stay.busy(async () => {
-    const trying = tryingOf(stay, call);
-    for (;;) {
-      const tried = await tryOnce(stay, trying);
-      const report = tried.outcome.kind === "completed" ? tried : await retryOrPark(stay, trying, tried);
-      if (report !== null) return await conclude(stay, trying, report);
+    const trying = tryingOf(stay, call, aside);
+    if (aside !== null) aside.busy = call.name;
+    try {
+      for (;;) {
+        const tried = await tryOnce(stay, trying);
+        const report = tried.outcome.kind === "completed" ? tried : await retryOrPark(stay, trying, tried);
+        if (report !== null) return await concludeCall(stay, trying, report);
+      }
+    } finally {
+      if (aside !== null) aside.busy = null;
     }
   });
 }
@@ -48,22 +59,17 @@ interface Trying {
   readonly call: AgentCall;
   readonly agent: Agent;
   readonly model: string | null;
-  readonly workspace: Workspace;
+  /** Of an aside, as the try found or made it. */
+  workspace: Workspace;
+  /** Does it change the run's own? */
   readonly files: boolean;
+  readonly aside: OpenAside | null;
   readonly estimate: Amounts;
   /** Has a session been given up since this process took the call up? */
   gaveUp: boolean;
 }
 
-interface Tried {
-  readonly outcome: AgentOutcome;
-  /** The one that it went on with. */
-  readonly session: string | null;
-  readonly spent: Amounts;
-  readonly milliseconds: number;
-}
-
-function tryingOf(stay: Stay, call: AgentCall): Trying {
+function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): Trying {
   const { parts, workspace, config, run } = stay.writer;
   const { provider, model } = chooseAgent(call.model, config);
   if (workspace === undefined) {
@@ -78,7 +84,8 @@ function tryingOf(stay: Stay, call: AgentCall): Trying {
     agent: parts.agent(provider),
     model,
     workspace,
-    files: call.changesFiles ?? true,
+    files: aside === null && (call.changesFiles ?? true),
+    aside,
     estimate: call.estimate ?? NOTHING,
     gaveUp: false,
   };
@@ -86,13 +93,15 @@ function tryingOf(stay: Stay, call: AgentCall): Trying {
 
 async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const { writer } = stay;
-  const { call, estimate, files } = trying;
+  const { call, estimate, files, aside } = trying;
   stay.check();
+  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: writer.sessions.has(call.name) });
   const opened = await openSession(stay, trying);
   stay.check();
   await reserveOrPark(stay, estimate);
   const { counted } = opened;
-  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }) });
+  const beside = aside === null ? {} : { aside: aside.name };
+  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
   const outputs = writer.parts.outputs(trying.workspace.root);
   // A stale file must not be taken for this call's.
   for (const path of call.collect ?? []) await outputs.remove(path);
@@ -100,25 +109,22 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const began = writer.parts.clock.now();
   const { files: before, sequence } = writer;
   const talk = talkOf(stay, trying);
-  const keepTalk = async (session?: string | null): Promise<void> => {
-    const plane = await talk.plane(session);
-    writer.conversation = newerTalk(writer.conversation, plane);
-  };
+  const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened }), keepTalk);
+    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened }), hold);
   } catch (error) {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before);
-  else await takeBackChanges(writer, call.name, { files: before, sequence });
+  else if (aside === null) await takeBackChanges(writer, call.name, { files: before, sequence });
   const who = { agent: trying.agent.name, model: trying.model };
   const usage = priced(writer, outcome.usage, who);
   const spent = spentOf(usage);
   const notice = limitNotice(writer.budget, usage, who);
   if (notice !== null) await sayLimit(writer, notice);
-  await keepTalk(outcome.session ?? (opened.forkAt === null ? opened.session : null));
+  await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   stay.open();
   if (writer.halt.cause !== undefined) {
     // It told what it took, so nothing of that is lost; the rest is as after a crash.
@@ -155,7 +161,7 @@ async function callAgent(
   const telling: Promise<void>[] = [];
   const onEvent = (event: AgentEvent): void => {
     if (event.kind === "raw") log.append(event.line);
-    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, name, event.id));
+    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
     talk.hear(event);
     writer.tell({ kind: "agent", step: name, event });
   };
@@ -173,7 +179,7 @@ async function callAgent(
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,
-      attempt: attemptOf(stay, name),
+      attempt: attemptOf(stay, name) + (call.triedBefore ?? 0),
       env: call.env ?? {},
       signal: writer.halt.signal,
       onEvent,
@@ -209,7 +215,7 @@ async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tr
   }
   if (isLost) {
     trying.gaveUp = true;
-    await giveUpSession(stay, trying, { why: outcome.message, said: writer.conversation, prepare: fail });
+    await giveUpSession(stay, trying, { why: outcome.message, said: keptTalk(writer, trying.call), prepare: fail });
   }
   const isSettled = back || isLost;
   const retryAt = retryTime(plan, now);
@@ -232,67 +238,4 @@ function retryTime(plan: Exclude<FailurePlan, { readonly kind: "report" }>, now:
     case "park":
       return plan.until;
   }
-}
-
-async function conclude(stay: Stay, trying: Trying, tried: Tried): Promise<AgentReport> {
-  const { writer } = stay;
-  const { name, collect = [] } = trying.call;
-  const outputs = writer.parts.outputs(trying.workspace.root);
-  const collected: Record<string, string | null> = {};
-  const uncollected: Record<string, string> = {};
-  for (const path of collect) {
-    collected[path] = await outputs.read(path);
-    const why = collected[path] === null ? await outputs.refusal(path) : null;
-    if (why !== null) uncollected[path] = why;
-  }
-  stay.open();
-  const before = writer.files?.tree ?? null;
-  const finish = (changed: boolean | null, sequence: number | null): readonly [AgentReport, NewEntry] => {
-    const report = reportOf(tried, changed, { collected, uncollected });
-    settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
-    return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
-  };
-  let report: AgentReport | undefined;
-  if (trying.files) {
-    await writer.save({
-      trigger: "agent_complete",
-      name,
-      prepare: ({ sequence, files }) => {
-        const [made, entry] = finish(files === null || before === null ? null : files.tree !== before, sequence);
-        report = made;
-        return [entry];
-      },
-    });
-  } else {
-    const [made, entry] = finish(null, null);
-    report = made;
-    await writer.append(entry);
-  }
-  if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
-  writer.tell({ kind: "step_finished", step: name, replayed: false });
-  return report;
-}
-
-function reportOf(
-  tried: Tried,
-  changed: boolean | null,
-  files: Pick<AgentReport, "collected" | "uncollected">,
-): AgentReport {
-  const { outcome, milliseconds } = tried;
-  const failed = outcome.kind === "failed";
-  const { inputTokens, outputTokens, microUsd } = outcome.usage;
-  const report: AgentReport = {
-    outcome: outcome.kind,
-    cause: failed ? outcome.cause : null,
-    message: failed ? outcome.message : null,
-    text: failed ? "" : outcome.text,
-    session: outcome.session,
-    usage: { inputTokens, outputTokens, microUsd },
-    changed,
-    ...files,
-    milliseconds,
-  };
-  const captured: Json = capture(report);
-  // A capture has the shape of what it was taken from.
-  return captured as AgentReport;
 }

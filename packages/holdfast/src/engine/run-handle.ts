@@ -6,6 +6,8 @@ import type { Run, RunSummary } from "../core/run.ts";
 import type { CheckpointQuery, Tombstone } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
+import { askCheckpoint } from "./ask-checkpoint.ts";
+import type { AskParams, Asked } from "./ask-checkpoint.ts";
 import { fork } from "./forker.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
@@ -56,6 +58,13 @@ export class RunHandle implements AsyncDisposable {
   /** Takes the lease now rather than with the first write: whoever comes second is told before the work, not after it. */
   async hold(): Promise<void> {
     if (this.#keeper.held === undefined) await this.#keeper.take(this.#saver);
+  }
+
+  /**
+   * A checkpoint by whoever holds the run now. "free": nobody does, and `save` is the way.
+   */
+  async ask(params: Omit<AskParams, "parts" | "run">): Promise<Asked> {
+    return await askCheckpoint({ ...params, parts: this.#parts, run: this.id });
   }
 
   /** What `save` would capture, without saving. */

@@ -64,11 +64,13 @@ async function runFileStep(stay: Stay, name: string, work: Work): Promise<Json> 
 export async function beginStep(
   stay: Stay,
   name: string,
-  params: Pick<StepStarted, "files" | "estimate" | "counted">,
+  params: Pick<StepStarted, "files" | "estimate" | "counted" | "aside">,
 ): Promise<void> {
   const { writer } = stay;
   const body: StepStarted = { visit: writer.visit, step: name, ...params };
-  writer.running.set(name, { ...params, base: writer.sequence });
+  const { aside, ...step } = params;
+  writer.running.set(name, { ...step, base: writer.sequence });
+  if (aside !== undefined) writer.asides.set(name, aside);
   await writer.append({ kind: "step.started", body });
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
 }
@@ -87,6 +89,7 @@ export function finishStep(
   writer.steps.set(name, result);
   writer.failures.delete(name);
   writer.sessions.delete(name);
+  writer.asides.delete(name);
   writer.running.delete(name);
   if (sequence !== null)
     for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });

@@ -44,6 +44,10 @@ export class RunWriter {
   running = new Map<string, RunningStep>();
   /** null: the next try begins a fresh one. */
   sessions = new Map<string, string | null>();
+  /** Calls not finished yet that work aside, and the aside of each. */
+  asides = new Map<string, string>();
+  /** What is said in them, by step: not in the conversation that checkpoints hold, which is one. */
+  readonly beside = new Map<string, ConversationPlane>();
   /** Calls that died with the process before, and what their session's record had when they began. */
   readonly uncounted = new Map<string, RunningStep>();
   /** By key: when this process last tried an effect. */
@@ -52,6 +56,10 @@ export class RunWriter {
   readonly began: number;
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
+  /** Files are being put in place by us: what lies there now is half of each, and no checkpoint that anybody asked for. */
+  placing = false;
+  /** Bring into memory what only the agents that work now can tell, before a checkpoint that no step of theirs takes. */
+  readonly beforeSave = new Set<() => Promise<void>>();
   /** Values of the workflow. */
   values: JsonObject;
   /** What the run works on; a stage may find out more. */
@@ -70,6 +78,7 @@ export class RunWriter {
   readonly #listen: ProgressListener | undefined;
   #entry: number;
   #top: number;
+  #saved: { readonly entry: number; readonly at: number };
   /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
   #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
@@ -107,6 +116,7 @@ export class RunWriter {
     this.#position = params.position;
     this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
+    this.#saved = { entry: newest.entry, at: performance.now() };
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -157,6 +167,7 @@ export class RunWriter {
       ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
       ...(this.graphSet ? { graph: true } : {}),
+      ...(this.asides.size === 0 ? {} : { asides: Object.fromEntries(this.asides) }),
     };
     return { ...this.#position, graph: this.schedule?.graph() ?? this.#position.graph, visit };
   }
@@ -176,6 +187,17 @@ export class RunWriter {
     const saved = this.#queue.then(() => this.#save(request));
     this.#queue = saved.catch(() => undefined);
     return saved;
+  }
+
+  /** Milliseconds since this process saved (or took the run up); null when nothing has happened since. */
+  get unsavedFor(): number | null {
+    if (this.running.size === 0 && this.#entry <= this.#saved.entry) return null;
+    return performance.now() - this.#saved.at;
+  }
+
+  /** Settles when the saves that were asked for by now are over. */
+  async quiet(): Promise<void> {
+    await this.#queue;
   }
 
   /** What is in memory, as a checkpoint would hold it. */
@@ -213,6 +235,7 @@ export class RunWriter {
     this.#top = sequence;
     this.files = files;
     this.#note(committed);
+    this.#saved = { entry: committed.entry, at: performance.now() };
     if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });
     return committed.checkpoint;
   }
@@ -268,6 +291,7 @@ export class RunWriter {
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
+    this.asides = new Map(Object.entries(visit.asides ?? {}));
   }
 }
 

@@ -3,6 +3,8 @@ import type { Json, JsonObject } from "../core/json.ts";
 import type { RunParked } from "../core/journal.ts";
 import type { Workflow } from "./definition.ts";
 import { stageGraph } from "./stage-graph.ts";
+import { dropAside, openAside } from "./asides.ts";
+import { mergeAside } from "./merge-aside.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { Recorder } from "./recorder.ts";
@@ -49,6 +51,9 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
       return (await runEffect(stay, spec)) as EffectOutcome<R>;
     },
     agent: (call: AgentCall) => runAgent(stay, call),
+    aside: (name) => openAside(stay, name),
+    mergeAside: (name, params) => mergeAside(stay, name, params),
+    dropAside: (aside) => dropAside(stay, aside),
     sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
     park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
     decide: (question) => decide(stay, question),

@@ -1,4 +1,4 @@
-import type { InputsPlane, ExecutionConfig } from "../core/checkpoint.ts";
+import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/checkpoint.ts";
 import type { Lookup } from "../core/effect-decision.ts";
 import type { Graph } from "../core/graph.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
@@ -42,6 +42,19 @@ export interface StageContext<S extends JsonObject> {
   effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>>;
   /** One call of an agent as a step: spend reserved and settled, retries on the provider's account, files checkpointed with the answer. */
   agent(call: AgentCall): Promise<AgentReport>;
+  /**
+   * A worktree of its own beside the run's, with the run's files as they are at this moment (tracked and untracked; ignored and skipped ones are not carried):
+   * for work at the same time. A step: the same name is the same place in this visit, made again when its folder is gone. Only agent calls change it.
+   * It stands on no branch; what an agent commits there is part of what it did. Removed when it is merged, dropped, or the stage ends.
+   */
+  aside(name: string): Promise<Aside>;
+  /**
+   * What changed in the aside up to `commit`, put on top of the run's files as they are now: worked out in objects, then a step that changes files. A conflict
+   * changes nothing and leaves the aside open. One at a time, in the order of the calls; USAGE while a step changes the run's own files.
+   */
+  mergeAside(name: string, params: { readonly aside: Aside; readonly commit: string }): Promise<AsideMerged>;
+  /** Gives an aside up. What lay there stays pinned until the run has ended. */
+  dropAside(aside: Aside): Promise<void>;
   /** A durable timer: after a restart it waits only for the rest. */
   sleep(name: string, milliseconds: number): Promise<void>;
   /** Ends this process's work on the run until the thing named has happened; the stage runs again afterwards. */
@@ -127,6 +140,20 @@ export type EffectOutcome<R extends Json> =
   | { readonly kind: "done"; readonly receipt: R }
   | { readonly kind: "failed"; readonly reason: string; readonly detail: Json };
 
+export interface Aside {
+  readonly name: string;
+  /** Its folder. */
+  readonly root: string;
+  /** The commit of the run's files that it began with. */
+  readonly base: string;
+  /** Untracked files of the run that were too large to be carried. */
+  readonly skipped: readonly Skipped[];
+}
+
+export type AsideMerged =
+  | { readonly kind: "merged"; readonly files: readonly GitPath[] }
+  | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
+
 export interface AgentCall {
   /** Step name. */
   readonly name: string;
@@ -137,12 +164,20 @@ export interface AgentCall {
   readonly session?: string | null;
   readonly yolo: boolean;
   readonly timeoutMs?: number;
+  /** How often the same work was tried under other names before: the agent is told a number that goes on from there. */
+  readonly triedBefore?: number;
   /** Set aside before the call; default nothing but a check that something is left. */
   readonly estimate?: Amounts;
   /** Facts for agents that are scripts, as HOLDFAST_ variables. */
   readonly env?: Readonly<Record<string, string>>;
   /** Edits files in the run's worktree (default yes). */
   readonly changesFiles?: boolean;
+  /**
+   * Works there instead of in the run's worktree: no checkpoint of the run's files is taken, and the report names the commit of what the aside then holds.
+   * Killed in the middle, the aside goes back to where the call began (what was there stays pinned), unless the agent can go on with its session. Calls at the
+   * same time need an aside each.
+   */
+  readonly aside?: Aside;
   /** Read when the agent has ended, before anything else can change them, and kept with its answer (`.tmp/finalize.txt`). */
   readonly collect?: readonly string[];
 }
@@ -158,6 +193,14 @@ export interface AgentReport {
   readonly usage: { readonly [K in keyof AgentUsage]: AgentUsage[K] };
   /** Did the files change? null where that is not known. */
   readonly changed: boolean | null;
+  /** Of a call in an aside: what that then holds, pinned. */
+  readonly commit: string | null;
+  /** Of a call in an aside: which, the commit that it began with, and untracked files that were too large for `commit`. */
+  readonly aside: {
+    readonly name: string;
+    readonly from: string;
+    readonly skipped: readonly { readonly [K in keyof Skipped]: Skipped[K] }[];
+  } | null;
   readonly collected: Readonly<Record<string, string | null>>;
   /** Files to collect that are there and could not be read, and why (larger than a megabyte, not UTF-8). */
   readonly uncollected: Readonly<Record<string, string>>;

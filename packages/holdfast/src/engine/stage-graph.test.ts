@@ -6,7 +6,7 @@ import type { GraphEvent } from "../core/graph-state.ts";
 import { ID, begin, define, startToy } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { WORK_STORES } from "../testing/work-stores.ts";
-import { readProgress } from "./take-up.ts";
+import { readProgress } from "./read-progress.ts";
 import type { StageFunction } from "./stage-context.ts";
 
 const at = "2026-01-01T00:00:00Z";

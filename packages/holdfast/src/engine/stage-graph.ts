@@ -82,8 +82,8 @@ function captureEvent(event: GraphEvent): GraphEvent {
   return capture(event) as unknown as GraphEvent;
 }
 
-function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
-  // Captured, so they are JSON.
+export function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
+  // Plain data, captured or made by us.
   return { kind: "graph.moved", body: { events: events as unknown as Json[], visit } };
 }
 

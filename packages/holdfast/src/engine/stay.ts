@@ -1,5 +1,7 @@
 import { HoldfastError } from "../core/error.ts";
+import { belongsToGraph } from "../core/graph-names.ts";
 import type { Json } from "../core/json.ts";
+import type { OpenAside } from "./asides.ts";
 import { runMark } from "./run-mark.ts";
 import type { RunWriter } from "./run-writer.ts";
 
@@ -9,18 +11,22 @@ export class Stay {
   readonly stage: string;
   /** Begins the mark of every process of its steps. */
   readonly mark: string;
+  /** Asides that it asked for, by name. */
+  readonly asides = new Map<string, OpenAside>();
   readonly #asked = new Set<string>();
-  /** Finished before this process took the run up, and not asked for yet. */
+  /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
   readonly #unasked: Set<string>;
   #active = 0;
   #closed = false;
   #waiting: (() => void)[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(writer: RunWriter) {
     this.writer = writer;
     this.stage = writer.position.stage;
     this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    this.#unasked = new Set(writer.steps.keys());
+    const isOwn = (step: string): boolean => !writer.graphSet || !belongsToGraph(step);
+    this.#unasked = new Set([...writer.steps.keys()].filter(isOwn));
   }
 
   /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
@@ -79,6 +85,13 @@ export class Stay {
     } finally {
       this.leave();
     }
+  }
+
+  /** One after the other: what is about folders of asides, or merges them. */
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return await done;
   }
 
   /** Settles when no call is under way. */

@@ -1,48 +1,26 @@
-import { NOTHING, exceeded, settleLost, spendTime } from "../core/budget.ts";
+import { NOTHING, exceeded, settleLost } from "../core/budget.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
+import { recoveryEvents } from "../core/graph-recovery.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Position } from "../core/position.ts";
-import { foldProgress } from "../core/progress-fold.ts";
 import type { Progress } from "../core/progress-fold.ts";
 import type { RunSummary } from "../core/run.ts";
-import { workingTime } from "../core/working-time.ts";
 import type { Workspace } from "../ports/workspace.ts";
+import { sweepAsides } from "./asides.ts";
 import type { Workflow } from "./definition.ts";
 import { unparked } from "./park.ts";
 import { rewoundTo } from "./planes.ts";
 import type { ProgressListener } from "./progress-event.ts";
+import { readProgress } from "./read-progress.ts";
 import { recoverFiles } from "./recover-files.ts";
 import { RunHandle } from "./run-handle.ts";
 import { runMark } from "./run-mark.ts";
 import { reduceAll } from "./recorder.ts";
+import { movedEntry } from "./stage-graph.ts";
 import { RunWriter } from "./run-writer.ts";
 import type { WorkParts } from "./work-parts.ts";
-
-/** Replay: the newest checkpoint, and what the journal says since. Reads only. */
-export async function readProgress(
-  parts: WorkParts,
-  run: string,
-): Promise<{ readonly newest: Checkpoint; readonly top: number; readonly progress: Progress }> {
-  const newest = await parts.store.latest(run);
-  if (newest === undefined) {
-    throw new HoldfastError({
-      code: "NOTHING_TO_RESUME",
-      message: `Run ${run} has no checkpoint to go on from`,
-      hint: "Begin it again under the same id: what is there is kept.",
-    });
-  }
-  const since = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry - 1 }));
-  const { position } = newest.planes;
-  const progress = foldProgress({
-    position: { ...position, budget: spendTime(position.budget, workingTime(since)) },
-    sequence: newest.sequence,
-    entries: since.filter(({ entry }) => entry > newest.entry),
-  });
-  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
-  return { newest, top: top?.sequence ?? newest.sequence, progress };
-}
 
 /**
  * A run in our hands, ready to go on: processes of the one before are gone, files and position fit together, spending
@@ -77,6 +55,7 @@ export async function takeUp<S extends JsonObject>(params: {
     }),
     effects: await parts.store.listEffects(run),
   });
+  await recoverNodes(writer, progress);
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
     for (const [name, step] of Object.entries(progress.position.visit.running ?? {})) writer.uncounted.set(name, step);
   // Who fell back went back too: agents may remember what cannot be used.
@@ -86,8 +65,20 @@ export async function takeUp<S extends JsonObject>(params: {
   writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || writer.steps.size > 0 });
   await recoverFiles(writer, { fellBack: progress.fellBack, unfinished: summary.unfinishedRestore !== null });
   if (progress.fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
+  await sweepAsides(writer, { ended: false });
   if (summary.state.kind === "parked") await writer.append(unparked({}));
   return writer;
+}
+
+/**
+ * Before anything else is written: later checkpoints do not know any more which steps were under way. Who fell back has
+ * a checkpoint to write first, which holds what is in memory.
+ */
+async function recoverNodes(writer: RunWriter, { position, fellBack }: Progress): Promise<void> {
+  const events = recoveryEvents(position, writer.isoNow());
+  if (events.length === 0) return;
+  writer.schedule?.apply(events);
+  if (!fellBack) await writer.append(movedEntry(events, writer.visit));
 }
 
 /** On record at once: what is finished from here on must not be passed over with what could not be used. */

@@ -1,4 +1,5 @@
 import type { Planes } from "../core/checkpoint.ts";
+import type { CrunchTriggers } from "../core/crunch/triggers.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { Run } from "../core/run.ts";
@@ -33,6 +34,11 @@ export interface WorkParts extends Parts {
    * because formats are none of a workflow's business; the same writer that `holdfast export` has.
    */
   readonly implDocument: (params: ImplDocumentParams) => string;
+  /**
+   * Which checkpoints a crunch run takes and shows, as `.claude/checkpoint-config.yaml` says at this moment. FORMAT_INVALID names the line that cannot
+   * be meant.
+   */
+  readonly crunchTriggers: () => Promise<CrunchTriggers>;
   /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }

@@ -81,6 +81,7 @@ function partsOver(store: Store, leaseWaitMs: number): Parts {
     ownsRefs: false,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     leaseWaitMs,
+    requests: null,
     worktreePath: undefined,
   };
 }

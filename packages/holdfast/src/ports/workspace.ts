@@ -1,4 +1,5 @@
 import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint.ts";
+import type { Asides } from "./aside.ts";
 
 /**
  * Git worktrees and what is in them. Never touches the user's index, HEAD, stash, hooks, config, or a ref outside
@@ -8,6 +9,8 @@ export interface Workspaces {
   /** The git common directory: where a store of this repository lives. */
   readonly commonDir: string;
   readonly bare: boolean;
+  /** Worktrees beside the runs' own. */
+  readonly asides: Asides;
   /** The worktree at this path (or above it). WORKSPACE_MISSING when there is none. */
   open(path: string): Promise<Workspace>;
   /**
@@ -32,7 +35,7 @@ export interface Workspaces {
   pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
   /** Every ref under refs/holdfast/, as run and sequence. */
   refs(): Promise<readonly SnapshotRef[]>;
-  /** Removes these refs (only under refs/holdfast/). Gone already is no error. */
+  /** Removes these refs (snapshots and asides under refs/holdfast/). Gone already is no error. */
   unpin(refs: readonly string[]): Promise<void>;
   /** Those of the commits that no branch, tag or remote-tracking ref reaches: our refs may be their only copy. */
   unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
@@ -61,7 +64,9 @@ export interface CreateWorkspace {
 
 export interface WorktreeInfo {
   readonly path: string;
+  /** Made for this run, or aside of its own. */
   readonly run: string | null;
+  readonly aside: boolean;
   readonly branch: string | null;
   readonly head: string | null;
   readonly exists: boolean;
@@ -91,7 +96,7 @@ export interface Workspace {
    */
   planRestore(params: {
     readonly from: Look;
-    readonly to: FilesPlane;
+    readonly to: Look;
     readonly paths?: readonly string[];
   }): Promise<RestorePlan>;
   /**

@@ -3,8 +3,10 @@ import {
   constants,
   fsyncSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   renameSync,
   statSync,
   unlinkSync,
@@ -54,6 +56,19 @@ export function writeDurable(file: DurableFile): void {
 
 /** Left behind only by a crash between open and rename. */
 export const TEMPORARY_PREFIX = ".tmp-";
+
+/** Removes what crashes left; what is younger may be somebody's who is writing at this moment. Returns the names. */
+export function sweepTemporary(directory: string, params: { readonly olderThanMs: number }): readonly string[] {
+  const until = Date.now() - params.olderThanMs;
+  const left = readdirSync(directory).filter((name) => {
+    if (!name.startsWith(TEMPORARY_PREFIX)) return false;
+    if (!/^[0-9a-f]{32}-/.test(name.slice(TEMPORARY_PREFIX.length))) return false;
+    const found = lstatSync(join(directory, name), { throwIfNoEntry: false });
+    return found !== undefined && found.mtimeMs <= until;
+  });
+  for (const name of left) removeQuietly(join(directory, name));
+  return left;
+}
 
 /**
  * Makes the directory and its missing parents, each synced into its own parent. One that is there may be the work of

@@ -1,8 +1,8 @@
-import { lstatSync, readdirSync, realpathSync, unlinkSync } from "node:fs";
+import { lstatSync, realpathSync, unlinkSync } from "node:fs";
 import { isAbsolute, join, sep } from "node:path";
 import { HoldfastError } from "../core/error.ts";
 import type { Outputs } from "../ports/output.ts";
-import { makeDurableDirectory, TEMPORARY_PREFIX, writeDurable } from "./durable-file.ts";
+import { makeDurableDirectory, sweepTemporary, writeDurable } from "./durable-file.ts";
 import { readRegularFile } from "./regular-file.ts";
 
 /** Files of a run in its worktree. Agents work there too: anything may be a link, a directory or a pipe by now. */
@@ -47,7 +47,7 @@ export function createOutputs(root: string): Outputs {
       told(directory, () => clearPlace(root, parts));
       const place = ensureDirectory(root, parts);
       if ((await this.read(`${directory}/.gitignore`)) !== "*\n") await this.write(`${directory}/.gitignore`, "*\n");
-      told(directory, () => sweep(place));
+      told(directory, () => sweepTemporary(place, { olderThanMs: 0 }));
     },
   };
 }
@@ -129,13 +129,6 @@ function unlinkIfThere(path: string): void {
   } catch (error) {
     if (codeOf(error) !== "ENOENT") throw error;
   }
-}
-
-/** What a crash between writing and renaming left. */
-function sweep(directory: string): void {
-  for (const name of readdirSync(directory))
-    if (name.startsWith(TEMPORARY_PREFIX) && /^[0-9a-f]{32}-/.test(name.slice(TEMPORARY_PREFIX.length)))
-      unlinkIfThere(join(directory, name));
 }
 
 function told<T>(path: string, work: () => T): T {

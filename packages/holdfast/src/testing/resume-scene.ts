@@ -5,6 +5,7 @@ import type { Checkpoint, IssueSnapshot, Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { FindingKind, FindingPolicy, Setting } from "../core/finding.ts";
+import type { Freshness } from "../core/freshness.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { JsonObject } from "../core/json.ts";
 import { defaultRetention } from "../core/retention.ts";
@@ -60,6 +61,7 @@ export interface ResumeScene {
 export interface SceneResume {
   readonly answers?: Answers;
   readonly policy?: Partial<FindingPolicy>;
+  readonly freshness?: Freshness;
   readonly current?: Setting;
   readonly chosen?: number;
   readonly force?: boolean;
@@ -159,6 +161,7 @@ export async function startResumeScene(): Promise<ResumeScene> {
         run: RUN,
         current: params.current ?? current,
         policy: { ...defaultFindingPolicy, ...params.policy },
+        freshness: params.freshness ?? null,
         answers: params.answers ?? {},
         force: params.force ?? false,
         ...(params.chosen === undefined ? {} : { chosen: params.chosen }),
@@ -208,6 +211,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     ownsRefs: true,
     liveness: () => "alive",
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: undefined,
     branches: createGitBranches(),
     agent: unused,
@@ -218,6 +222,7 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     syntax: { check: unused },
     outputs: unused,
     implDocument: unused,
+    crunchTriggers: unused,
     agentLog: unused,
     wait: unused,
   };

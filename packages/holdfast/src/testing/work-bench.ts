@@ -3,6 +3,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Outputs } from "../ports/output.ts";
 import type { Store } from "../ports/store.ts";
 import type { Workspaces } from "../ports/workspace.ts";
+import { DEFAULT_SWITCHES, crunchTriggers } from "../core/crunch/triggers.ts";
 import { defaultRetention } from "../core/retention.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -45,6 +46,7 @@ export function createWorkBench(params: {
     ownsRefs: true,
     liveness: () => "alive",
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,
@@ -62,6 +64,7 @@ export function createWorkBench(params: {
     syntax: { check: unused },
     outputs: plainOutputs,
     implDocument: unused,
+    crunchTriggers: () => Promise.resolve(crunchTriggers(DEFAULT_SWITCHES)),
     agentLog: ({ step }) => ({
       path: step,
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),

@@ -163,7 +163,7 @@ async function saveLeftovers(repository: Repository, record: WorktreeRecord): Pr
   });
 }
 
-function defaultPath(repository: Repository, run: string): string {
+export function defaultPath(repository: Repository, run: string): string {
   const main = repository.mainRoot;
   if (main === null) return join(repository.commonDir, "trees", run);
   return join(dirname(main), `${basename(main)}-worktrees`, run);

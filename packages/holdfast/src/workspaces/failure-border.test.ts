@@ -118,7 +118,7 @@ describe("a NUL byte, which no name can hold, is a mistake of the caller", () =>
     const workspaces = await openGitWorkspaces(repo.root);
     const workspace = await workspaces.open(repo.root);
     const look = await workspace.look({ at: "2026-01-02T03:04:05Z" });
-    const plan = await workspace.planRestore({ from: look, to: { ...look, ref: "" } });
+    const plan = await workspace.planRestore({ from: look, to: look });
     const works: Record<string, Promise<unknown>> = {
       from: workspaces.diff({ from: bad, to: "HEAD", format: "patch" }),
       to: workspaces.diff({ from: "HEAD", to: bad, format: "patch" }),
@@ -131,7 +131,7 @@ describe("a NUL byte, which no name can hold, is a mistake of the caller", () =>
       unpin: workspaces.unpin([`refs/holdfast/${bad}/1`]),
       open: workspaces.open(join(repo.root, bad)),
       all: openGitWorkspaces(join(repo.root, bad)),
-      restored: workspace.planRestore({ from: look, to: { ...look, ref: "" }, paths: [bad] }),
+      restored: workspace.planRestore({ from: look, to: look, paths: [bad] }),
       plan: workspace.applyRestore({ ...plan, toTree: bad }),
     };
     const told = await Promise.all(Object.entries(works).map(async ([name, work]) => [name, await codeOf(work)]));

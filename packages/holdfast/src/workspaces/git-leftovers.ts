@@ -161,9 +161,12 @@ function standsFor(entry: WorktreeEntry, path: string): boolean {
 /** False: what is left may be somebody else's, so it is looked at again later. */
 async function clearNoted(repository: Repository, note: WorkNote): Promise<boolean> {
   switch (note.work.kind) {
-    case "making":
-      await clearPlace(repository, note.work, { starts: [branchHead(note.work.branch)], wasAtIt: true });
+    case "making": {
+      const { branch, detached } = note.work;
+      const start = detached === undefined ? branchHead(branch) : `${detached}\n`;
+      await clearPlace(repository, note.work, { starts: [start], wasAtIt: true });
       return true;
+    }
     case "unpinning":
       return clearUnpinning(repository, note.work.refs, note.writtenAt);
   }
@@ -244,5 +247,5 @@ async function changedAt(path: string): Promise<number | undefined> {
   return (await stat(path).catch(() => undefined))?.mtimeMs;
 }
 
-/** Snapshot refs: nobody but us makes or locks them. */
-export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/\d+(?:-[0-9a-f]+)?$/;
+/** Refs of snapshots and asides: nobody but us makes or locks them. */
+export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|aside\/[0-9a-f]+)$/;

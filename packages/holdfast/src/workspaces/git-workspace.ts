@@ -11,10 +11,7 @@ import { filesOf, lookAt, takeSnapshot } from "./snapshot.ts";
 import { standOn } from "./stand-on.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
-  const home = await ensureHome(checkout.gitDir);
-  await sweepOperations(home);
-  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
-  const place: CapturePlace = { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
+  const place = await capturePlaceOf(repository, checkout);
   const workspace: Workspace = {
     root: checkout.root,
     snapshot: (params) => healing(place, () => takeSnapshot(place, params, optionsOf(params))),
@@ -25,6 +22,13 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
     standOn: (params) => standOn(place, params),
   };
   return guardMethods(workspace, checkout.root);
+}
+
+export async function capturePlaceOf(repository: Repository, checkout: Checkout): Promise<CapturePlace> {
+  const home = await ensureHome(checkout.gitDir);
+  await sweepOperations(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
+  return { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
 }
 
 function optionsOf(

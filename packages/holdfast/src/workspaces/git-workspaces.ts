@@ -2,6 +2,7 @@ import { realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { HoldfastError } from "../core/error.ts";
 import type { Workspaces } from "../ports/workspace.ts";
+import { createGitAsides } from "./aside/git-asides.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import { syncRepository } from "./durable.ts";
 import { checkWorktree, createWorktree } from "./create-worktree.ts";
@@ -15,6 +16,7 @@ import { listPins, pinCommit, removePins } from "./pin.ts";
 import { removeWorktree } from "./remove-worktree.ts";
 import { sweepOperations } from "./private-index.ts";
 import { findCheckout, findRepository, type Repository } from "./repository.ts";
+import { asideOwner } from "./worktree-entry.ts";
 import { findWorktree, listWorktrees } from "./worktree-list.ts";
 
 /** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
@@ -31,6 +33,7 @@ function workspacesOf(repository: Repository): Workspaces {
   return {
     commonDir: repository.commonDir,
     bare: repository.bare,
+    asides: createGitAsides(repository),
     async open(place) {
       const checkout = await findCheckout(place).catch((error: unknown) => {
         if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
@@ -57,7 +60,10 @@ function workspacesOf(repository: Repository): Workspaces {
     },
     async list() {
       const records = await listWorktrees(repository);
-      return records.map(({ path, run, branch, head, exists }) => ({ path, run, branch, head, exists }));
+      return records.map(({ path, run, branch, head, exists }) => {
+        const aside = asideOwner(run);
+        return { path, run: aside?.run ?? run, aside: aside !== null, branch, head, exists };
+      });
     },
     remove: (params) => removeWorktree(repository, params),
     has: (files) => hasSnapshot(repository, files),

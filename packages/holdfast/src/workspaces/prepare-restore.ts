@@ -11,6 +11,7 @@ import { openScratch } from "./private-index.ts";
 import { decideRestore } from "./plan-restore.ts";
 import { inScope, parseScope } from "./path-scope.ts";
 import { quotePath, splitRecords, type RawPath } from "./raw-path.ts";
+import type { Repository } from "./repository.ts";
 import { isSafePath } from "./safe-path.ts";
 import { parseCaptureOptions } from "./snapshot.ts";
 import { listTrackedThen } from "./stored-index.ts";
@@ -19,7 +20,7 @@ import { diffTrees, type TreeChange } from "./tree-diff.ts";
 
 interface RestoreRequest {
   readonly from: Look;
-  readonly to: FilesPlane;
+  readonly to: Look;
   readonly paths?: readonly string[];
 }
 
@@ -32,8 +33,8 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
     const [isThere, all, now, atTarget] = await Promise.all([
       hasCommit(repository, to),
       diffPlanes(place, request),
-      readOptions(place, from.commit),
-      readOptions(place, to.commit),
+      readOptions(repository, from.commit),
+      readOptions(repository, to.commit),
     ]);
     const scope = request.paths === undefined ? undefined : parseScope(request.paths);
     const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
@@ -93,8 +94,8 @@ function notWhole(plane: Pick<FilesPlane, "tree" | "commit">, cause?: unknown): 
   });
 }
 
-async function readOptions(place: CapturePlace, commit: string): Promise<CaptureOptions> {
-  const result = await place.repository.objects.result({ args: ["cat-file", "commit", commit] });
+export async function readOptions(repository: Repository, commit: string): Promise<CaptureOptions> {
+  const result = await repository.objects.result({ args: ["cat-file", "commit", commit] });
   return parseCaptureOptions(result.stdout.toString("utf8")) ?? DEFAULT_CAPTURE;
 }
 
@@ -118,7 +119,7 @@ async function compareRules(params: {
   readonly place: CapturePlace;
   readonly changes: readonly TreeChange[];
   readonly from: Look;
-  readonly to: FilesPlane;
+  readonly to: Look;
   readonly now: CaptureOptions;
   readonly atTarget: CaptureOptions;
   readonly scratch: string;

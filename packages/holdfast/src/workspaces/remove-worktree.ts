@@ -41,7 +41,7 @@ export async function removeWorktree(repository: Repository, params: { run: stri
  * Not by `git worktree remove`: killed, it leaves half a folder that nobody can tell from somebody's files, or half an entry at
  * which git stumbles. Folder and entry go away with one rename each, and are deleted, now or by a later sweep, where they are nobody's.
  */
-async function takeAway(repository: Repository, record: WorktreeRecord): Promise<void> {
+export async function takeAway(repository: Repository, record: WorktreeRecord): Promise<void> {
   const scratch = await openScratch(repository.home);
   try {
     if (record.exists) {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
 import type { Shape } from "../core/shape.ts";
-import { count, list, nullable, object, oneOf, tagged, text } from "../core/shape.ts";
+import { count, list, nullable, object, oneOf, optional, tagged, text } from "../core/shape.ts";
 import { writeDurable } from "../system/durable-file.ts";
 import { randomId } from "../system/ids.ts";
 import { livenessOf, processIdentity, type ProcessIdentity } from "../system/process-identity.ts";
@@ -11,7 +11,15 @@ import { readRegularFile } from "../system/regular-file.ts";
 
 /** Work that git does in the user's git directory and cannot finish when it is killed. */
 export type GitWork =
-  | { readonly kind: "making"; readonly run: string; readonly path: string; readonly branch: string }
+  | {
+      readonly kind: "making";
+      /** Whose: a run's id, or with an aside's key behind it. */
+      readonly run: string;
+      readonly path: string;
+      readonly branch: string;
+      /** The commit that it is to stand on where it stands on no branch. */
+      readonly detached?: string;
+    }
   | { readonly kind: "unpinning"; readonly refs: readonly string[] };
 
 /** Written before git starts and removed when it is done: one whose writer is dead tells what may be left, and that it is ours. */
@@ -77,7 +85,7 @@ interface Written {
 
 const WRITTEN: Shape<Written> = object<Written>({
   work: tagged<GitWork, "kind">("kind", {
-    making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text }),
+    making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text, detached: optional(text) }),
     unpinning: object({ kind: oneOf({ unpinning: true }), refs: list(text) }),
   }),
   owner: object<ProcessIdentity>({ host: text, pid: count, started: nullable(text), boot: nullable(text) }),

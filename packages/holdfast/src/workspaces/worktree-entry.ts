@@ -13,7 +13,7 @@ export interface WorktreeEntry {
   readonly folder: string | null;
   /** The contents of its HEAD; "" when absent. */
   readonly head: string;
-  /** The run it was made for; null for a worktree of the user's, or when its maker was killed while writing it down. */
+  /** The run it was made for, with a key behind it for an aside of the run; null for a worktree of the user's, or when its maker was killed while writing it down. */
   readonly run: string | null;
   /** Its files were not all written yet when its maker was killed. */
   readonly making: boolean;
@@ -27,6 +27,12 @@ export interface WorktreeEntry {
 
 export const OWNER_FILE = "holdfast-run";
 export const MAKING_FILE = "holdfast-making";
+
+/** No run's id holds a slash: `<run>/<key>` is an aside of it. */
+export function asideOwner(owner: string | null): { readonly run: string; readonly key: string } | null {
+  const [, run, key] = /^([^/]+)\/([^/]+)$/.exec(owner ?? "") ?? [];
+  return run === undefined || key === undefined ? null : { run, key };
+}
 
 /** Read by hand: one entry that git was killed in can stop `git worktree list` for all of them. */
 export async function readEntries(repository: Pick<Repository, "commonDir">): Promise<readonly WorktreeEntry[]> {

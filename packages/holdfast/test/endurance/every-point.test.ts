@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test, vi } from "vitest";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { choosePoints } from "./choose-points.ts";
-import { FALLING, SCENARIOS } from "./scenarios.ts";
+import { CRUNCH } from "./crunch-scenario.ts";
+import { ASIDES, FALLING, SCENARIOS } from "./scenarios.ts";
 import type { Scenario } from "./scenarios.ts";
 import { sweep } from "./sweep.ts";
 import type { Bad, Kill } from "./sweep.ts";
@@ -36,6 +37,16 @@ describe("killed with SIGKILL and resumed: the same files, each effect once, no 
   test.concurrent.each(SCENARIOS)("$name", async (scenario) => {
     const chance = chanceOf(seed, scenario.name);
     await check(scenario, (kills) => choosePoints(chance, kills, 2));
+  });
+
+  test.concurrent("agents beside the run: each call ends once, the same files, no worktree is left", async () => {
+    const chance = chanceOf(seed, ASIDES.name);
+    await check(ASIDES, (kills) => choosePoints(chance, kills, 2));
+  });
+
+  test.concurrent("a team on a graph: each node to its end once, each message answered once, each label and each lesson once", async () => {
+    const chance = chanceOf(seed, CRUNCH.name);
+    await check(CRUNCH, (kills) => choosePoints(chance, kills, 2));
   });
 
   test.concurrent("scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them", async () => {

@@ -8,7 +8,11 @@ export interface Story {
 }
 
 /** Everything in which a run that was killed differs from one that was not, or from what was promised. */
-export function judge(calm: Testimony, { before, end }: Story): readonly string[] {
+export function judge(
+  calm: Testimony,
+  { before, end }: Story,
+  scenario: Pick<Scenario, "atOnce"> = {},
+): readonly string[] {
   const problems = [...end.problems];
   const same = (what: string, is: unknown, was: unknown): void => {
     const [a, b] = [JSON.stringify(is), JSON.stringify(was)];
@@ -17,7 +21,8 @@ export function judge(calm: Testimony, { before, end }: Story): readonly string[
   for (const what of SAME) same(what, end[what], calm[what]);
   same("forge", end.forge.toSorted(), calm.forge.toSorted());
   same("finished", end.finished.toSorted(), calm.finished.toSorted());
-  return [...problems, ...judgeCalls(calm, { before, end }), ...judgeSpending(calm, { before, end })];
+  const judgeThem = scenario.atOnce === true ? judgeCallsAtOnce : judgeCalls;
+  return [...problems, ...judgeThem(calm, { before, end }), ...judgeSpending(calm, { before, end })];
 }
 
 const SAME = [
@@ -61,6 +66,20 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
   ];
 }
 
+/** Those that were about to begin when their run died may or may not have; each ends once, and none begins again after that. */
+function judgeCallsAtOnce(calm: Testimony, { before, end }: Story): readonly string[] {
+  const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
+  const counts = Map.groupBy(end.calls, stepOf);
+  const wrong = [...new Set([...calm.calls.map(stepOf), ...counts.keys()])].filter((step) => {
+    const times = counts.get(step)?.length ?? 0;
+    return times < 1 || times > 2;
+  });
+  return [
+    ...again.map((call) => `the agent was called again for ${call}`),
+    ...wrong.map((step) => `${step} was called ${counts.get(step)?.length ?? 0} times`),
+  ];
+}
+
 /**
  * Every call whose answer was written down is counted, once. One that was cut off is counted when it could still tell what it took (Ctrl+C
  * lets it), and not when it died; every call of a script takes the same.
@@ -71,8 +90,9 @@ function judgeSpending(calm: Testimony, { before, end }: Story): readonly string
   const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call))).length;
   return (["tokens", "microUsd"] as const).flatMap((what) => {
     const extra = (end.spent?.[what] ?? 0) - spent[what];
-    const cutOff = calm.calls.length === 0 ? 0 : (lost * spent[what]) / calm.calls.length;
-    return extra === 0 || extra === cutOff ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${spent[what]}`];
+    const each = calm.calls.length === 0 ? 0 : spent[what] / calm.calls.length;
+    const isWhole = extra === 0 || (each > 0 && extra % each === 0 && extra > 0 && extra <= lost * each);
+    return isWhole ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${spent[what]}`];
   });
 }
 

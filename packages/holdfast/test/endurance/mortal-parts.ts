@@ -18,6 +18,8 @@ export function mortalParts(parts: WorkParts, reach: (point: Point) => void): Wo
     new Proxy(target, {
       get(object, name) {
         const value: unknown = Reflect.get(object, name, object);
+        if (part === "workspaces" && name === "asides" && typeof value === "object" && value !== null)
+          return watch("asides", value);
         if (typeof value !== "function" || typeof name !== "string") return value;
         if (!WRITES[part].includes(name) && !(part === "workspaces" && OPENS.includes(name))) return value.bind(object);
         return async (...args: readonly unknown[]) => {
@@ -66,12 +68,13 @@ export function familyOf(point: Point): "journal" | "files" | "agent" | "outside
   return part === "forge" || method === "push" ? "outside" : "files";
 }
 
-type Part = "store" | "workspaces" | "workspace" | "forge" | "branch";
+type Part = "store" | "workspaces" | "workspace" | "asides" | "forge" | "branch";
 
 const WRITES: Readonly<Record<Part, readonly string[]>> = {
   store: ["createRun", "takeLease", "releaseLease", "commit"],
   workspaces: ["create"],
   workspace: ["applyRestore"],
+  asides: ["base", "pin", "place", "remove"],
   // "checks" starts the CI of a commit.
   forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
   branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],

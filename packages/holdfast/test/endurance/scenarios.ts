@@ -8,7 +8,7 @@ export interface Leg {
   /** Is the limit raised to that when the run is taken up? */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
-  readonly own: boolean;
+  readonly own: "deeds" | "asides" | "crunch" | null;
   readonly ends: "done" | "fatal" | "parked";
 }
 
@@ -20,6 +20,8 @@ export interface Scenario {
   readonly ci: string | null;
   /** Somebody else's change to the base, which the CI command puts there. */
   readonly moved: { readonly path: string; readonly text: string } | null;
+  /** Do agents work at the same time? Then one may come to begin after another's death was seen. */
+  readonly atOnce?: boolean;
   /** Of the final files. */
   readonly expected: Readonly<Record<string, string>>;
 }
@@ -51,7 +53,7 @@ function score(value: number, iteration: number | null = null): JsonObject {
   };
 }
 
-const leg: Leg = { options: {}, limit: {}, raises: false, own: false, ends: "done" };
+const leg: Leg = { options: {}, limit: {}, raises: false, own: null, ends: "done" };
 const plain = {
   legs: [leg],
   ci: null,
@@ -138,7 +140,7 @@ export const SCENARIOS: readonly Scenario[] = [
     ...plain,
     name: "comment and merge",
     answers: [],
-    legs: [{ ...leg, own: true }],
+    legs: [{ ...leg, own: "deeds" }],
     expected: { "deed.txt": "done\n" },
   },
 ];
@@ -155,3 +157,47 @@ export const FALLING: Scenario = {
 function clean(answer: Readonly<Record<string, unknown>>): JsonObject {
   return JSON.parse(JSON.stringify(answer)) as JsonObject;
 }
+
+function edit(role: string, files: Readonly<Record<string, string>>): JsonObject {
+  const half = `half-${role}.txt`;
+  return {
+    when: { role },
+    edits: [
+      { do: "write", path: half, text: "half\n" },
+      { do: "wait", ms: 40 },
+      ...Object.entries(files).map(([path, text]) => ({ do: "write", path, text })),
+      { do: "delete", path: half },
+    ],
+    reply: `I am ${role}.`,
+    usage,
+  };
+}
+
+const LINES = "hello\n".repeat(9);
+
+/** Agents beside the run, several at once. */
+export const ASIDES: Scenario = {
+  ...plain,
+  name: "asides",
+  answers: [
+    edit("x", { "x.txt": "x\n", "readme.md": `by x\n${LINES}` }),
+    edit("y", { "y/y.txt": "y\n" }),
+    edit("z", { "z.txt": "z\n", "y.txt": "z\n" }),
+    edit("p", { "x.txt": "p\n", "p.txt": "p\n" }),
+    edit("q", { "x.txt": "q\n", "q.txt": "q\n" }),
+    edit("first", { "t.txt": "one\n" }),
+    edit("second", { "t2.txt": "two\n" }),
+  ],
+  legs: [{ ...leg, own: "asides" }],
+  atOnce: true,
+  expected: {
+    "x.txt": "p\n",
+    "readme.md": `by x\n${LINES}`,
+    "y/y.txt": "y\n",
+    "z.txt": "z\n",
+    "y.txt": "z\n",
+    "p.txt": "p\n",
+    "t.txt": "one\n",
+    "t2.txt": "two\n",
+  },
+};

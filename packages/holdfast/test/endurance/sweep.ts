@@ -89,7 +89,7 @@ async function endure(
   const before = { finished: await finishedSteps(place), calls: await place.calls() };
   for (const leg of [died, ...rest]) problems.push(...(await expectEnd(place, program, leg)));
   if (problems.length > 0) return problems;
-  return judge(calm.testimony, { before, end: await testify(place) });
+  return judge(calm.testimony, { before, end: await testify(place) }, scenario);
 }
 
 /** One resume must be enough. A run that had given up before it died says so again, as an error. */

@@ -4,11 +4,14 @@
  */
 import { writeFileSync } from "node:fs";
 import { openHoldfast } from "../../src/app.ts";
-import type { ProgressEvent } from "../../src/app.ts";
+import type { Holdfast, ProgressEvent } from "../../src/app.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import type { Workflow } from "../../src/engine/definition.ts";
 import { readProcessTable } from "../../src/system/process-table.ts";
 import type { Leg } from "./scenarios.ts";
 import { mortalParts } from "./mortal-parts.ts";
 import type { Point } from "./mortal-parts.ts";
+import { asidesWorkflow } from "./asides-workflow.ts";
 import { deedsWorkflow } from "./deeds-workflow.ts";
 
 export interface Life {
@@ -36,6 +39,19 @@ function freezeAgents(): void {
     if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");
 }
 
+async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow<JsonObject> | "crunch" | undefined> {
+  switch (own) {
+    case "deeds":
+      return deedsWorkflow(await holdfast.work.parts());
+    case "asides":
+      return asidesWorkflow();
+    case "crunch":
+      return "crunch";
+    case null:
+      return undefined;
+  }
+}
+
 async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
   const points: PassedPoint[] = [];
   let stage = "";
@@ -51,7 +67,7 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
   };
   await using holdfast = await openHoldfast({ parts: (parts) => mortalParts(parts, reach) });
   const { options, limit, own } = leg;
-  const workflow = own ? deedsWorkflow(await holdfast.work.parts()) : undefined;
+  const workflow = await workflowOf(own, holdfast);
   const found = await holdfast.work.findRunFor(1);
   const ended = found.kind === "none" ? found.ended[0] : undefined;
   const run = found.kind === "one" ? found.run.id : ended?.id;
@@ -69,7 +85,8 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
           run,
           listen,
           ...(leg.raises ? { limit } : {}),
-          ...(workflow === undefined ? {} : { workflow }),
+          // A workflow of ours is known by the run.
+          ...(workflow === undefined || workflow === "crunch" ? {} : { workflow }),
         });
   process.stdout.write(`${JSON.stringify({ points, outcome })}\n`);
 }

@@ -102,6 +102,7 @@ export async function makeBench(params: {
     ownsRefs: true,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     leaseWaitMs: 0,
+    requests: null,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
@@ -112,6 +113,7 @@ export async function makeBench(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
+    crunchTriggers: () => Promise.reject(new Error("no crunch here")),
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
     // Pauses are counted, not waited for.

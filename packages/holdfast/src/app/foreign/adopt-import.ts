@@ -103,7 +103,8 @@ export async function adoptImport(
           ...planes.position,
           workflow: workflow.shape.name,
           definition: workflow.definition,
-          visit: { number: 1, steps: {}, failures: {} },
+          // Its graph is this stay's: begun anew, it would do again what is complete.
+          visit: { number: 1, steps: {}, failures: {}, ...(planes.position.graph === null ? {} : { graph: true }) },
         },
         context: { ...planes.context, values: workflow.parseState(values) },
         files,

@@ -6,6 +6,7 @@ import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import type { ImportReport } from "./apply-import.ts";
+import { crunchRoot } from "./crunch-root.ts";
 import type { Mirror } from "./mirror.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
 
@@ -46,19 +47,24 @@ export class ForeignDesk {
     return await exportTranscript(this.#parts, await this.#run(run));
   }
 
-  /** `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. */
+  /**
+   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. A crunch run's directory is in the
+   * main worktree.
+   */
   async mirror(params: {
     readonly run: string;
     readonly to: FormatName;
     readonly directory?: string;
   }): Promise<Mirror> {
     const { run, to, directory } = params;
-    const root =
-      directory === undefined
-        ? ((await findRunWorkspace(this.#parts, await this.#run(run)))?.root ?? this.#cwd)
-        : resolve(this.#cwd, directory);
+    const root = directory === undefined ? await this.#rootOf(await this.#run(run), to) : resolve(this.#cwd, directory);
     const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
+  }
+
+  async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
+    if (run.workflow === "crunch" && to === "crunch-yaml") return await crunchRoot(this.#parts.workspaces, this.#cwd);
+    return (await findRunWorkspace(this.#parts, run))?.root ?? this.#cwd;
   }
 
   async #run(id: string): Promise<RunSummary> {

@@ -2,12 +2,13 @@ import type { Checkpoint } from "../../core/checkpoint.ts";
 import type { RunSummary } from "../../core/run.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, FormatName, Loss } from "../../formats/format.ts";
+import { defaultCrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import { readCrunchSettings } from "./crunch-settings.ts";
 import { eachOnce, encodeCheckpoint } from "./export-checkpoint.ts";
 import { setAside } from "./set-aside.ts";
-import { crunchPlace, placeUnder, writeCrunchDirectory, writeDocument } from "./write-foreign.ts";
+import { crunchPlace, placeUnder, refuseOutside, writeCrunchDirectory, writeDocument } from "./write-foreign.ts";
 
 export interface MirrorReport {
   /** Newest checkpoint that the mirror has; 0: none yet. */
@@ -90,17 +91,22 @@ export class Mirror {
   }
 
   #writeCrunch(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
-    const config = readCrunchSettings(this.root);
+    // A run of crunch's own goes by crunch's rules, written down or not.
+    const own = run.workflow === "crunch";
+    const config = readCrunchSettings(this.root) ?? (own ? defaultCrunchConfig() : null);
     const all = fresh.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
     for (const { encoded } of all) this.#ours.add(idOfPath(encoded.path));
     const { wanted, losses } = wantedBy(config, all);
     const [first] = wanted;
     if (first === undefined) return { paths: [], removed: [], losses };
+    const directory = crunchPlace(this.root, config, first.foreign);
+    refuseOutside(this.root, directory);
     const written = writeCrunchDirectory({
-      directory: crunchPlace(this.root, config, first.foreign),
+      directory,
       add: wanted.map(({ foreign }) => foreign),
       config,
       ours: this.#ours,
+      hide: own,
     });
     const encoded = wanted.flatMap((one) => one.encoded.losses);
     return { ...written, losses: eachOnce([...losses, ...encoded, ...written.losses]) };
@@ -120,7 +126,7 @@ function wantedBy(
     const why = "checkpoint-config.yaml says enabled: false, so nothing is written";
     return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
   }
-  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger] !== false);
+  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger].shown);
   const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
   const losses = [...off].map((trigger) => ({
     path: `checkpoints.${trigger}`,

@@ -4,6 +4,9 @@ import type { JsonObject } from "../../core/json.ts";
 import type { RunSummary } from "../../core/run.ts";
 import type { Workflow } from "../../engine/definition.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
+import { adoptCrunchState } from "../../workflows/crunch/adopt-state.ts";
+import { crunchWorkflow } from "../../workflows/crunch/crunch-workflow.ts";
+import { crunchOptionsJson, parseCrunchOptions } from "../../workflows/crunch/options.ts";
 import { adoptImplState } from "../../workflows/impl/adopt-state.ts";
 import { implWorkflow } from "../../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../../workflows/impl/options.ts";
@@ -35,6 +38,7 @@ export function planAdoption(
       prepare: async ({ planes }) => ({ values: planes.context.values, inputs: {} }),
     };
   }
+  if (run.workflow === "crunch") return crunchAdoption(parts, run, checkpoint, params);
   if (run.workflow !== "impl") throw noWorkflow(run, checkpoint);
   return implAdoption(parts, run, checkpoint, params);
 }
@@ -79,6 +83,42 @@ function implAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint,
       const state = await adoptImplState({ parts, options, values, issue: work.number, root: workspace.root });
       const { issue, base } = state;
       return { values: state, inputs: { issue, base: base?.commit ?? null } };
+    },
+  };
+}
+
+/** With the options that crunch has by default: those of the config are impl's. The rules of the team are the ones that it began with. */
+function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+  const { work } = run;
+  if (work.kind !== "issue")
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no issue, and the crunch workflow carries an issue through its phases`,
+      hint: "Give its document the number of the issue (issue_number) and import it again.",
+    });
+  if (params.agent === null)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no agent that could go on with the work`,
+      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+    });
+  const { settings } = checkpoint.planes.context.values;
+  const options = parseCrunchOptions(settings === undefined ? {} : { settings });
+  return {
+    // As for impl.
+    workflow: crunchWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
+    base: options.baseBranch,
+    async prepare({ planes }, workspace) {
+      if (workspace === undefined)
+        throw new HoldfastError({
+          code: "NOT_A_REPOSITORY",
+          message: `Imported run ${run.id} works on files, and there is no git repository here`,
+          hint: "Resume it inside a clone of the repository that the work is about.",
+        });
+      const found = { parts, options, planes, issue: work.number, root: workspace.root };
+      const state = await adoptCrunchState(found);
+      return { values: state, inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null } };
     },
   };
 }

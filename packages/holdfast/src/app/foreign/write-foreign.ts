@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
 import { crunchLocation } from "../../formats/crunch/crunch-config.ts";
@@ -8,7 +8,7 @@ import type { CrunchLimits } from "../../formats/crunch/plan-crunch-limits.ts";
 import { planCrunchWrite } from "../../formats/crunch/plan-crunch-write.ts";
 import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../../formats/format.ts";
-import { makeDurableDirectory, writeDurable } from "../../system/durable-file.ts";
+import { makeDurableDirectory, sweepTemporary, writeDurable } from "../../system/durable-file.ts";
 import { removeDurable, writeDurableLink } from "../../system/durable-link.ts";
 import { packFor } from "../../system/pack.ts";
 import { readSource } from "./read-source.ts";
@@ -27,15 +27,34 @@ export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: 
   const data = packFor(path, encoded.bytes);
   if (sameBytes(path, data)) return { paths: [], removed: [], losses };
   makeDurableDirectory(dirname(path), 0o755);
+  sweepTemporary(dirname(path), LEFT_BEHIND);
   writeDurable({ path, data, mode: "replace" });
   return { paths: [path], removed: [], losses };
 }
+
+/** Longer than anybody takes from writing a file to giving it its name. */
+const LEFT_BEHIND = { olderThanMs: 5000 };
 
 /** Below `root`, where the tool that reads it looks for it. */
 export function placeUnder(root: string, relative: string): string {
   const place = resolve(root, relative);
   if (place.startsWith(root.endsWith(sep) ? root : root + sep)) return place;
   throw new HoldfastError({ code: "INTERNAL", message: `${relative} leads out of ${root}` });
+}
+
+/** What comes with a clone may hold links: nothing that is written unasked leaves the repository through one. */
+export function refuseOutside(root: string, place: string): void {
+  const home = realpathSync(root);
+  let there = place;
+  while (statSync(there, { throwIfNoEntry: false }) === undefined && dirname(there) !== there) there = dirname(there);
+  const real = realpathSync(there);
+  if (real === home || real.startsWith(home + sep)) return;
+  throw new HoldfastError({
+    code: "IO_FAILED",
+    message: `${place} is reached through a link that leads out of ${root}; nothing was written there`,
+    hint: "Remove the link, or name another `location` in .claude/checkpoint-config.yaml.",
+    data: { root, path: place },
+  });
 }
 
 /** Where crunch keeps the checkpoints of this piece of work, below the root. */
@@ -56,9 +75,15 @@ export function writeCrunchDirectory(params: {
   readonly config: CrunchConfig | null;
   /** Ids of all that the run has: nothing else is removed by the config's rules. */
   readonly ours: ReadonlySet<string>;
+  /** A directory that is begun now hides itself from git, with all that it will hold. */
+  readonly hide?: boolean;
 }): Written {
   const { directory, add, config, ours } = params;
   makeDurableDirectory(directory, 0o755);
+  // A kill may have left something although nothing is to be written now.
+  sweepTemporary(directory, LEFT_BEHIND);
+  if (params.hide === true && readdirSync(directory).length === 0)
+    writeDocument({ bytes: new TextEncoder().encode("*\n"), losses: [] }, join(directory, ".gitignore"));
   const source = readSource(directory, directory);
   if (source.kind !== "directory")
     throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });

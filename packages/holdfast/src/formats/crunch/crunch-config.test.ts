@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { checkRetention, defaultRetention } from "../../core/retention.ts";
-import { crunchLocation, parseCrunchConfig } from "./crunch-config.ts";
+import { DEFAULT_SWITCHES, crunchTriggers } from "../../core/crunch/triggers.ts";
+import { crunchLocation, defaultCrunchConfig, parseCrunchConfig } from "./crunch-config.ts";
 import type { CrunchConfig } from "./crunch-config.ts";
 
 const parsed = (text: string): CrunchConfig =>
@@ -11,6 +12,16 @@ const parsed = (text: string): CrunchConfig =>
     bytes: new TextEncoder().encode(text),
     compression: "none",
   });
+const SAFETY_NETS = [
+  "automatic",
+  "iteration",
+  "artifact_complete",
+  "before_risky",
+  "error_recovery",
+  "timer",
+  "before_restore",
+  "restore",
+];
 const golden = readFileSync(join(import.meta.dirname, "golden/checkpoint-config.yaml"), "utf8");
 
 describe("crunch's configuration", () => {
@@ -18,13 +29,7 @@ describe("crunch's configuration", () => {
     const config = parsed(golden);
     expect(config).toEqual({
       enabled: true,
-      triggers: {
-        stage: true,
-        batch_complete: true,
-        agent_complete: false,
-        conflict_start: true,
-        conflict_resolved: true,
-      },
+      triggers: crunchTriggers(DEFAULT_SWITCHES),
       retention: {
         ...defaultRetention,
         defaultKeep: { keep: "all", per: "run" },
@@ -36,6 +41,9 @@ describe("crunch's configuration", () => {
           conflict_resolved: { keep: "all", per: "run" },
           interrupt: { keep: 1, per: "run" },
           manual: { keep: "all", per: "run" },
+          conflict_start: { keep: "all", per: "run" },
+          session_end: { keep: 1, per: "run" },
+          ...Object.fromEntries(SAFETY_NETS.map((trigger) => [trigger, { keep: 1, per: "run" }])),
         },
         maxAgeDays: null,
         onFailure: "by_rules",
@@ -67,10 +75,30 @@ describe("crunch's configuration", () => {
     });
   });
 
-  test("auto_checkpoint off turns every trigger off; enabled stands apart", () => {
-    const off = parsed("checkpoint: {enabled: false, auto_checkpoint: false}\n");
-    expect(off.enabled).toBe(false);
-    expect(Object.values(off.triggers)).toEqual([false, false, false, false, false]);
+  test("without a file it is as with one that says nothing", () => {
+    expect(defaultCrunchConfig()).toEqual(parsed("checkpoint: {}\n"));
+  });
+
+  test.each([
+    ["enabled: false", { ...DEFAULT_SWITCHES, enabled: false }],
+    ["auto_checkpoint: false", { ...DEFAULT_SWITCHES, automatic: false }],
+    ["checkpoint_triggers: {phase_transition: false}", { on: { ...DEFAULT_SWITCHES.on, stage: false } }],
+    ["checkpoint_triggers: {batch_complete: false}", { on: { ...DEFAULT_SWITCHES.on, batch_complete: false } }],
+    ["checkpoint_triggers: {agent_complete: true}", { on: { ...DEFAULT_SWITCHES.on, agent_complete: true } }],
+    [
+      "checkpoint_triggers: {conflict_events: false}",
+      { on: { ...DEFAULT_SWITCHES.on, conflict_start: false, conflict_resolved: false } },
+    ],
+    [
+      "checkpoint_triggers: {conflict_start: true, conflict_events: false}",
+      { on: { ...DEFAULT_SWITCHES.on, conflict_resolved: false } },
+    ],
+    [
+      "checkpoint_triggers: {timer: false, user_interrupt: false}",
+      { on: { ...DEFAULT_SWITCHES.on, timer: false, interrupt: false } },
+    ],
+  ])("%s", (text, switches) => {
+    expect(parsed(`checkpoint: {${text}}\n`).triggers).toEqual(crunchTriggers({ ...DEFAULT_SWITCHES, ...switches }));
   });
 
   test("compress and a size", () => {

@@ -2,6 +2,8 @@ import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { defaultRetention } from "../../core/retention.ts";
+import { DEFAULT_SWITCHES, crunchTriggers } from "../../core/crunch/triggers.ts";
+import type { CrunchTriggers, TriggerSwitches } from "../../core/crunch/triggers.ts";
 import type { KeepRule, RetentionPolicy } from "../../core/retention.ts";
 import type { Trigger } from "../../core/trigger.ts";
 import type { ForeignFile, Remark } from "../format.ts";
@@ -13,8 +15,8 @@ import { readCrunch } from "./read-crunch.ts";
 /** `.claude/checkpoint-config.yaml` in our words. */
 export interface CrunchConfig {
   readonly enabled: boolean;
-  /** What may be saved unasked. Asked for, or when interrupted, is saved whenever `enabled` is. */
-  readonly triggers: Readonly<Partial<Record<Trigger, boolean>>>;
+  /** For each, whether it is taken and whether it is shown. */
+  readonly triggers: CrunchTriggers;
   readonly retention: RetentionPolicy;
   /** Relative, with `{issue}` in it or not; see `crunchLocation`. */
   readonly location: string;
@@ -51,9 +53,10 @@ export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
   const megabytes = look.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
   if (megabytes < 0) throw fail("/checkpoint/storage/max_size_mb", "there is a size below 0");
   const automatic = look.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
+  const enabled = look.flag(root, "enabled", "/checkpoint") ?? true;
   return {
-    enabled: look.flag(root, "enabled", "/checkpoint") ?? true,
-    triggers: triggersOf(look, root, automatic, remarks),
+    enabled,
+    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(look, root, remarks) }),
     retention: {
       ...defaultRetention,
       perTrigger: keepsOf(look, root, remarks),
@@ -71,6 +74,17 @@ export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
     remarks,
   };
 }
+
+/** As crunch's own example says: what counts where there is no such file. */
+export function defaultCrunchConfig(): CrunchConfig {
+  return parseCrunchConfig({
+    path: "checkpoint-config.yaml",
+    bytes: UTF8.encode("checkpoint: {}\n"),
+    compression: "none",
+  });
+}
+
+const UTF8 = new TextEncoder();
 
 /** The directory of an issue's checkpoints, relative to the repository. */
 export function crunchLocation(template: string, issue: number | null): string {
@@ -90,29 +104,23 @@ function locationProblem(template: string): string | null {
   return /[{}]/.test(unknown) ? "there is a placeholder other than {issue}" : null;
 }
 
-const DEFAULT_TRIGGERS: Readonly<Record<string, boolean>> = {
-  phase_transition: true,
-  batch_complete: true,
-  agent_complete: false,
-  conflict_events: true,
-};
-
-function triggersOf(look: Look, root: JsonObject, automatic: boolean, remarks: Remark[]): CrunchConfig["triggers"] {
+/** `conflict_events` is both of them; a word of its own for one of them counts more. */
+function switchesOf(look: Look, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
   const path = "/checkpoint/checkpoint_triggers";
   const given = look.object(root, "checkpoint_triggers", "/checkpoint");
-  const triggers: Partial<Record<Trigger, boolean>> = {};
-  for (const word of new Set([...Object.keys(DEFAULT_TRIGGERS), ...Object.keys(given)])) {
-    const on = (look.flag(given, word, path) ?? DEFAULT_TRIGGERS[word] ?? false) && automatic;
-    if (word === "conflict_events") {
-      triggers.conflict_start = on;
-      triggers.conflict_resolved = on;
-      continue;
-    }
+  const events = look.flag(given, "conflict_events", path);
+  const switches: Partial<Record<Trigger, boolean>> = {
+    ...DEFAULT_SWITCHES.on,
+    ...(events === null ? {} : { conflict_start: events, conflict_resolved: events }),
+  };
+  for (const word of Object.keys(given)) {
+    if (word === "conflict_events") continue;
+    const on = look.flag(given, word, path);
     const trigger = parseTrigger(word);
     if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
-    else triggers[trigger] = on;
+    else if (on !== null) switches[trigger] = on;
   }
-  return triggers;
+  return switches;
 }
 
 const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
@@ -122,12 +130,24 @@ const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
   conflict_resolved: -1,
   user_interrupt: 1,
   manual: -1,
+  // Crunch has no rule for these two. How a conflict began belongs to the same audit trail as how it ended, and a session's end is an interrupt by the clock.
+  conflict_start: -1,
+  session_end: 1,
+  // Ours alone: safety nets, of which the newest says how things stand.
+  automatic: 1,
+  iteration: 1,
+  artifact_complete: 1,
+  before_risky: 1,
+  error_recovery: 1,
+  timer: 1,
+  before_restore: 1,
+  restore: 1,
 };
 
 /** Of these crunch keeps so many of each phase; of the others so many in all. */
 const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "agent_complete"]);
 
-/** -1 keeps all and 0 none; in crunch's own program it is nearly the other way round. */
+/** -1 keeps all and 0 none (the newest, and the newest to resume from, stay in any case); in crunch's own program it is nearly the other way round. */
 function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
   const path = "/checkpoint/retention";
   const given = look.object(root, "retention", "/checkpoint");

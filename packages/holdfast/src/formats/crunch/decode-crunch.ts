@@ -1,6 +1,7 @@
 import { emptyPlanes } from "../../core/checkpoint.ts";
 import type { InputsPlane, Planes } from "../../core/checkpoint.ts";
 import type { HoldfastError } from "../../core/error.ts";
+import type { Graph } from "../../core/graph.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { Trigger } from "../../core/trigger.ts";
 import { fitDocument } from "../fit-document.ts";
@@ -11,9 +12,11 @@ import { damagedDocument, invalidDocument, newerDocument } from "../refusals.ts"
 import type { Source } from "../refusals.ts";
 import { CRUNCH_MEMBERS, RECOVERY_MEMBERS, crunchDocument } from "./crunch-document.ts";
 import type { CrunchDocument } from "./crunch-document.ts";
-import { decodeGraph } from "./crunch-graph.ts";
+import { decodeGraph, encodeGraph } from "./crunch-graph.ts";
 import { isCrunchId, isFileName } from "./crunch-id.ts";
 import { parseTrigger } from "./crunch-triggers.ts";
+import { KEPT, readKept } from "./live-crunch.ts";
+import type { Kept } from "./live-crunch.ts";
 import { readCrunch } from "./read-crunch.ts";
 import { usualRecovery } from "./usual-recovery.ts";
 
@@ -115,11 +118,46 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
   }
   const base = emptyPlanes({ workflow: "crunch", stage });
   const graph = graphOf(crunch, context);
+  const inputs = { ...base.inputs, issue: issueOf(crunch, createdAt) };
+  const extensions = extensionsOf(crunch, graph.rest, usualRecovery({ stage, graph: graph.decoded }));
+  const kept = readKept(context.document);
+  if (kept === "damaged") remarks.push({ path: `/${KEPT}`, text: "is not as Holdfast writes it: ignored" });
+  if (kept !== null && kept !== "damaged")
+    return livePlanes({ base, inputs, extensions, kept, stage, graph: graph.decoded, remarks });
   return {
     ...base,
     position: { ...base.position, attempts: attempt == null ? {} : { [stage]: attempt }, graph: graph.decoded },
-    inputs: { ...base.inputs, issue: issueOf(crunch, createdAt) },
-    extensions: extensionsOf(crunch, graph.rest, usualRecovery({ stage, graph: graph.decoded })),
+    inputs,
+    extensions,
+  };
+}
+
+/**
+ * A document that Holdfast wrote. Its own member has all that the run needs; where another tool has moved the phase or the graph since, that
+ * counts. The other members follow from it, and are written anew.
+ */
+function livePlanes(params: {
+  readonly base: Planes;
+  readonly inputs: InputsPlane;
+  readonly extensions: JsonObject;
+  readonly kept: Kept;
+  readonly stage: string;
+  readonly graph: Graph | null;
+  readonly remarks: Remark[];
+}): Planes {
+  const { base, inputs, kept, stage, remarks } = params;
+  const { team: _team, outputs: _outputs, messages: _messages, knowledge: _knowledge, ...rest } = params.extensions;
+  const { position } = kept;
+  const known = position.graph === null ? {} : encodeGraph(position.graph);
+  const sameGraph = sameJson(known, params.graph === null ? {} : encodeGraph(params.graph));
+  if (!sameGraph) remarks.push({ path: "/execution_graph", text: "was changed after Holdfast wrote it: it counts" });
+  const { recovery: _usual, ...extensions } = rest;
+  return {
+    ...base,
+    position: { ...position, stage, graph: sameGraph ? position.graph : params.graph },
+    context: { ...base.context, values: kept.values },
+    inputs,
+    extensions,
   };
 }
 

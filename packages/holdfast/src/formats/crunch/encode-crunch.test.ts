@@ -46,7 +46,7 @@ describe("a crunch document that a run has gone on from", () => {
     });
     expect(document["recovery_info"]).toEqual({
       can_resume: true,
-      resume_from: "ready",
+      resume_from: "task-003",
       prerequisites_met: true,
       warnings: [],
     });

@@ -14,6 +14,9 @@ import { encodeGraph } from "./crunch-graph.ts";
 import { isFileName, makeId } from "./crunch-id.ts";
 import { triggerWord } from "./crunch-triggers.ts";
 import { decodeDocument, stageOf } from "./decode-crunch.ts";
+import { liveCrunch } from "./live-crunch.ts";
+import type { LiveCrunch } from "./live-crunch.ts";
+import { liveMembers } from "./live-members.ts";
 import { usualRecovery } from "./usual-recovery.ts";
 
 export type CrunchEncoding = "yaml" | "json";
@@ -43,9 +46,18 @@ export function documentOf(checkpoint: ForeignCheckpoint): {
   }
   const { document: original } = checkpoint.original;
   const before = decodeAgain(original);
-  const { view, losses } = viewOf(withoutStale(checkpoint, before));
+  const { view, losses } = viewOf(withoutStale(untold(checkpoint, original), before));
   const named = (one: JsonObject): JsonObject => withGraphNamed(one, original);
   return { document: patchDocument({ original, before: named(viewOf(before).view), after: named(view) }), losses };
+}
+
+/**
+ * Of crunch's own files the index alone tells the trigger. The very file stays as it is: with a trigger in it, it would be another
+ * document, and imported again another run.
+ */
+function untold(checkpoint: ForeignCheckpoint, original: JsonObject): ForeignCheckpoint {
+  const itself = checkpoint.id === original["checkpoint_id"] && (original["trigger"] ?? null) === null;
+  return itself ? { ...checkpoint, trigger: "import" } : checkpoint;
 }
 
 /** Two members for one graph would be one too many. */
@@ -117,6 +129,7 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
   const { planes, work, createdAt } = checkpoint;
   const { position, inputs, extensions } = planes;
   const own = objectIn(extensions, "crunch");
+  const live = liveCrunch(checkpoint);
   const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
   const { fitted, losses } = fit(
     {
@@ -128,7 +141,7 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
       // Nobody imported it into crunch: it then says as little as crunch itself does.
       ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
       workflow_state: stateMember(checkpoint, own),
-      issue_snapshot: issueOf(checkpoint, own),
+      issue_snapshot: issueOf(checkpoint, live === null ? own : { ...own, ...branchMember(live) }),
       team_state: field(extensions, "team") ?? {},
       execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
       agent_outputs: field(extensions, "outputs") ?? {},
@@ -136,11 +149,12 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
       knowledge_context: field(extensions, "knowledge") ?? {},
       files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
       recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
+      ...(live === null ? {} : { ...liveMembers(live), ...presentMembers(checkpoint) }),
     },
     checkpoint,
   );
   const named = checkpoint.id !== null && isFileName(checkpoint.id) ? checkpoint.id : null;
-  const id = named ?? makeId({ phase: position.stage, createdAt, document: fitted });
+  const id = named ?? makeId({ phase: live?.phase ?? position.stage, createdAt, document: fitted });
   return { view: { ...fitted, checkpoint_id: id }, losses };
 }
 
@@ -210,6 +224,20 @@ function issueOf(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
     assignees: field(own, "assignees") ?? [],
     branch: field(own, "branch") ?? branchOf(files),
   };
+}
+
+/** Of a run that goes on, what it has now comes before what the document said from which it was imported. */
+function presentMembers(checkpoint: ForeignCheckpoint): JsonObject {
+  const { files, conversation } = checkpoint.planes;
+  return {
+    ...(conversation === null || conversation.session === null ? {} : { session_id: conversation.session }),
+    ...(files === null ? {} : { files_modified: changedFiles(checkpoint) }),
+  };
+}
+
+/** The run's own branch, also before a worktree stands on it. */
+function branchMember({ state }: LiveCrunch): JsonObject {
+  return state.branch === null ? {} : { branch: state.branch };
 }
 
 function branchOf(files: FilesPlane | null): string | null {

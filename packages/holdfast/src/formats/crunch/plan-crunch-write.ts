@@ -2,6 +2,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, Loss } from "../format.ts";
+import { sameJson } from "../name-losses.ts";
 import { writeJson } from "../write-json.ts";
 import { writeYaml } from "../write-yaml.ts";
 import type { CrunchDirectory, CrunchFile } from "./crunch-directory.ts";
@@ -42,7 +43,7 @@ export function planCrunchWrite(params: {
   readonly links: boolean;
 }): CrunchWritePlan {
   const { directory, limits } = params;
-  const known = new Map(directory.checkpoints.map((file) => [file.checkpoint.id, file.name]));
+  const known = new Map(directory.checkpoints.map((file) => [file.checkpoint.id, file]));
   const fresh = encodingOfNew(directory);
   const added = params.add.map((checkpoint) => prepare(checkpoint, { known, fresh, suffix: params.suffix ?? "" }));
   const files = new Map<string | null, LimitedFile>(
@@ -89,20 +90,23 @@ function indexBytes(name: string, document: JsonObject): Uint8Array {
 function prepare(
   checkpoint: ForeignCheckpoint,
   there: {
-    readonly known: ReadonlyMap<string | null, string>;
+    readonly known: ReadonlyMap<string | null, CrunchFile>;
     readonly fresh: CrunchEncoding;
     readonly suffix: string;
   },
 ): { readonly file: LimitedFile; readonly losses: readonly Loss[] } {
   const { document } = documentOf(checkpoint);
   const id = String(document["checkpoint_id"]);
-  const old = there.known.get(id);
+  const found = there.known.get(id);
+  const old = found?.name;
   const encoding = old === undefined ? there.fresh : isJsonName(old) ? "json" : "yaml";
   const { bytes, losses } = encodeCrunch(checkpoint, encoding);
   // The index speaks of what stands in the file.
   const written: ForeignCheckpoint = { ...checkpoint, id, original: { format: "crunch-yaml", document } };
   const name = old ?? `${id}.${encoding}${there.suffix}`;
-  return { file: { name, checkpoint: written, bytes }, losses };
+  // What stands there in other words (another order, other quotes) is left as its writer spelled it.
+  const same = sameJson(found?.checkpoint.original?.document, document);
+  return { file: { name, checkpoint: written, bytes: same ? null : bytes }, losses };
 }
 
 /** A file that we could not read may be the only copy of something: it is not overwritten. */

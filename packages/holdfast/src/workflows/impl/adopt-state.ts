@@ -1,10 +1,11 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
-import { findBase } from "./find-base.ts";
+import { findBase } from "../publish/find-base.ts";
 import { loadTemplates } from "./load-templates.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "./output-files.ts";
-import { issueText } from "./issue-text.ts";
+import { outputFiles } from "./output-files.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
+import { issueText } from "../issue-text.ts";
 import type { ImplOptions } from "./options.ts";
 import { parseImplState } from "./state.ts";
 import type { Issue, ImplState } from "./state.ts";

@@ -1,3 +1,4 @@
+import { keepEnd } from "../keep-end.ts";
 import { outputFiles } from "./output-files.ts";
 import { expandTemplate } from "./prompt-template.ts";
 import type { Issue } from "./state.ts";
@@ -70,9 +71,4 @@ function iterationSection(params: ImplPromptParams): string {
 function section(title: string, content: string | null): string {
   if (content === null || content.trim() === "") return "";
   return `\n\n---\n${title}\n${keepEnd(content.trim(), SECTION_CHARACTERS)}\n`;
-}
-
-export function keepEnd(text: string, characters: number): string {
-  if (text.length <= characters) return text;
-  return `… (${text.length - characters} characters left out)\n${text.slice(-characters).toWellFormed()}`;
 }

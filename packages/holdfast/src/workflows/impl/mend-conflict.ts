@@ -1,9 +1,11 @@
 import { HoldfastError } from "../../core/error.ts";
 import { runGates } from "./run-gates.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "./output-files.ts";
+import { outputFiles } from "./output-files.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { expandTemplate } from "./prompt-template.ts";
 import { requireSetup } from "./state.ts";
-import type { ImplContext, ImplWork, Worktree } from "./work.ts";
+import type { ImplContext, ImplWork } from "./work.ts";
+import type { Worktree } from "../worktree.ts";
 
 export type Mended =
   | { readonly kind: "mended"; readonly commit: string }

@@ -1,4 +1,5 @@
-import { OUTPUT_DIRECTORY, outputFiles } from "./output-files.ts";
+import { outputFiles } from "./output-files.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import type { ImplContext, ImplWork } from "./work.ts";
 
 /** `.tmp/impl-checkpoint.json`, for tools that read it; Holdfast itself never reads it back. */

@@ -1,5 +1,4 @@
-/** Where people and older tools look. The run's state never depends on any of these. */
-export const OUTPUT_DIRECTORY = ".tmp";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
 
 export const outputFiles = {
   issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { defaultImplOptions } from "./options.ts";
-import { bodyOf, checkTitle, closes, titleOf } from "./pull-request-text.ts";
+import { closes } from "../publish/closing-body.ts";
+import { bodyOf, checkTitle, titleOf } from "./pull-request-text.ts";
 
 const { tags } = defaultImplOptions;
 const issue = { number: 42, title: "Add x", body: "", labels: [], state: "open" as const, updatedAt: "" };

@@ -1,3 +1,4 @@
+import { closingBody } from "../publish/closing-body.ts";
 import type { Finalize, Issue } from "./state.ts";
 
 export type TitleVerdict =
@@ -44,17 +45,7 @@ function ownTitle(issue: Issue): string {
   return words.slice(0, 200) || "Implementation";
 }
 
-/**
- * The body without the title line, closing this issue. Comments in the form of our own keys are taken out: a key in the text of an agent
- * would make its pull request be found as another run's.
- */
+/** The body without the title line, closing this issue. */
 export function bodyOf(finalize: Finalize | null, issue: Issue): string {
-  const body = (finalize?.body ?? "").replaceAll(/<!--\s*holdfast:[^]*?-->/g, "").trim();
-  if (closes(body, issue.number)) return body;
-  return `${body}${body === "" ? "" : "\n\n"}Closes #${issue.number}`;
-}
-
-/** "closes #420" does not close 42, and neither does "discloses #42". */
-export function closes(body: string, issue: number): boolean {
-  return new RegExp(`(?<![\\w-])closes\\s+#\\s*${issue}(?!\\d)`, "i").test(body);
+  return closingBody(finalize?.body ?? "", issue.number);
 }

@@ -1,12 +1,12 @@
 import { readAccepted } from "../../core/accepted.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Forge } from "../../ports/forge.ts";
-import { askForge } from "./forge-answer.ts";
-import { openPullRequest } from "./open-pull-request.ts";
+import { askForge } from "../publish/forge-answer.ts";
+import { openPullRequest } from "../publish/open-pull-request.ts";
 import { bodyOf, titleOf } from "./pull-request-text.ts";
 import { requireSetup } from "./state.ts";
-import type { OpenedRequest } from "./state.ts";
-import { openWorktree } from "./work.ts";
+import type { OpenedRequest } from "../publish/open-pull-request.ts";
+import { openWorktree } from "../worktree.ts";
 import type { ImplContext, ImplWork } from "./work.ts";
 
 export type Watched =

@@ -1,4 +1,4 @@
-import { issueText } from "./issue-text.ts";
+import { issueText } from "../issue-text.ts";
 import type { ImplOptions } from "./options.ts";
 import { expandTemplate } from "./prompt-template.ts";
 import { thresholdsText } from "./review-verdict.ts";

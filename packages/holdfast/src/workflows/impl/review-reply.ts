@@ -1,8 +1,8 @@
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
+import { objectsIn } from "../../core/objects-in.ts";
 import { DIMENSIONS } from "./options.ts";
 import type { Dimension } from "./options.ts";
-import { objectsIn } from "./objects-in.ts";
 import { coerceScore } from "./review-score.ts";
 import type { Scores } from "./state.ts";
 

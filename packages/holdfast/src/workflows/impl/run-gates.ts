@@ -1,17 +1,15 @@
-import type { CommandResult } from "../../ports/command.ts";
 import type { SyntaxVerdict } from "../../ports/gate.ts";
-import { keepEnd } from "./impl-prompt.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "./output-files.ts";
+import { runGateCommand } from "../gate-command.ts";
+import { outputFiles } from "./output-files.ts";
 import { parseReport } from "./parse-report.ts";
 import type { Failing } from "./state.ts";
-import { prettyJson } from "./work.ts";
-import type { ImplContext, ImplWork, Worktree } from "./work.ts";
+import { OUTPUT_DIRECTORY, prettyJson } from "../worktree.ts";
+import type { ImplContext, ImplWork } from "./work.ts";
+import type { Worktree } from "../worktree.ts";
 
 export type GateVerdict =
   | { readonly kind: "passed" }
   | { readonly kind: "failed"; readonly gate: "parse" | "command"; readonly reason: string; readonly failing: Failing };
-
-const OUTPUT_CHARACTERS = 12_000;
 
 export interface GateParams {
   /** What the files are compared with. */
@@ -35,7 +33,11 @@ export async function runGates(
     const detail = [`${reason}.`, report.traceback].join("\n");
     return { kind: "failed", gate: "parse", reason, failing: { gate: "parse", detail } };
   }
-  return await commandGate(work, context, worktree, params.commitAt);
+  const { gate } = work.options;
+  const verdict = await runGateCommand(work, context, worktree, { gate, commitAt: params.commitAt });
+  if (verdict.kind === "passed" || gate === null) return { kind: "passed" };
+  const { reason, detail } = verdict;
+  return { kind: "failed", gate: "command", reason, failing: { gate: gate.command, detail } };
 }
 
 async function parseGate(
@@ -50,49 +52,4 @@ async function parseGate(
     const verdicts = paths.length === 0 ? [] : await parts.syntax.check({ root, paths, signal });
     return verdicts.map((verdict) => ({ ...verdict }));
   });
-}
-
-async function commandGate(
-  { options, parts }: ImplWork,
-  context: ImplContext,
-  { root, branch }: Worktree,
-  commitAt: string | null,
-): Promise<GateVerdict> {
-  const { gate } = options;
-  if (gate === null) return { kind: "passed" };
-  const result = await context.step(
-    "gate-command",
-    async ({ mark, signal }) => {
-      const done = await parts.commands.run({
-        command: gate.command,
-        cwd: root,
-        mark,
-        timeoutMs: gate.timeoutMs,
-        signal,
-      });
-      // Interrupted is no verdict: the step must run again.
-      signal.throwIfAborted();
-      if (commitAt !== null && done.kind === "exited" && done.code === 0)
-        await branch.commit({ message: `Changes made by ${gate.command}`, at: commitAt, exclude: [OUTPUT_DIRECTORY] });
-      return { kind: done.kind, code: done.code, output: keepEnd(done.output, OUTPUT_CHARACTERS) };
-    },
-    { changesFiles: true },
-  );
-  if (result.kind === "exited" && result.code === 0) return { kind: "passed" };
-  const reason = `The gate command ${howItEnded(result)}: ${gate.command}`;
-  const detail = [`${reason}.`, "Its output:", result.output.trim()].join("\n");
-  return { kind: "failed", gate: "command", reason, failing: { gate: gate.command, detail } };
-}
-
-function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {
-  switch (result.kind) {
-    case "exited":
-      return result.code === null ? "was killed" : `failed with exit ${result.code}`;
-    case "timed_out":
-      return "took too long";
-    case "interrupted":
-      return "was interrupted";
-    case "not_started":
-      return "could not be started";
-  }
 }

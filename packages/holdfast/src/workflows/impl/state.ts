@@ -3,13 +3,13 @@ import type { IssueSnapshot } from "../../core/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { count, flag, list, nullable, object, oneOf, optional, parseShape, text } from "../../core/shape.ts";
 import type { Shape } from "../../core/shape.ts";
+import type { Base } from "../publish/find-base.ts";
+import type { OpenedRequest } from "../publish/open-pull-request.ts";
 import type { Dimension, PromptRole } from "./options.ts";
 
 // Type aliases, not interfaces: only those count as JSON objects to the compiler.
 
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
-/** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
-export type Base = { readonly branch: string; readonly commit: string };
 /** What an iteration left behind; the stuck guard counts those that left nothing. */
 export type Progress = "complete" | "changed" | "none";
 export type Finalize = { readonly title: string | null; readonly body: string };
@@ -24,7 +24,6 @@ export type Review = {
   readonly suggestions: readonly string[];
 };
 export type Failing = { readonly gate: string; readonly detail: string };
-export type OpenedRequest = { readonly number: number; readonly url: string };
 export type HistoryEntry = {
   readonly stage: string;
   readonly iteration: number;

@@ -13,7 +13,7 @@ export interface Merged {
 
 /** The merge of two commits, made in objects alone: no file, no index, nothing under way. */
 export async function mergeCommits(
-  { git }: BranchPlace,
+  { git }: Pick<BranchPlace, "git">,
   params: { readonly ours: string; readonly theirs: string },
 ): Promise<Merged> {
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--messages", params.ours, params.theirs];

@@ -77,7 +77,7 @@ function waitingOf({ run, condition }: RunStatus): Asking | undefined {
 function asksNothing({ run, condition }: RunStatus): HoldfastError {
   const { id } = run;
   if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
-  const more = condition.on === "budget" ? " --max-cost USD` (or --max-tokens, --max-time)" : "`";
+  const more = condition.on === "budget" ? " --max-cost USD` (or --max-tokens, --max-total-time)" : "`";
   return nobodyAsks(
     `Run ${id} asks nothing; it waits: ${condition.reason}`,
     `Go on with \`holdfast resume ${id}${more}.`,

@@ -5,9 +5,11 @@ import type { Exit } from "../../../core/exit.ts";
 import type { CurrentFiles, Diff } from "../../../ports/workspace.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
+import { findRun as findKnownRun } from "../../find-run.ts";
 import { leftOutOf } from "../../output/left-out.ts";
-import { runHeld, waitForRun } from "../../wait-for-run.ts";
+import { runHeld } from "../../wait-for-run.ts";
 import { gcOutcome, gcSummary } from "../gc/view.ts";
+import { askHolder } from "./ask-holder.ts";
 import { readValues } from "./read-values.ts";
 import type { checkpointSpec } from "./spec.ts";
 import { planText, savedText } from "./view.ts";
@@ -15,14 +17,20 @@ import { planText, savedText } from "./view.ts";
 export async function run(shell: Shell, input: Input<(typeof checkpointSpec)["flags"]>): Promise<Exit> {
   const params = await saveParams(input);
   checkNewRunId(input.text("run"));
+  if (input.operand(0) !== undefined && input.text("run") !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "Both RUN and --run were given",
+      hint: "Leave one of them out.",
+    });
   if (input.on("dry-run")) return dryRun(shell, input, params);
   // Read before anything is made: a broken config must stop us with nothing done.
   const { settings } = await shell.config();
-  const holdfast = await shell.open({ create: true });
-  const found = await findRun(holdfast, input.text("run"));
+  const holdfast = await shell.open({ create: input.operand(0) === undefined });
+  const found = await findRun(holdfast, input);
   const handle = found ?? (await createRun(shell, holdfast, input.text("run")));
-  await waitForRun(shell, handle);
-  const { checkpoint, planes } = await save(shell, handle, params);
+  const asked = await askHolder(shell, handle, params);
+  const { checkpoint, planes } = asked ?? (await save(shell, handle, params));
   const { unfinishedRestore } = await handle.summary();
   const gc = settings.gc.auto ? await sweep(shell, holdfast) : null;
   const saved = {
@@ -31,6 +39,7 @@ export async function run(shell: Shell, input: Input<(typeof checkpointSpec)["fl
     skipped: planes.files?.skipped ?? [],
     nested: planes.files?.nested ?? [],
     unfinishedRestore,
+    savedBy: asked?.by ?? null,
   };
   const noWorktree = planes.files === null && !input.on("no-files") && holdfast.workspaces?.bare === true;
   shell.print({
@@ -64,11 +73,13 @@ async function save(
 async function dryRun(shell: Shell, input: Input<(typeof checkpointSpec)["flags"]>, params: SaveParams): Promise<Exit> {
   await shell.config();
   const holdfast = await shell.openIfThere();
-  const handle = holdfast === undefined ? undefined : await findRun(holdfast, input.text("run"));
+  const handle = holdfast === undefined ? undefined : await findRun(holdfast, input);
   const plan = (await handle?.planSave(params)) ?? null;
   const files = plan === null ? await firstFiles(shell, holdfast, params) : plan.files;
   const changes = holdfast === undefined || plan === null ? [] : await changesOf(holdfast, plan);
-  const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null };
+  const holder = await handle?.holder();
+  const asks = holder === undefined || holder.alive === "dead" ? null : holder.lease.owner;
+  const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null, asks };
   const { skipped = [], nested = [] } = files ?? {};
   shell.print({
     json: () => ({ ...shown, skipped, nested, dryRun: true }),
@@ -115,7 +126,13 @@ async function saveParams(input: Input<(typeof checkpointSpec)["flags"]>): Promi
 }
 
 /** Undefined: there is no such run yet, and a checkpoint would start it. Without a name: the run of this worktree. */
-async function findRun(holdfast: Holdfast, id: string | undefined): Promise<RunHandle | undefined> {
+async function findRun(
+  holdfast: Holdfast,
+  input: Input<(typeof checkpointSpec)["flags"]>,
+): Promise<RunHandle | undefined> {
+  const typed = input.operand(0);
+  if (typed !== undefined) return await holdfast.run((await findKnownRun(holdfast, typed)).id);
+  const id = input.text("run");
   if (id === undefined) return holdfast.runHere();
   try {
     return await holdfast.run(id);

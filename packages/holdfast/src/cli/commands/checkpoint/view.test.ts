@@ -21,7 +21,15 @@ const files: FilesPlane = {
 };
 const saved = (planes: Planes) =>
   savedText(
-    { checkpoint: sampleSummary(), planes, started: false, leftOut: [], unfinishedRestore: null, noWorktree: false },
+    {
+      checkpoint: sampleSummary(),
+      planes,
+      started: false,
+      leftOut: [],
+      unfinishedRestore: null,
+      savedBy: null,
+      noWorktree: false,
+    },
     PAGE,
   );
 

@@ -1,5 +1,6 @@
 import type { SavePlan } from "../../../app.ts";
 import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
+import type { LeaseOwner } from "../../../core/lease.ts";
 import type { Diff } from "../../../ports/workspace.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
@@ -17,6 +18,8 @@ export interface Saved {
   readonly started: boolean;
   readonly leftOut: readonly LeftOut[];
   readonly unfinishedRestore: string | null;
+  /** Who saved it for us; null: we did. */
+  readonly savedBy: LeaseOwner | null;
   /** Files were wanted, and this repository is bare. */
   readonly noWorktree: boolean;
 }
@@ -27,8 +30,9 @@ export function savedText(saved: Saved, page: Page): string {
   const started = saved.started ? `Started run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
   const bare = saved.noWorktree ? "There is no worktree here (a bare repository), so only state is saved.\n" : "";
   const line = `Saved ${paint(page, "bold", escapeText(checkpoint.id))}${name} (${planesText(saved.planes)}; ${byteText(checkpoint.size.added)} added to the store)\n`;
+  const by = saved.savedBy === null ? "" : `Taken by ${ownerText(saved.savedBy)}, which carries the run.\n`;
   const unfinished = unfinishedRestoreText({ id: checkpoint.run, unfinishedRestore }, page);
-  return `${started}${bare}${line}${notSaved(leftOut, page)}${unfinished}`;
+  return `${started}${bare}${line}${by}${notSaved(leftOut, page)}${unfinished}`;
 }
 
 function notSaved(leftOut: readonly LeftOut[], page: Page): string {
@@ -52,6 +56,8 @@ export interface ShownPlan {
   readonly changes: Diff["files"];
   readonly started: boolean;
   readonly run: string | null;
+  /** Who would be asked for it; null: nobody has the run now. */
+  readonly asks: LeaseOwner | null;
   readonly leftOut: readonly LeftOut[];
 }
 
@@ -66,7 +72,12 @@ export function planText(shown: ShownPlan, page: Page): string {
     const { mark, style } = MARKS[status];
     return `  ${paint(page, style, mark)} ${truncate(escapeText(path), page.width - 4)}\n`;
   });
-  return `Would save ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
+  const verb = shown.asks === null ? "Would save" : `Would ask ${ownerText(shown.asks)} for`;
+  return `${verb} ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
+}
+
+function ownerText({ label, pid, host }: LeaseOwner): string {
+  return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
 }
 
 const SHOWN = 20;

@@ -2,10 +2,12 @@ import { findConfig, loadConfig } from "../../../config/load-config.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkText, settingsText } from "./view.ts";
+import { CRUNCH_DIRECTORY } from "../../../config/crunch/crunch-files.ts";
 import type { configSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof configSpec)["flags"]>): Promise<Exit> {
   if (input.on("path")) return showPath(shell);
+  if (input.on("crunch")) return showCrunch(shell);
   if (input.operand(0) === "check") return check(shell);
   const config = await shell.config();
   shell.print({
@@ -23,6 +25,21 @@ async function showPath(shell: Shell): Promise<Exit> {
   if (path !== null) return "done";
   shell.say(`There is no config file; ${shell.talk.program} init writes one.`);
   return "nothing";
+}
+
+/** Those in force: what the repository does not say is built in. */
+async function showCrunch(shell: Shell): Promise<Exit> {
+  const { loadCrunch } = await import("../../../config/crunch/load-crunch.ts");
+  const { crunchTemplate } = await import("../../../config/crunch/crunch-template.ts");
+  const files = crunchTemplate(await loadCrunch(shell.cwd));
+  shell.print({
+    json: () => ({ directory: CRUNCH_DIRECTORY, files }),
+    text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
+  });
+  shell.say(
+    `Put one of them, changed, at its place below the repository's root; those that are not there stay as they are.`,
+  );
+  return "done";
 }
 
 async function check(shell: Shell): Promise<Exit> {

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { EffectiveConfig, Origin, Setting } from "../../../config/effective-config.ts";
-import type { ConfigProblem } from "../../../config/parse-config.ts";
+import type { ConfigProblem } from "../../../config/config-problem.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeLines, escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";

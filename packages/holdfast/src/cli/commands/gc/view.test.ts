@@ -22,7 +22,7 @@ const sweep = { chunks: 0, packs: 0, blobs: 0, temporaryFiles: 0, freedBytes: 0,
 test("a long reason goes on in the next line and is never cut", () => {
   const why = "the newest of the run; the newest to resume from; only copy of files that a restore replaced";
   const plans = [{ run: "fix-login", decisions: [{ action: "keep", sequence: 12, why }] }] as const;
-  const text = planText({ plans, danglingRefs: [], compressBefore: null, sweep }, PAGE);
+  const text = planText({ plans, danglingRefs: [], asides: [], compressBefore: null, sweep }, PAGE);
   expect(text).toMatchInlineSnapshot(`
     "RUN        CHECKPOINTS  DO    WHY
     fix-login  12           keep  the newest of the run; the newest to resume from;
@@ -44,7 +44,7 @@ test("the refs of what was dropped are not left over; one is not many", () => {
     droppedAt: "2026-11-15T11:00:00Z",
     why: "over",
   } as const;
-  const report: GcReport = { dropped: [tombstone], unpinned: ["refs/holdfast/r/1"], sweep };
+  const report: GcReport = { dropped: [tombstone], asides: [], unpinned: ["refs/holdfast/r/1"], sweep };
   expect(gcReportText(report)).toBe(
     "Dropped 1 checkpoint (it left a tombstone); nothing to free in the store yet.\n" +
       "Its files are git objects: they go when git itself collects (git gc).\n",

@@ -4,13 +4,14 @@ import type { Exit } from "../../../core/exit.ts";
 import { parseAnswers } from "../../../core/resume-answers.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
-import { modelOf, readLimits } from "../run/read-request.ts";
+import { modelOf, readLimits, readSession } from "../run/read-request.ts";
 import type { resumeSpec } from "./spec.ts";
 import { takeUpRun } from "./take-up-run.ts";
 
 export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"]>): Promise<Exit> {
   const answers = parseAnswers(input.texts("accept").flatMap((text) => text.split(",")));
   const limit = readLimits(input);
+  const sessionMs = readSession(input);
   const agent = modelOf("agent", input.text("agent"));
   const typed = input.operand(0);
   const address = input.text("from") ?? (typed?.includes("@") === true ? typed : undefined);
@@ -24,11 +25,14 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const holdfast = await shell.open({ create: false });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
+  const target = input.text("target");
+  if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
   const workflow = input.text("workflow");
   return await takeUpRun(shell, holdfast, {
     run: id,
     answers,
     limit,
+    sessionMs,
     force: input.on("force"),
     dryRun: input.on("dry-run"),
     wait: input.on("wait"),

@@ -18,6 +18,8 @@ export interface TakeUp {
   readonly from?: number;
   readonly force?: boolean;
   readonly limit: Partial<Budget["limit"]>;
+  /** Of this session; null: as long as it takes. */
+  readonly sessionMs: number | null;
   readonly dryRun: boolean;
   /** For the time that it is parked until. */
   readonly wait?: boolean;
@@ -37,6 +39,7 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   const request = {
     run,
     limit,
+    ...(params.sessionMs === null ? {} : { sessionMs: params.sessionMs }),
     signal: shell.signal,
     // A run that was imported says nothing of these; every other has its own.
     adopt: {

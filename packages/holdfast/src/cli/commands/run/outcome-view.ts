@@ -71,7 +71,9 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
       ];
     case "parked": {
       if (outcome.on === "budget")
-        return [`Give it more: ${program} resume ${id}${flags.always} --max-cost USD (or --max-tokens, --max-time)`];
+        return [
+          `Give it more: ${program} resume ${id}${flags.always} --max-cost USD (or --max-tokens, --max-total-time)`,
+        ];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]

@@ -20,7 +20,7 @@ describe("readRequest", () => {
 
   test("every flag reaches its option", () => {
     const words =
-      "#42 -a command:a --impl-model command:b --review-model command:c --max-iterations 3 --max-reviews 2 --no-review --simplify --gate make --base dev --draft --wait-for-ci --ignore-reviews --yolo --max-tokens 5 --max-cost 2.5 --max-time 2h";
+      "#42 -a command:a --impl-model command:b --review-model command:c --max-iterations 3 --max-reviews 2 --no-review --simplify --gate make --base dev --draft --wait-for-ci --ignore-reviews --yolo --max-tokens 5 --max-cost 2.5 --max-total-time 2h --max-time 90m";
     expect(request(...words.split(" "))).toMatchObject({
       agent: "command:a",
       options: {
@@ -38,6 +38,7 @@ describe("readRequest", () => {
         baseBranch: "dev",
       },
       limit: { tokens: 5, microUsd: 2_500_000, milliseconds: 7_200_000 },
+      sessionMs: 5_400_000,
     });
   });
 
@@ -81,6 +82,7 @@ describe("readRequest", () => {
     [["4", "--max-iterations", "0"], /would do nothing/],
     [["4", "--max-cost", "much"], /--max-cost cannot be "much"/],
     [["4", "--max-time", "0s"], /--max-time cannot be "0s"/],
+    [["4", "--max-total-time", "0s"], /--max-total-time cannot be "0s"/],
   ])("%j is refused", (words, message) => {
     expect(() => request(...words)).toThrow(message);
   });

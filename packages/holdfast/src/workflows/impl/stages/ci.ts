@@ -3,12 +3,12 @@ import type { StageResult } from "../../../core/workflow.ts";
 import type { Forge } from "../../../ports/forge.ts";
 import { decideCi } from "../ci-decision.ts";
 import type { CiDecision } from "../ci-decision.ts";
-import { askForge } from "../forge-answer.ts";
+import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
 import { watchedRequest } from "../replace-request.ts";
 import { standingRequests } from "../standing-requests.ts";
 import type { ImplState } from "../state.ts";
-import { openWorktree, requireForge } from "../work.ts";
+import { openWorktree, requireForge } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 
 const LONGEST_PAUSE_MS = 60_000;

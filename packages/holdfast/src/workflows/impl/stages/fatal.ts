@@ -1,10 +1,10 @@
 import type { StageResult } from "../../../core/workflow.ts";
-import { commitWork } from "../commit-work.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "../output-files.ts";
+import { commitWork } from "../../commit-work.ts";
+import { outputFiles } from "../output-files.ts";
 import type { ImplState } from "../state.ts";
 import { bestToReturnTo } from "../return-to-best.ts";
 import { stuckReport } from "../stuck-report.ts";
-import { openWorktree, prettyJson, stageTime } from "../work.ts";
+import { OUTPUT_DIRECTORY, openWorktree, prettyJson, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 
 const DIFF_BYTES = 200_000;

@@ -1,16 +1,17 @@
 import type { StageResult } from "../../../core/workflow.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { commitMessage } from "../commit-message.ts";
-import { commitWork } from "../commit-work.ts";
+import { commitWork } from "../../commit-work.ts";
 import { completionMarker, isComplete, parseFinalize } from "../completion-marker.ts";
 import { runGates } from "../run-gates.ts";
 import { conclude } from "../history.ts";
-import { baseImplPrompt, implPrompt, keepEnd } from "../impl-prompt.ts";
-import { issueText } from "../issue-text.ts";
+import { keepEnd } from "../../keep-end.ts";
+import { baseImplPrompt, implPrompt } from "../impl-prompt.ts";
+import { issueText } from "../../issue-text.ts";
 import { outputFiles } from "../output-files.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState, Progress } from "../state.ts";
-import { openWorktree, stageTime } from "../work.ts";
+import { openWorktree, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 
 const KEPT_CHARACTERS = 16_000;

@@ -1,20 +1,23 @@
 import type { StageResult } from "../../../core/workflow.ts";
 import type { Forge, PullRequest } from "../../../ports/forge.ts";
-import { askForge } from "../forge-answer.ts";
+import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
 import type { Conclusion } from "../history.ts";
-import { openPullRequest, rewordPullRequest } from "../open-pull-request.ts";
+import { openPullRequest, rewordPullRequest } from "../../publish/open-pull-request.ts";
 import { outputFiles } from "../output-files.ts";
-import { parkOnce } from "../park-once.ts";
-import { bodyOf, checkTitle, closes, titleOf } from "../pull-request-text.ts";
-import { pushBranch } from "../push-branch.ts";
-import type { Pushed } from "../push-branch.ts";
-import { ANSWER_TO } from "../push-refusal.ts";
+import { parkOnce } from "../../publish/park-once.ts";
+import { closes } from "../../publish/closing-body.ts";
+import { bodyOf, checkTitle, titleOf } from "../pull-request-text.ts";
+import { pushBranch } from "../../publish/push-branch.ts";
+import type { Pushed } from "../../publish/push-branch.ts";
+import { ANSWER_TO } from "../../publish/push-refusal.ts";
 import { isCloseAccepted } from "../replace-request.ts";
 import { requireSetup } from "../state.ts";
-import type { ImplState, OpenedRequest } from "../state.ts";
-import { openWorktree, prettyJson, requireForge } from "../work.ts";
-import type { ImplContext, ImplWork, Worktree } from "../work.ts";
+import type { ImplState } from "../state.ts";
+import type { OpenedRequest } from "../../publish/open-pull-request.ts";
+import { openWorktree, prettyJson, requireForge } from "../../worktree.ts";
+import type { ImplContext, ImplWork } from "../work.ts";
+import type { Worktree } from "../../worktree.ts";
 
 type Existing = Pick<PullRequest, "number" | "url" | "state" | "headCommit" | "title" | "body">;
 

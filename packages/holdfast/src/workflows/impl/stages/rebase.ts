@@ -1,17 +1,18 @@
 import type { StageResult } from "../../../core/workflow.ts";
-import { commitWork } from "../commit-work.ts";
-import { unreachable } from "../find-base.ts";
+import { commitWork } from "../../commit-work.ts";
+import { unreachable } from "../../publish/find-base.ts";
 import { judgeTip } from "../foreign-tip.ts";
-import { askForge } from "../forge-answer.ts";
+import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
 import type { Conclusion } from "../history.ts";
 import { mendConflict } from "../mend-conflict.ts";
 import { outputFiles } from "../output-files.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState } from "../state.ts";
-import { rebaseOnto } from "../sync-branch.ts";
-import { openWorktree, prettyJson, stageTime } from "../work.ts";
-import type { ImplContext, ImplWork, Worktree } from "../work.ts";
+import { rebaseOnto } from "../../publish/sync-branch.ts";
+import { openWorktree, prettyJson, stageTime } from "../../worktree.ts";
+import type { ImplContext, ImplWork } from "../work.ts";
+import type { Worktree } from "../../worktree.ts";
 
 /** Puts the branch on top of what is on the remote now. It ends whole or not at all: a conflict that nobody mends leaves everything as it was. */
 export async function rebaseStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {

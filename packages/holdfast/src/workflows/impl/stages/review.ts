@@ -1,7 +1,7 @@
 import { counterOf } from "../../../core/counters.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { conclude } from "../history.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "../output-files.ts";
+import { outputFiles } from "../output-files.ts";
 import { parseReviewReply } from "../review-reply.ts";
 import type { ReviewReply } from "../review-reply.ts";
 import { reviewPrompt } from "../review-prompt.ts";
@@ -9,8 +9,9 @@ import { reviewReport } from "../review-report.ts";
 import { judgeReview, reviewFeedback, reviewReason } from "../review-verdict.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState } from "../state.ts";
-import { openWorktree, prettyJson } from "../work.ts";
-import type { ImplContext, ImplWork, Worktree } from "../work.ts";
+import { OUTPUT_DIRECTORY, openWorktree, prettyJson } from "../../worktree.ts";
+import type { ImplContext, ImplWork } from "../work.ts";
+import type { Worktree } from "../../worktree.ts";
 
 const DIFF_BYTES = 200_000;
 

@@ -1,14 +1,14 @@
 import { HoldfastError } from "../../../core/error.ts";
 import type { StageResult } from "../../../core/workflow.ts";
-import { findBase } from "../find-base.ts";
-import { askForge } from "../forge-answer.ts";
+import { findBase } from "../../publish/find-base.ts";
+import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
-import { issueText } from "../issue-text.ts";
+import { issueText } from "../../issue-text.ts";
 import { loadTemplates } from "../load-templates.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "../output-files.ts";
+import { outputFiles } from "../output-files.ts";
 import type { Issue, ImplState } from "../state.ts";
-import { syncBranch } from "../sync-branch.ts";
-import { openWorktree, requireForge, stageTime } from "../work.ts";
+import { syncBranch } from "../../publish/sync-branch.ts";
+import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 
 /** The issue, a worktree and branch for it, the base it builds on, and the prompts: all fixed from here on. */

@@ -1,14 +1,15 @@
 import { counterOf } from "../../../core/counters.ts";
 import type { StageResult } from "../../../core/workflow.ts";
-import { commitWork } from "../commit-work.ts";
+import { commitWork } from "../../commit-work.ts";
 import { runGates } from "../run-gates.ts";
 import { conclude } from "../history.ts";
-import { OUTPUT_DIRECTORY, outputFiles } from "../output-files.ts";
+import { outputFiles } from "../output-files.ts";
 import { expandTemplate } from "../prompt-template.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState } from "../state.ts";
-import { openWorktree, stageTime } from "../work.ts";
-import type { ImplContext, ImplWork, Worktree } from "../work.ts";
+import { OUTPUT_DIRECTORY, openWorktree, stageTime } from "../../worktree.ts";
+import type { ImplContext, ImplWork } from "../work.ts";
+import type { Worktree } from "../../worktree.ts";
 
 /** One more pass over a few of the changed files. It must leave the gates green; what breaks them goes back to implementation. */
 export async function simplifyStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {

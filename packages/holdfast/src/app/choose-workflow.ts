@@ -1,0 +1,69 @@
+import { branchName } from "../core/crunch/branch-name.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { RunSummary } from "../core/run.ts";
+import type { Workflow } from "../engine/definition.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import { crunchWorkflow } from "../workflows/crunch/crunch-workflow.ts";
+import { crunchOptionsJson, parseCrunchOptions } from "../workflows/crunch/options.ts";
+import type { CrunchOptions } from "../workflows/crunch/options.ts";
+import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
+import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
+import type { BranchNaming } from "./plan-start.ts";
+
+/** Those that are built in, by name. */
+export type OwnWorkflow = "impl" | "crunch";
+
+export interface ChosenWorkflow {
+  readonly workflow: Workflow<JsonObject>;
+  /** As the run keeps them. */
+  readonly options: JsonObject;
+  readonly branch?: BranchNaming;
+}
+
+/** What a new run follows. USAGE for options that it does not have. */
+export function chooseWorkflow<S extends JsonObject>(
+  parts: WorkParts,
+  params: { readonly workflow?: OwnWorkflow | Workflow<S>; readonly options?: JsonObject },
+): ChosenWorkflow {
+  const given = params.options ?? {};
+  if (params.workflow === undefined || params.workflow === "impl") {
+    const { options } = parseImplOptions(given);
+    return { workflow: anyWorkflow(implWorkflow(options, parts)), options: implOptionsJson(options) };
+  }
+  if (params.workflow === "crunch") {
+    const options = parseCrunchOptions(given);
+    const workflow = anyWorkflow(crunchWorkflow(options, parts));
+    return { workflow, options: crunchOptionsJson(options), branch: crunchBranch(options) };
+  }
+  return { workflow: anyWorkflow(params.workflow), options: given };
+}
+
+/** What a run goes on with that follows one of ours, by the options that it keeps. */
+export function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
+  if (run === undefined || run.workflow === "impl")
+    return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
+  if (run.workflow === "crunch") return anyWorkflow(crunchWorkflow(parseCrunchOptions(options), parts));
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
+    hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
+  });
+}
+
+/**
+ * A workflow reads its own state only, and parses it when a run is taken up: whoever holds it need not know its type.
+ */
+export function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
+  return workflow as unknown as Workflow<JsonObject>;
+}
+
+/** `{fix|feature}/issue-{n}-{slug}`; the second run of an issue gets another one, as the first one's may still be there. */
+function crunchBranch({ type }: CrunchOptions): BranchNaming {
+  return ({ run, issue }) => {
+    if (issue === null) return null;
+    const labels = type === null ? issue.labels : [`type:${type}`];
+    const again = /^issue-\d+-(\d+)$/.exec(run)?.[1];
+    return `${branchName({ ...issue, labels })}${again === undefined ? "" : `-${again}`}`;
+  };
+}

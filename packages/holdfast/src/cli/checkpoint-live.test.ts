@@ -1,0 +1,156 @@
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
+import { openHoldfast } from "../app.ts";
+import { GOOD, startWork } from "./work-repository.ts";
+import type { WorkPlace } from "./work-repository.ts";
+
+/** Each in a place of its own, and most of their time is spent waiting for other processes. */
+const test = sequentialTest.concurrent;
+
+let work: Awaited<ReturnType<typeof startWork>>;
+beforeAll(async () => {
+  work = await startWork();
+});
+afterAll(() => work.remove());
+
+const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
+
+/** A run whose agent has written half.txt and hangs. */
+async function hanging(place: WorkPlace) {
+  const started = place.start("run", "1", "--no-review", "--agent", await place.agent([HANG]));
+  await started.says("half.txt");
+  return started;
+}
+
+async function manuals(place: WorkPlace): Promise<readonly (string | null)[]> {
+  await using holdfast = await openHoldfast({ cwd: place.clone });
+  const all = await (await holdfast.run("issue-1")).list();
+  return all.filter(({ trigger }) => trigger === "manual").map(({ name }) => name);
+}
+
+async function requestsOf(place: WorkPlace): Promise<readonly string[]> {
+  return await readdir(join(place.clone, ".git/holdfast/requests/issue-1")).catch(() => []);
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(20);
+}
+
+describe("a checkpoint of a run that works in another terminal", () => {
+  test("is taken by the process that carries it, in the middle of its agent's work, and the run goes on", async () => {
+    const place = await work.begin();
+    const started = await hanging(place);
+    const planned = await place.json("checkpoint", "1", "--dry-run");
+    expect(planned).toMatchObject({ run: "issue-1", started: false, asks: { pid: started.child.pid } });
+    expect(await manuals(place)).toEqual([]);
+    const saved = await place.json("checkpoint", "1", "--name", "so far");
+    expect(saved).toMatchObject({
+      checkpoint: { run: "issue-1", trigger: "manual", name: "so far", stage: "impl" },
+      started: false,
+      savedBy: { pid: started.child.pid },
+    });
+    // The agent's session goes on: nobody interrupted it, and the request is gone.
+    expect(started.child.exitCode).toBe(null);
+    expect(await requestsOf(place)).toEqual([]);
+    const named = await place.run("checkpoint", "--run", "issue-1", "-m", "again");
+    expect(named, named.stderr).toMatchObject({ status: 0, stdout: expect.stringContaining("Taken by holdfast run") });
+    const tree = await place.git("ls-tree", "-r", "--name-only", saved.checkpoint.tree);
+    expect(tree).toContain("half.txt");
+    started.child.kill("SIGKILL");
+    await started.ended;
+    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    expect(await manuals(place)).toEqual(["again", "so far"]);
+  });
+
+  test("is taken here when that process dies meanwhile", async () => {
+    const place = await work.begin();
+    const started = await hanging(place);
+    // Stopped by the system, it lives and answers nobody.
+    started.child.kill("SIGSTOP");
+    const asking = place.start("checkpoint", "1", "--name", "rescued", "--json");
+    await until(async () => (await requestsOf(place)).length > 0);
+    started.child.kill("SIGKILL");
+    const saved = await asking.ended;
+    expect(saved, saved.stderr).toMatchObject({ status: 0 });
+    expect(JSON.parse(saved.stdout)).toMatchObject({
+      checkpoint: { trigger: "manual", name: "rescued" },
+      savedBy: null,
+    });
+    expect(await requestsOf(place)).toEqual([]);
+    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    expect(await manuals(place)).toEqual(["rescued"]);
+  });
+
+  test("one who does not answer in time is named, and nothing is left behind", async () => {
+    const place = await work.begin();
+    const started = await hanging(place);
+    started.child.kill("SIGSTOP");
+    const refused = await place.run("checkpoint", "1");
+    expect(refused).toMatchObject({ status: 5, stderr: expect.stringContaining(`process ${started.child.pid}`) });
+    expect(await requestsOf(place)).toEqual([]);
+    started.child.kill("SIGCONT");
+    const own = await place.run("checkpoint", "1", "--no-files");
+    expect(own).toMatchObject({ status: 5, stderr: expect.stringContaining("Leave --values and --no-files out") });
+    expect(await manuals(place)).toEqual([]);
+    started.child.kill("SIGKILL");
+    await started.ended;
+  });
+
+  test("whoever asked may die: it is taken once; a request of a dead pair is swept by the next who carries the run", async () => {
+    const place = await work.begin();
+    const started = await hanging(place);
+    started.child.kill("SIGSTOP");
+    const first = place.start("checkpoint", "1", "--name", "asked and gone");
+    await until(async () => (await requestsOf(place)).length > 0);
+    first.child.kill("SIGKILL");
+    await first.ended;
+    started.child.kill("SIGCONT");
+    await until(async () => (await manuals(place)).length > 0);
+    started.child.kill("SIGSTOP");
+    const second = place.start("checkpoint", "1", "--name", "nobody's");
+    await until(async () => (await requestsOf(place)).length > 0);
+    second.child.kill("SIGKILL");
+    started.child.kill("SIGKILL");
+    await Promise.all([second.ended, started.ended]);
+    expect(await requestsOf(place)).toHaveLength(1);
+    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    expect(await requestsOf(place)).toEqual([]);
+    expect(await manuals(place)).toEqual(["asked and gone"]);
+  });
+
+  test("a run that nobody carries is saved as ever, and RUN must be one that is there", async () => {
+    const place = await work.begin();
+    expect(await place.run("checkpoint", "1")).toMatchObject({ status: 3 });
+    expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+    expect(await place.run("checkpoint", "--run", "mine")).toMatchObject({ status: 0 });
+    expect(await place.json("checkpoint", "mine")).toMatchObject({ checkpoint: { id: "mine@2" }, savedBy: null });
+    expect(await place.run("checkpoint", "mine", "--run", "mine")).toMatchObject({ status: 2 });
+  });
+});
+
+describe("--max-time", () => {
+  test("stops the agent, saves with trigger session_end and parks; the next session goes on with its own time", async () => {
+    const place = await work.begin();
+    const over = await place.run("run", "1", "--no-review", "--max-time", "3s", "--agent", await place.agent([HANG]));
+    expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
+    expect(over.stdout).toMatch(/Parked on session issue-1: The session's time is over: 3 s/);
+    expect(over.stdout).toContain("resume issue-1");
+    await using holdfast = await openHoldfast({ cwd: place.clone });
+    const [newest] = await (await holdfast.run("issue-1")).list({ limit: 1 });
+    expect(newest).toMatchObject({ trigger: "session_end" });
+    expect(await place.json("status", "1")).toMatchObject({
+      condition: { kind: "parked", on: "session" },
+      budget: { limit: { milliseconds: null } },
+    });
+    const again = await place.run("resume", "1", "--max-time", "3s");
+    expect(again, again.stdout + again.stderr).toMatchObject({ status: 7 });
+    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+  });
+});

@@ -1,0 +1,121 @@
+import type { NewEntry } from "../core/journal.ts";
+import type { Json } from "../core/json.ts";
+import type { Amounts } from "../core/position.ts";
+import { capture } from "../core/values/index.ts";
+import type { AgentOutcome } from "../ports/agent.ts";
+import type { Workspace } from "../ports/workspace.ts";
+import { requireAsides } from "./asides.ts";
+import type { OpenAside } from "./asides.ts";
+import { lookParams } from "./parts.ts";
+import { finishStep } from "./run-step.ts";
+import { settleSpent } from "./spending.ts";
+import type { AgentCall, AgentReport } from "./stage-context.ts";
+import type { Stay } from "./stay.ts";
+
+export interface Tried {
+  readonly outcome: AgentOutcome;
+  /** The one that it went on with. */
+  readonly session: string | null;
+  readonly spent: Amounts;
+  readonly milliseconds: number;
+}
+
+/** What a call came to, with the files that belong to it, as one act. */
+export async function concludeCall(
+  stay: Stay,
+  trying: {
+    readonly call: AgentCall;
+    readonly workspace: Workspace;
+    /** Of the run's own. */
+    readonly files: boolean;
+    readonly aside: OpenAside | null;
+    readonly estimate: Amounts;
+  },
+  tried: Tried,
+): Promise<AgentReport> {
+  const { writer } = stay;
+  const { aside, call } = trying;
+  const { name } = call;
+  const collected = await collectOutputs(stay, trying);
+  stay.open();
+  const before = writer.files?.tree ?? null;
+  const finish = (found: Found, sequence: number | null): readonly [AgentReport, NewEntry] => {
+    const report = reportOf(tried, { ...found, ...collected });
+    settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
+    writer.beside.delete(name);
+    return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
+  };
+  let report: AgentReport | undefined;
+  if (trying.files) {
+    await writer.save({
+      trigger: "agent_complete",
+      name,
+      prepare: ({ sequence, files }) => {
+        const changed = files === null || before === null ? null : files.tree !== before;
+        const [made, entry] = finish({ changed, commit: null, aside: null }, sequence);
+        report = made;
+        return [entry];
+      },
+    });
+  } else {
+    const found = aside === null ? NOT_ASIDE : await foundAside(stay, aside, trying.workspace);
+    stay.open();
+    const [made, entry] = finish(found, null);
+    report = made;
+    await writer.append(entry);
+    if (aside !== null && found.commit !== null) aside.commit = found.commit;
+  }
+  if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
+  writer.tell({ kind: "step_finished", step: name, replayed: false });
+  return report;
+}
+
+type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
+
+const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
+
+/** Pinned before the journal names it. */
+async function foundAside({ writer }: Stay, aside: OpenAside, workspace: Workspace): Promise<Found> {
+  const { parts, run } = writer;
+  const asides = requireAsides(writer, aside.name);
+  const { tree, commit, skipped } = await workspace.look(lookParams(parts));
+  await asides.pin({ run: run.id, commit });
+  const changed = tree !== (await asides.treeOf(aside.commit));
+  return { changed, commit, aside: { name: aside.name, from: aside.commit, skipped } };
+}
+
+async function collectOutputs(
+  { writer }: Stay,
+  { call, workspace }: { readonly call: AgentCall; readonly workspace: Workspace },
+): Promise<Pick<AgentReport, "collected" | "uncollected">> {
+  const outputs = writer.parts.outputs(workspace.root);
+  const collected: Record<string, string | null> = {};
+  const uncollected: Record<string, string> = {};
+  for (const path of call.collect ?? []) {
+    collected[path] = await outputs.read(path);
+    const why = collected[path] === null ? await outputs.refusal(path) : null;
+    if (why !== null) uncollected[path] = why;
+  }
+  return { collected, uncollected };
+}
+
+function reportOf(
+  { outcome, milliseconds }: Tried,
+  found: Found & Pick<AgentReport, "collected" | "uncollected">,
+): AgentReport {
+  const failed = outcome.kind === "failed";
+  const { inputTokens, outputTokens, microUsd } = outcome.usage;
+  const report: AgentReport = {
+    outcome: outcome.kind,
+    cause: failed ? outcome.cause : null,
+    message: failed ? outcome.message : null,
+    text: failed ? "" : outcome.text,
+    session: outcome.session,
+    usage: { inputTokens, outputTokens, microUsd },
+    ...found,
+    milliseconds,
+  };
+  const captured: Json = capture(report);
+  // A capture has the shape of what it was taken from.
+  return captured as AgentReport;
+}

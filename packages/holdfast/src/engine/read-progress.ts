@@ -1,0 +1,31 @@
+import { spendTime } from "../core/budget.ts";
+import type { Checkpoint } from "../core/checkpoint.ts";
+import { HoldfastError } from "../core/error.ts";
+import { foldProgress } from "../core/progress-fold.ts";
+import type { Progress } from "../core/progress-fold.ts";
+import { workingTime } from "../core/working-time.ts";
+import type { Parts } from "./parts.ts";
+
+/** Replay: the newest checkpoint, and what the journal says since. Reads only. */
+export async function readProgress(
+  parts: Pick<Parts, "store">,
+  run: string,
+): Promise<{ readonly newest: Checkpoint; readonly top: number; readonly progress: Progress }> {
+  const newest = await parts.store.latest(run);
+  if (newest === undefined) {
+    throw new HoldfastError({
+      code: "NOTHING_TO_RESUME",
+      message: `Run ${run} has no checkpoint to go on from`,
+      hint: "Begin it again under the same id: what is there is kept.",
+    });
+  }
+  const since = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry - 1 }));
+  const { position } = newest.planes;
+  const progress = foldProgress({
+    position: { ...position, budget: spendTime(position.budget, workingTime(since)) },
+    sequence: newest.sequence,
+    entries: since.filter(({ entry }) => entry > newest.entry),
+  });
+  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
+  return { newest, top: top?.sequence ?? newest.sequence, progress };
+}

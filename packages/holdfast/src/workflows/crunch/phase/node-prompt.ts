@@ -1,0 +1,81 @@
+import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch/crunch-state.ts";
+import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
+import { REPLY_FORM } from "../../../core/crunch/reply.ts";
+import type { GraphNode } from "../../../core/graph.ts";
+import { issueText } from "../../issue-text.ts";
+import { keepEnd } from "../../keep-end.ts";
+
+const SECTION_CHARACTERS = 16_000;
+
+/** What the agent of a node is told: who it is, what it is to do, what is known, and how to answer. */
+export function nodePrompt(params: {
+  readonly node: Pick<GraphNode, "id" | "agent" | "action" | "outputs">;
+  /** Who the agent is. */
+  readonly about: string;
+  readonly task: string;
+  readonly phase: string;
+  readonly edits: boolean;
+  readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
+  readonly state: Pick<CrunchState, "outputs" | "conflicts">;
+  readonly knowledge: readonly KnowledgeEntry[];
+  /** What the check before said. */
+  readonly feedback: string | null;
+}): string {
+  const { node, issue, phase } = params;
+  const rule = params.edits
+    ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
+    : "Change no file: you only look and answer.";
+  return [
+    `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
+    `Your task (${node.action}): ${params.task}`,
+    rule,
+    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}.`]),
+    section("The issue", issueText(issue)),
+    section("What the check before said, which must be put right now", params.feedback ?? ""),
+    section("What others of the team delivered", params.state.outputs.map(outputLine).join("\n")),
+    section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
+    section(
+      "What is known from earlier work",
+      params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
+    ),
+    ANSWER,
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+/** The task of one whose change could not be put together with the others'. */
+export function mendPrompt(params: {
+  readonly task: string;
+  readonly files: readonly string[];
+  readonly diff: string;
+}): string {
+  return [
+    `Your change could not be merged: others changed the same places in ${params.files.join(", ")} meanwhile.`,
+    "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
+    `It was made for this task: ${params.task}`,
+    section("Your change as it was", params.diff),
+    ANSWER,
+  ].join("\n\n");
+}
+
+const ANSWER = `When you have finished, end with one JSON object in a fenced block. Leave out what is empty.
+\`\`\`json
+${REPLY_FORM}
+\`\`\``;
+
+function outputLine({ phase, agent, action, summary }: AgentOutput): string {
+  return `- ${phase}, ${agent} (${action}): ${summary}`;
+}
+
+function decisions({ conflicts }: Pick<CrunchState, "conflicts">): readonly string[] {
+  return conflicts.flatMap(({ topic, resolution }) => {
+    if (resolution === null) return [];
+    const conditions = resolution.conditions.length === 0 ? "" : `, provided that ${resolution.conditions.join("; ")}`;
+    return [`- ${topic}: ${resolution.choice}${conditions} (${resolution.how})`];
+  });
+}
+
+function section(title: string, content: string): string {
+  return content.trim() === "" ? "" : `---\n${title}\n\n${keepEnd(content.trim(), SECTION_CHARACTERS)}`;
+}

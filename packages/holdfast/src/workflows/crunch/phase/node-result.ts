@@ -1,0 +1,69 @@
+import type { Recommendation } from "../../../core/crunch/conflict.ts";
+import type { Finding, ReplyStatus } from "../../../core/crunch/message.ts";
+import type { AgentReply, ReplyEscalation } from "../../../core/crunch/reply.ts";
+import type { Graph } from "../../../core/graph.ts";
+import { stateOf } from "../../../core/graph-state.ts";
+import { isJsonObject } from "../../../core/json.ts";
+import type { Json } from "../../../core/json.ts";
+
+/**
+ * What a node that is complete leaves in the graph: all that the rest of the phase decides on, so that a phase which is taken up in the
+ * middle decides the same.
+ */
+export type NodeResult = {
+  /** The try of the node that it is of: it begins the names of what is done about it afterwards, so that that is done once. */
+  readonly of: string;
+  readonly status: ReplyStatus;
+  readonly summary: string;
+  readonly findings: readonly Finding[];
+  readonly recommendations: readonly Recommendation[];
+  /** The worktree that it worked in and what that held in the end; null: it changed no files. */
+  readonly aside: { readonly name: string; readonly commit: string } | null;
+  /** A question for a person, put when its batch has ended. */
+  readonly escalate: ReplyEscalation | null;
+  /** Why it wants the phase to end, for everybody. */
+  readonly abort: string | null;
+};
+
+export function resultOf(params: {
+  readonly node: { readonly id: string; readonly agent: string };
+  readonly reply: AgentReply;
+  readonly of: string;
+  readonly aside: NodeResult["aside"];
+}): NodeResult {
+  const { node, reply, of, aside } = params;
+  return {
+    of,
+    status: reply.status,
+    summary: reply.summary,
+    findings: reply.findings,
+    recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
+    aside,
+    escalate: reply.escalate ?? blocked(reply),
+    abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
+  };
+}
+
+/** Who can do nothing and names nobody who could waits for a person. */
+function blocked({ status, summary, handoff }: AgentReply): ReplyEscalation | null {
+  return status === "BLOCKED" && handoff === null ? { reason: summary, options: [] } : null;
+}
+
+/** Of the nodes that are complete, in the order of the definition. */
+export function resultsIn(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
+  return graph.nodes.flatMap(({ id }) => {
+    const { status, result } = stateOf(graph, id);
+    return status === "complete" && isNodeResult(result) ? [{ node: id, result }] : [];
+  });
+}
+
+/** Written by us alone; what a person said about a node whose outcome was unknown is not one. */
+function isNodeResult(value: Json): value is NodeResult {
+  return isJsonObject(value) && typeof value["summary"] === "string" && "recommendations" in value;
+}
+
+/** Why somebody ended the phase for everybody; null: nobody did. */
+export function abortIn(graph: Graph): string | null {
+  const aborting = resultsIn(graph).find(({ result }) => result.abort !== null);
+  return aborting === undefined ? null : `${aborting.node} ended the phase: ${aborting.result.abort ?? ""}`;
+}

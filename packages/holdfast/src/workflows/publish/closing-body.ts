@@ -1,0 +1,14 @@
+/**
+ * A pull request's body that closes this issue. Comments in the form of our own keys are taken out: a key in the text of an agent would make
+ * its pull request be found as another run's.
+ */
+export function closingBody(text: string, issue: number): string {
+  const body = text.replaceAll(/<!--\s*holdfast:[^]*?-->/g, "").trim();
+  if (closes(body, issue)) return body;
+  return `${body}${body === "" ? "" : "\n\n"}Closes #${issue}`;
+}
+
+/** "closes #420" does not close 42, and neither does "discloses #42". */
+export function closes(body: string, issue: number): boolean {
+  return new RegExp(`(?<![\\w-])closes\\s+#\\s*${issue}(?!\\d)`, "i").test(body);
+}

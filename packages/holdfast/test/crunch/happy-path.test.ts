@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { PASS, settings } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+
+test("an issue goes through every phase to a pull request, with one state label at a time", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: settings(),
+    issue: { labels: ["type:bug", "urgent"] },
+  });
+  const outcome = await bench.work();
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect(await bench.trail()).toEqual([
+    "enrich:enriched",
+    "ready:accepted",
+    "implementing:implemented",
+    "e2e:e2e_pass",
+    "docs:documented",
+    "ready-to-merge:at_target",
+  ]);
+  expect(await bench.labels()).toEqual(["type:bug", "urgent", "state:ready-to-merge"]);
+  const branch = "fix/issue-1-add-a-greeting";
+  expect(await bench.git("remote", "ls-tree", "-r", "--name-only", branch)).toBe("docs.md\ngreeting.txt\nreadme.md");
+  expect(await bench.forge.findPullRequest(branch)).toMatchObject({ state: "open", title: "Add a greeting" });
+  const state = await bench.state();
+  expect(state.outputs.map(({ phase, node }) => `${phase}/${node}`)).toEqual([
+    "enrich/spec",
+    "implementing/build",
+    "e2e/check",
+    "docs/document",
+  ]);
+  expect(state.messages.records.map(({ status }) => status.kind)).toEqual(
+    state.messages.records.map(({ message }) => (message.type === "REQUEST" ? "answered" : "delivered")),
+  );
+  expect([...state.refused, ...state.messages.refused]).toEqual([]);
+});

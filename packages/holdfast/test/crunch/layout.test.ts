@@ -1,0 +1,135 @@
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { readYaml } from "../../src/formats/read-yaml.ts";
+import { PASS, settings } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+import type { Bench } from "./bench.ts";
+
+const directoryOf = (bench: Bench): string => join(bench.root, "clone/.claude/crunch/1/checkpoints");
+
+function documentAt(path: string): JsonObject {
+  const { value } = readYaml(readFileSync(path, "utf8"), { format: "crunch-yaml", file: path });
+  return value as JsonObject;
+}
+
+const member = (document: JsonObject, name: string): JsonObject => document[name] as JsonObject;
+
+test("a run is seen in crunch's own directory as it goes, and ends there as it ended", async () => {
+  await using bench = await makeBench({ answers: PASS, options: settings() });
+  const directory = directoryOf(bench);
+  const seen = new Set<string>();
+  const { outcome } = await bench.holdfast.start({
+    workflow: "crunch",
+    work: { kind: "issue", number: 1 },
+    agent: `scripted:${join(bench.root, "script.json")}`,
+    options: settings(),
+    listen: () => {
+      // Whenever the run says anything, a reader finds it whole.
+      if (!existsSync(join(directory, "latest"))) return;
+      const document = documentAt(join(directory, "latest"));
+      expect(readdirSync(directory)).toContain(`${String(document["checkpoint_id"])}.yaml`);
+      seen.add(String(member(document, "workflow_state")["current_phase"]));
+    },
+  });
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect([...seen]).toEqual(["enrich", "ready", "implementing", "e2e", "docs", "ready-to-merge"]);
+  const last = documentAt(join(directory, "latest"));
+  expect(last).toMatchObject({
+    issue_number: 1,
+    trigger: "phase_transition",
+    workflow_state: { current_phase: "ready-to-merge", current_state_label: "state:ready-to-merge" },
+    issue_snapshot: { branch: "feature/issue-1-add-a-greeting" },
+    team_state: { team_id: expect.stringMatching(/^TEAM-/) },
+    agent_outputs: { "dev-python": { implement: { output_summary: "build is done." } } },
+    acp_state: { pending_messages: [], awaiting_response: [], conflicts_in_progress: [] },
+    recovery_info: { can_resume: true },
+  });
+  const index = documentAt(join(directory, "index.yaml"));
+  const listed = index["checkpoints"] as readonly JsonObject[];
+  expect(index).toMatchObject({ latest: last["checkpoint_id"], total_checkpoints: listed.length });
+  const words = listed.map(({ trigger }) => String(trigger));
+  expect(words.filter((word) => word === "phase_transition").length).toBeGreaterThanOrEqual(6);
+  expect(words).toContain("batch_complete");
+  expect(words).not.toContain("agent_complete");
+  // In the user's own worktree, and in nobody's commits.
+  expect(await bench.git("clone", "status", "--porcelain")).toBe("");
+  expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "feature/issue-1-add-a-greeting")).not.toContain(
+    ".claude",
+  );
+});
+
+test("a checkpoint of its middle, written out and imported again, goes on at its phase with all that it had", async () => {
+  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { holdfast, run } = bench;
+  const batches = await (await holdfast.run(run)).list({ trigger: "batch_complete" });
+  const middle = batches.find(({ stage }) => stage === "implementing");
+  if (middle === undefined) return expect.unreachable("no batch of implementing was saved");
+  const { encoded } = await holdfast.foreign.encode(middle, "crunch-yaml");
+  expect(encoded.losses.map(({ path }) => path)).not.toContain("position.graph");
+  const file = join(bench.root, "middle.yaml");
+  await writeFile(file, encoded.bytes);
+  expect(documentAt(file)).toMatchObject({
+    execution_graph: { node_states: { build: { status: "complete" } } },
+    recovery_info: { can_resume: true },
+  });
+  const [plan] = await holdfast.foreign.planImport({ paths: [file], run: "again" });
+  if (plan === undefined) return expect.unreachable();
+  await holdfast.foreign.applyImport(plan);
+  const agent = `scripted:${join(bench.root, "script.json")}`;
+  const report = await holdfast.resume({ run: "again", adopt: { agent, options: {} } });
+  expect(report.outcome).toMatchObject({ kind: "done" });
+  const entries = await Array.fromAsync(holdfast.store.readJournal({ run: "again" }));
+  const stages = entries.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body["stage"]);
+  expect(stages).toEqual(["implementing", "e2e", "docs", "ready-to-merge", "stopped"]);
+  // What was complete was not done again: no agent was called for it.
+  const called = (await holdfast.agentLogs("again")).map(({ step }) => step);
+  expect(called.filter((step) => step.includes("build") || step.includes("spec"))).toEqual([]);
+  const before = parseCrunchState((await holdfast.store.getCheckpoint(middle)).planes.context.values);
+  const after = parseCrunchState((await holdfast.store.latest("again"))?.planes.context.values ?? {});
+  expect(after.team?.id).toBe(before.team?.id);
+  const ids = (state: typeof before) => state.messages.records.map(({ message }) => message.id);
+  expect(ids(after)).toEqual(expect.arrayContaining([...ids(before)]));
+  expect(after.knowledge.captured).toEqual(expect.arrayContaining([...before.knowledge.captured]));
+  expect(after.outputs.map(({ node }) => node)).toEqual(["spec", "build", "check", "document"]);
+});
+
+test("a person moves the issue while nobody works: the run follows its label", async () => {
+  const hang = { when: { role: "check" }, hang: true };
+  await using bench = await makeBench({ answers: [...PASS.filter((_, at) => at !== 2), hang], options: settings() });
+  const { holdfast, forge } = bench;
+  const controller = new AbortController();
+  const started = holdfast.start({
+    workflow: "crunch",
+    work: { kind: "issue", number: 1 },
+    agent: `scripted:${join(bench.root, "script.json")}`,
+    options: settings(),
+    signal: controller.signal,
+    listen: (event) => {
+      if (event.kind === "agent" || (event.kind === "step_started" && event.step.includes("check"))) {
+        if (event.step.includes("check")) controller.abort();
+      }
+    },
+  });
+  expect((await started).outcome).toEqual({ kind: "interrupted" });
+  expect(documentAt(join(directoryOf(bench), "latest"))).toMatchObject({
+    trigger: "user_interrupt",
+    workflow_state: { current_phase: "e2e" },
+    recovery_info: { resume_from: "check" },
+  });
+  // The label that the run itself set is no finding.
+  expect((await holdfast.work.preflight({ run: "issue-1" })).findings).toEqual([]);
+  await forge.setLabels(1, ["urgent", "state:docs"]);
+  const { plan } = await holdfast.work.preflight({ run: "issue-1" });
+  expect(plan).toMatchObject({
+    kind: "warn",
+    actions: [{ kind: "take_issue" }, { kind: "move_stage", stage: "docs" }],
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.trail()).slice(-2)).toEqual(["docs:documented", "ready-to-merge:at_target"]);
+  expect(await bench.labels()).toEqual(["urgent", "state:ready-to-merge"]);
+});
