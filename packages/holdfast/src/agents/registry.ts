@@ -11,6 +11,7 @@ import { createCopilotAgent } from "./copilot/copilot.ts";
 import { createGeminiAgent } from "./gemini/gemini.ts";
 import { createOpencodeAgent } from "./opencode/opencode.ts";
 import { createPiAgent } from "./pi/pi.ts";
+import { createQwenAgent } from "./qwen/qwen.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -34,6 +35,7 @@ export function createAgentRegistry(params: {
     createGeminiAgent(params),
     createOpencodeAgent(params),
     createPiAgent(params),
+    createQwenAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];

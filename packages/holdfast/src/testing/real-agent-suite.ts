@@ -72,13 +72,17 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean;
       "$name: the same session is gone on with and finished",
       LIMIT,
       async ({ step, moment }, context) => {
-        const edit = { tool: real.write("made.txt", "one\n"), usage: { input: 111, cacheRead: 9, output: 13 } };
+        const scene = await real.open({ script: { rules: [] }, later: context.onTestFinished });
+        const edit = {
+          tool: real.write(join(scene.cwd, "made.txt"), "one\n"),
+          usage: { input: 111, cacheRead: 9, output: 13 },
+        };
         const finish = [{ tool: real.shell("echo two >> made.txt") }, { text: "All done." }];
         const rules = [
           { match: /go on/, steps: finish },
           { match: /begin/, steps: [edit, step] },
         ];
-        const scene = await real.open({ script: { rules }, later: context.onTestFinished });
+        scene.server.play({ rules });
         const { task, events } = prepareCall(scene, { prompt: "begin", model: real.model });
         const running = scene.agent.run(task);
         await moment(scene);
@@ -128,6 +132,42 @@ export function faultSuite(real: RealAgent, faults: readonly AgentFault[]): void
       const outcome = await scene.agent.run(prepareCall(scene, { session, model: real.model }).task);
       expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session });
       expect(scene.server.requests).toEqual([]);
+    });
+  });
+}
+
+/** `forget` removes what the agent has of a session. */
+export function recordSuite(
+  real: RealAgent,
+  forget: (at: { readonly session: string; readonly cwd: string; readonly env: AgentTask["env"] }) => void,
+): void {
+  const gone = absence(real);
+  describe.skipIf(gone !== null)(`the real ${real.agent.name}'s record of a session${because(gone)}`, () => {
+    test("put back, the session goes on from there", LIMIT, async (context) => {
+      const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
+      const script = { rules: ["one", "two", "three"].map(says) };
+      const { server, agent, cwd, env } = await real.open({ script, later: context.onTestFinished });
+      const run = (change: Partial<AgentTask>) =>
+        agent.run(prepareCall({ cwd }, { model: real.model, ...change }).task);
+      const { session } = await run({ prompt: "one" });
+      const at = { session: session ?? "", cwd };
+      // Sessions are looked for where this very process would have them.
+      const read = () => withEnvironment(env, async () => agent.sessions?.read(at));
+      const kept = await read();
+      expect(kept?.text).toContain("one, said");
+      await run({ prompt: "two", session });
+      forget({ ...at, env });
+      expect(await read()).toBeNull();
+      expect(await run({ prompt: "three", session })).toMatchObject({ kind: "failed", cause: "session_lost" });
+      await withEnvironment(env, async () => agent.sessions?.write({ ...at, text: kept?.text ?? "" }));
+      expect(await run({ prompt: "three", session })).toMatchObject({
+        kind: "completed",
+        text: "three, said",
+        session,
+      });
+      const history = JSON.stringify(server.requests.at(-1)?.body);
+      expect(history).toContain("one, said");
+      expect(history).not.toContain("two, said");
     });
   });
 }

@@ -44,7 +44,7 @@ const CODEX: CliDialect<Call> = {
   sessions: codexSessions,
   // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
   idleMs: 15 * 60_000,
-  native: nativeBinary,
+  native: (path) => [nativeBinary(path)],
   plan({ task, env }) {
     const file = task.session === null ? null : findRollout(transcriptPlace({ session: task.session, env }));
     if (task.session !== null && file === null) return lost(task.session);

@@ -44,7 +44,7 @@ const COPILOT: CliDialect<Call> = {
   sessions: copilotSessions,
   // It is silent while a command runs.
   idleMs: 15 * 60_000,
-  native: nativeBinary,
+  native: (path) => [nativeBinary(path)],
   isTaken: (session, { env }) => existsSync(transcriptPlace({ session, env })),
   plan(call) {
     const { task, session } = call;
