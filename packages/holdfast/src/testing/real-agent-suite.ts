@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -18,6 +18,8 @@ type Later = (undo: () => void | Promise<void>) => void;
 /** What the suites need to know about a real agent. Some of the cases are run by default, all with HOLDFAST_FULL=1. */
 export interface RealAgent {
   readonly agent: Agent;
+  /** As test-agents/ has it; by default the agent's name. */
+  readonly program?: string;
   open(params: { readonly script: ModelScript; readonly later: Later }): Promise<AgentScene>;
   readonly write: (path: string, text: string) => ModelTool;
   readonly shell: (command: string) => ModelTool;
@@ -58,10 +60,18 @@ export function contractSuite(real: RealAgent): void {
   });
 }
 
+/** What it takes to kill one and to go on with it. */
+type Mortal = Pick<RealAgent, "agent" | "program" | "open" | "write" | "shell" | "model" | "isRecorded"> & {
+  readonly samples: Pick<RealAgent["samples"], "kills">;
+};
+
 /** `counted`: at which moments a killed call's tokens are what the server has sent. Those of the call that goes on must be in any case. */
-export function killSuite(real: RealAgent, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
+export function killSuite(real: Mortal, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
   const gone = absence(real);
-  const slow: ModelStep = { tool: real.shell("touch started; sleep 600"), usage: { input: 210, output: 17 } };
+  const slow: ModelStep = {
+    tool: real.shell("touch started; sleep 600; touch late"),
+    usage: { input: 210, output: 17 },
+  };
   const stream: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
   const moments = [
     { name: "in a tool call", step: slow, moment: (scene: AgentScene) => appears(scene, "started") },
@@ -94,14 +104,21 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean;
         assertGone(task.mark);
         expect(killed).toMatchObject({ kind: "failed", cause: "killed" });
         const after = scene.server.sent();
-        if (step === slow ? counted.midTool : counted.midStream) expect(killed.usage).toMatchObject(tokensOf(after));
+        const { inputTokens, outputTokens } = tokensOf(after);
+        if (step === slow ? counted.midTool : counted.midStream)
+          expect(killed.usage).toMatchObject({ inputTokens, outputTokens });
+        expect(killed.usage.inputTokens ?? 0).toBeLessThanOrEqual(inputTokens);
+        expect(killed.usage.outputTokens ?? 0).toBeLessThanOrEqual(outputTokens);
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\n");
         const next = prepareCall(scene, { prompt: "go on", session: killed.session, model: real.model });
         const outcome = await scene.agent.run(next.task);
         expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
         expect(outcome.usage).toMatchObject(tokensOf(scene.server.sent(), after));
+        // Of what was there before nothing is told a second time.
+        expect(next.events.filter(({ kind }) => kind === "tool")).toHaveLength(1);
         expect(JSON.stringify(scene.server.requests.at(-1)?.body)).toContain("begin");
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\ntwo\n");
+        expect(existsSync(join(scene.cwd, "late"))).toBe(false);
       },
     );
   });
@@ -207,8 +224,8 @@ function tokensOf(now: ModelUsage, before?: ModelUsage) {
   };
 }
 
-function absence({ agent }: RealAgent): string | null {
-  const found = findRealAgent(agent.name);
+function absence({ agent, program }: Pick<RealAgent, "agent" | "program">): string | null {
+  const found = findRealAgent(program ?? agent.name);
   return found.kind === "absent" ? found.why : null;
 }
 
