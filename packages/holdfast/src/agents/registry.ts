@@ -1,3 +1,4 @@
+import type { AgentArgs } from "../core/agent-args.ts";
 import { AGENT_LIST } from "../core/agent-names.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
@@ -25,6 +26,8 @@ export function createAgentRegistry(params: {
   readonly clock: Clock;
   /** Where relative paths of scripts begin. */
   readonly directory: string;
+  /** The user's own arguments for the makers' programs. */
+  readonly args?: AgentArgs;
 }): AgentRegistry {
   const agents: readonly Agent[] = [
     createAcpAgent(params),

@@ -1,3 +1,4 @@
+import type { AgentArgs } from "../../core/agent-args.ts";
 import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { findProgram } from "../../system/probe.ts";
@@ -10,7 +11,7 @@ import { probeProgram } from "./probe-program.ts";
 import { createWaitingWatch } from "./waiting-watch.ts";
 
 /** An agent that is a program with a command line of its own. */
-export function createCliAgent<State>(dialect: CliDialect<State>, params: { readonly clock: Clock }): Agent {
+export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAgentParams): Agent {
   return {
     name: dialect.name,
     capabilities: dialect.capabilities,
@@ -20,11 +21,17 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: { read
       const env = { ...process.env, ...task.env };
       const found = findProgram(dialect.program, env["PATH"]);
       if (found === undefined) return nothingDone(task.session, missing(dialect));
-      const call = prepare(dialect, { task, session: task.session, env, now: () => params.clock.now() });
+      const extra = params.args?.[dialect.name] ?? [];
+      const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
       return await perform({ dialect, call, line: dialect.native?.(found) ?? [found] });
     },
     probe: () => probeProgram(dialect),
   };
+}
+
+export interface CliAgentParams {
+  readonly clock: Clock;
+  readonly args?: AgentArgs;
 }
 
 /** A new session, or a fork, has a new id where the agent takes one. */

@@ -55,6 +55,8 @@ export interface CliCall {
   readonly task: AgentTask;
   /** Given to go on with, or chosen for a new one; null: the agent chooses and tells. With `task.forkAt`, the new one. */
   readonly session: string | null;
+  /** The user's own arguments for the program. */
+  readonly extra: readonly string[];
   /** What the program will find in its environment, less the plan's own. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */

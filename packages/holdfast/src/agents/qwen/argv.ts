@@ -1,19 +1,21 @@
 import type { AgentTask } from "../../ports/agent.ts";
+import { permissionArgs } from "../frame/permission-args.ts";
 
 /** How Qwen Code is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
 export function qwenArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
   /** The one that the call will have: `task.session`, or a new one. */
   readonly session: string;
+  readonly extra: readonly string[];
 }): readonly string[] {
-  const { task, session } = params;
+  const { task, session, extra } = params;
+  const ours = ["--approval-mode", task.yolo ? "yolo" : "auto-edit"];
   return [
     "--output-format",
     "stream-json",
     // Each piece of an answer is a sign of life.
     "--include-partial-messages",
-    "--approval-mode",
-    task.yolo ? "yolo" : "auto-edit",
+    ...permissionArgs({ ours, extra, words: ["--yolo", "-y", "--approval-mode"] }),
     ...(task.model === null ? [] : ["--model", task.model]),
     task.session === null ? "--session-id" : "--resume",
     session,

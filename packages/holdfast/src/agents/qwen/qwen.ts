@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliCall, CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { tokensUsed } from "../frame/tokens-used.ts";
@@ -14,7 +13,7 @@ import { recordOf, sumOf, type QwenRecord } from "./record.ts";
 import { qwenSessions, readRecord, sessionFile } from "./sessions.ts";
 
 /** `qwen:MODEL`: Qwen Code. */
-export function createQwenAgent(params: { readonly clock: Clock }): Agent {
+export function createQwenAgent(params: CliAgentParams): Agent {
   return createCliAgent(QWEN, params);
 }
 
@@ -53,7 +52,7 @@ const QWEN: CliDialect<Call> = {
     const text = textOf(call);
     if (task.session !== null && text === null) return lost(task.session);
     const state = { read: NOTHING_READ, before: text ?? "" };
-    return { kind: "start", args: qwenArgs({ task, session }), input: task.prompt, env: {}, state };
+    return { kind: "start", args: qwenArgs({ task, session, extra: call.extra }), input: task.prompt, env: {}, state };
   },
   read(state, line) {
     const step = readQwenLine(state.read, line);
