@@ -7,6 +7,7 @@ import type { GraphPicture } from "./core/graph-picture.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
 import { defaultRetention } from "./core/retention.ts";
+import type { AgentArgs } from "./core/agent-args.ts";
 import type { PriceTable } from "./core/price.ts";
 import type { RetentionPolicy } from "./core/retention.ts";
 import { RUN_ID } from "./core/run.ts";
@@ -89,6 +90,8 @@ export interface OpenParams {
   readonly checkpointEveryMs?: number | null;
   /** US dollars for a million tokens by `provider:model`, before those that are built in. */
   readonly prices?: PriceTable;
+  /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
+  readonly agentArgs?: AgentArgs;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -126,6 +129,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "agentIdleMs",
   "checkpointEveryMs",
   "prices",
+  "agentArgs",
   "parts",
 ];
 
@@ -159,9 +163,9 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       requests: params.pretend === true ? null : createRequestFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
     };
-    const { forge = { kind: "auto", path: null }, prices = {}, parts: decorate } = params;
+    const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, decorate };
+    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate };
     return new Holdfast(cwd, parts, new WorkDesk(parts, options));
   } catch (error) {
     await workspaces?.close();

@@ -17,6 +17,7 @@ export async function runAgentProcess(params: {
   readonly input: string;
   /** Each line of standard output, besides the raw event that every line is. */
   readonly onLine: (line: string) => void;
+  readonly onStop?: () => void;
   /** For a program that is talked with: its standard input, and what it says, unmasked and as it comes. */
   readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
 }): Promise<AgentExit> {
@@ -46,6 +47,7 @@ export async function runAgentProcess(params: {
     timeoutMs: task.timeoutMs,
     idleMs: task.idleMs,
     signal: task.signal,
+    ...(params.onStop === undefined ? {} : { onStop: params.onStop }),
     onOutput(source, text) {
       tail[source].add(text);
       lines[source].add(text);

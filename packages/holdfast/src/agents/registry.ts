@@ -1,3 +1,4 @@
+import type { AgentArgs } from "../core/agent-args.ts";
 import { AGENT_LIST } from "../core/agent-names.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
@@ -11,6 +12,7 @@ import { createCopilotAgent } from "./copilot/copilot.ts";
 import { createGeminiAgent } from "./gemini/gemini.ts";
 import { createOpencodeAgent } from "./opencode/opencode.ts";
 import { createPiAgent } from "./pi/pi.ts";
+import { createQwenAgent } from "./qwen/qwen.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
@@ -24,6 +26,8 @@ export function createAgentRegistry(params: {
   readonly clock: Clock;
   /** Where relative paths of scripts begin. */
   readonly directory: string;
+  /** The user's own arguments for the makers' programs. */
+  readonly args?: AgentArgs;
 }): AgentRegistry {
   const agents: readonly Agent[] = [
     createAcpAgent(params),
@@ -34,6 +38,7 @@ export function createAgentRegistry(params: {
     createGeminiAgent(params),
     createOpencodeAgent(params),
     createPiAgent(params),
+    createQwenAgent(params),
     createScriptedAgent({ ...params, sessions: false }),
     createScriptedAgent({ ...params, sessions: true }),
   ];

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { DEFAULT_PRICES } from "../agents/default-prices.ts";
 import { createAgentRegistry } from "../agents/registry.ts";
+import type { AgentArgs } from "../core/agent-args.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
@@ -23,9 +24,14 @@ export function buildParts(params: {
   readonly agentIdleMs: number | null;
   readonly checkpointEveryMs: number | null;
   readonly prices: PriceTable;
+  readonly agentArgs: AgentArgs;
 }): WorkParts {
   const { parts } = params;
-  const registry = createAgentRegistry({ clock: parts.clock, directory: params.directory });
+  const registry = createAgentRegistry({
+    clock: parts.clock,
+    directory: params.directory,
+    args: params.agentArgs,
+  });
   const logs = join(parts.store.location, "logs");
   return {
     ...parts,

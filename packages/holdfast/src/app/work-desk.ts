@@ -1,5 +1,6 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
+import type { AgentArgs } from "../core/agent-args.ts";
 import type { PriceTable } from "../core/price.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -92,6 +93,7 @@ export class WorkDesk {
     readonly agentIdleMs: number | null;
     readonly checkpointEveryMs: number | null;
     readonly prices: PriceTable;
+    readonly agentArgs: AgentArgs;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -104,6 +106,7 @@ export class WorkDesk {
       readonly agentIdleMs: number | null;
       readonly checkpointEveryMs: number | null;
       readonly prices: PriceTable;
+      readonly agentArgs: AgentArgs;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -202,10 +205,18 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, prices, decorate } = this.#options;
+    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ parts: this.#parts, forge, directory, agentIdleMs, checkpointEveryMs, prices });
+    const parts = buildParts({
+      parts: this.#parts,
+      forge,
+      directory,
+      agentIdleMs,
+      checkpointEveryMs,
+      prices,
+      agentArgs,
+    });
     return decorate === undefined ? parts : decorate(parts);
   }
 

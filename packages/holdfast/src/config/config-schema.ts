@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { parseAgentArgs } from "../core/agent-args.ts";
 import { FORMAT_NAMES } from "../core/format-names.ts";
 import type { Price, PriceTable } from "../core/price.ts";
 import { asRecord, isRecord } from "../core/record.ts";
@@ -10,6 +11,9 @@ import { MODEL } from "./model-name.ts";
 import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
 import type { DIMENSIONS } from "./work-settings.ts";
+
+const ARGS =
+  'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
 
 /** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
 export const configSchema = z.strictObject({
@@ -47,6 +51,7 @@ export const configSchema = z.strictObject({
       checkpointEvery: z.optional(
         leaf('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
+      args: z.optional(leaf(ARGS, parseAgentArgs)),
     }),
   ),
   forge: z.optional(

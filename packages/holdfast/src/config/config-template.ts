@@ -55,6 +55,9 @@ agents:
   maxIdle: ${value("agents.maxIdle")}
   # Also a checkpoint this often while one works, so that hours of it are safe. A duration, or none.
   checkpointEvery: ${value("agents.checkpointEvery")}
+  # Further arguments for the makers' programs. Default: none.
+  # args:
+  #   codex: [--sandbox, read-only]
 
 forge:
   # Where issues and pull requests are: auto (told from the remote), github, gitlab, local (files beside a bare

@@ -97,6 +97,7 @@ describe("the file that init writes", () => {
       "agent",
       "models.impl",
       "models.review",
+      "agents.args",
       "forge.path",
       "forge.host",
       "impl.gate",

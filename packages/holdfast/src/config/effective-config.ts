@@ -117,6 +117,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
     prices: work.prices,
+    agentArgs: work.agents.args,
   };
 }
 

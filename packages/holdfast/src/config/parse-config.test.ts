@@ -8,6 +8,15 @@ function problems(text: string): readonly ConfigProblem[] {
   return parsed.ok ? [] : parsed.problems;
 }
 
+test("arguments by agent, less those that are ours to give", () => {
+  expect(parseConfig("agents:\n  args:\n    codex: [--sandbox, read-only]\n")).toMatchObject({
+    values: { agents: { args: { codex: ["--sandbox", "read-only"] } } },
+  });
+  expect(problems("agents: { args: { codex: [--model, x] } }")).toMatchObject([
+    { message: expect.stringContaining("arguments by agent, such as") },
+  ]);
+});
+
 test("prices by provider and model; a cache costs as much as the rest unless it is said", () => {
   const parsed = parseConfig(
     "prices:\n  codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }\n  x:y: { input: 2, output: 3 }\n",

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { AgentArgs } from "../core/agent-args.ts";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { FileConfig } from "./config-schema.ts";
@@ -14,6 +15,8 @@ export interface WorkSettings {
     readonly idleMs: number | null;
     /** Milliseconds between checkpoints while one works; null: none until it has ended. */
     readonly checkpointEveryMs: number | null;
+    /** The user's own, for the makers' programs. */
+    readonly args: AgentArgs;
   };
   readonly forge: {
     /** "auto": told from the remote. */
@@ -70,7 +73,7 @@ type PromptRole = (typeof PROMPT_ROLES)[number];
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   models: { impl: null, review: null },
-  agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000 },
+  agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000, args: {} },
   forge: { kind: "auto", path: null, host: null },
   impl: {
     maxIterations: 10,
@@ -111,6 +114,7 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
         values.agents?.checkpointEvery === undefined
           ? DEFAULT_WORK.agents.checkpointEveryMs
           : values.agents.checkpointEvery,
+      args: values.agents?.args ?? DEFAULT_WORK.agents.args,
     },
     forge: {
       kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
@@ -150,6 +154,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["models.review", work.models.review ?? "(the agent)"],
     ["agents.maxIdle", durationOrNone(work.agents.idleMs)],
     ["agents.checkpointEvery", durationOrNone(work.agents.checkpointEveryMs)],
+    ["agents.args", argsText(work.agents.args)],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
     ["forge.host", work.forge.host ?? "(the remote's)"],
@@ -183,6 +188,11 @@ function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], und
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>;
   };
+}
+
+function argsText(args: AgentArgs): string {
+  const lines = Object.entries(args).map(([name, words]) => `${name}: ${words.join(" ")}`);
+  return lines.join("; ") || "(none)";
 }
 
 function durationOrNone(milliseconds: number | null): string {

@@ -8,6 +8,7 @@ export const AGENT_NAMES = [
   "gemini",
   "opencode",
   "pi",
+  "qwen",
   "scripted",
   "scripted-session",
 ] as const;

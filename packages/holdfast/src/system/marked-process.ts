@@ -44,6 +44,8 @@ export interface MarkedParams {
   /** Without a byte of output for this long it is ended. */
   readonly idleMs: number | null;
   readonly signal: AbortSignal;
+  /** Before it is ended for one of these reasons: what it prints from here on is its answer to that. */
+  readonly onStop?: () => void;
   /** Decoded as UTF-8, each stream by itself: a character that two chunks share comes whole. */
   readonly onOutput: (source: "stdout" | "stderr", text: string) => void;
 }
@@ -96,6 +98,7 @@ async function supervise(
   const stop = (why: Watch): void => {
     if (watch !== null) return;
     watch = why;
+    params.onStop?.();
     // Where something cannot be ended there may never be an exit; the last look after this one tells it.
     void endAll(child, params.mark).then(() => setTimeout(resolve, DRAIN_MS, NO_EXIT).unref());
   };

@@ -38,6 +38,18 @@ describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc s
     expect(readFileSync(file, "utf8")).toBe("yes\n");
   });
 
+  test.for([{ graceMs: 20_000 }, { graceMs: 0 }])(
+    "no script goes on because a command of it was ended before the script was, with $graceMs ms to tidy up",
+    async ({ graceMs }) => {
+      const mark = `run-${randomId()}`;
+      const file = join(scratchDirectory(onTestFinished), "went on");
+      const one = `sh -c 'sleep 600 & echo $!; wait; echo on >> "${file}"; sleep 600' &`;
+      await startTree({ mark, script: `${one.repeat(30)} echo $$; wait`, count: 31 });
+      await endTree({ mark, graceMs });
+      expect(existsSync(file)).toBe(false);
+    },
+  );
+
   test("children that are started while it ends go too", async () => {
     const mark = `run-${randomId()}`;
     const directory = scratchDirectory(onTestFinished);

@@ -15,15 +15,15 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
   const seen = new Map<number, Target>();
   const told = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
-  // In the middle of a look, so that what forks and exits over and over is hit before it has hopped on.
-  const strike = (entry: ProcessEntry): void => {
-    if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGKILL");
+  // In the middle of a look, so that what forks and exits over and over is held before it has hopped on.
+  const hold = (entry: ProcessEntry): void => {
+    if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGSTOP");
   };
   const began = performance.now();
   for (let round = 0, emptyRounds = 0; ; round += 1) {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
-    const table = readProcessTable({ known, onSight: isForced ? strike : undefined });
+    const table = readProcessTable({ known, onSight: isForced ? hold : undefined });
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
     known = strangersOf(table, targets);
@@ -35,11 +35,10 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
     const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_LOOKS);
     if (isOver) return { ended: seen.size, supported: true };
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
-    for (const target of targets) {
-      if (isForced) signal(target, mark, "SIGKILL");
-      else if (!seen.has(target.entry.pid)) signal(target, mark, "SIGTERM");
-      seen.set(target.entry.pid, target);
-    }
+    // Held before any of them is ended: a script whose command ends first would go on with its next one.
+    const asked = targets.filter(({ entry }) => isForced || !seen.has(entry.pid));
+    for (const name of isForced ? FORCE : ASK) for (const target of asked) signal(target, mark, name);
+    for (const target of targets) seen.set(target.entry.pid, target);
     await pause(emptyRounds > 0 ? 1 : Math.min(2 ** round, MAX_PAUSE_MS));
   }
 }
@@ -58,6 +57,8 @@ export interface EndedTree {
   readonly supported: boolean;
 }
 
+const ASK = ["SIGSTOP", "SIGTERM", "SIGCONT"] as const;
+const FORCE = ["SIGSTOP", "SIGKILL"] as const;
 const GRACE_MS = 1000;
 const FORCE_MS = 10_000;
 const MAX_PAUSE_MS = 50;

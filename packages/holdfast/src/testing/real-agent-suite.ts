@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -18,6 +18,8 @@ type Later = (undo: () => void | Promise<void>) => void;
 /** What the suites need to know about a real agent. Some of the cases are run by default, all with HOLDFAST_FULL=1. */
 export interface RealAgent {
   readonly agent: Agent;
+  /** As test-agents/ has it; by default the agent's name. */
+  readonly program?: string;
   open(params: { readonly script: ModelScript; readonly later: Later }): Promise<AgentScene>;
   readonly write: (path: string, text: string) => ModelTool;
   readonly shell: (command: string) => ModelTool;
@@ -58,10 +60,18 @@ export function contractSuite(real: RealAgent): void {
   });
 }
 
+/** What it takes to kill one and to go on with it. */
+type Mortal = Pick<RealAgent, "agent" | "program" | "open" | "write" | "shell" | "model" | "isRecorded"> & {
+  readonly samples: Pick<RealAgent["samples"], "kills">;
+};
+
 /** `counted`: at which moments a killed call's tokens are what the server has sent. Those of the call that goes on must be in any case. */
-export function killSuite(real: RealAgent, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
+export function killSuite(real: Mortal, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
   const gone = absence(real);
-  const slow: ModelStep = { tool: real.shell("touch started; sleep 600"), usage: { input: 210, output: 17 } };
+  const slow: ModelStep = {
+    tool: real.shell("touch started; sleep 600; touch late"),
+    usage: { input: 210, output: 17 },
+  };
   const stream: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
   const moments = [
     { name: "in a tool call", step: slow, moment: (scene: AgentScene) => appears(scene, "started") },
@@ -72,13 +82,17 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean;
       "$name: the same session is gone on with and finished",
       LIMIT,
       async ({ step, moment }, context) => {
-        const edit = { tool: real.write("made.txt", "one\n"), usage: { input: 111, cacheRead: 9, output: 13 } };
+        const scene = await real.open({ script: { rules: [] }, later: context.onTestFinished });
+        const edit = {
+          tool: real.write(join(scene.cwd, "made.txt"), "one\n"),
+          usage: { input: 111, cacheRead: 9, output: 13 },
+        };
         const finish = [{ tool: real.shell("echo two >> made.txt") }, { text: "All done." }];
         const rules = [
           { match: /go on/, steps: finish },
           { match: /begin/, steps: [edit, step] },
         ];
-        const scene = await real.open({ script: { rules }, later: context.onTestFinished });
+        scene.server.play({ rules });
         const { task, events } = prepareCall(scene, { prompt: "begin", model: real.model });
         const running = scene.agent.run(task);
         await moment(scene);
@@ -90,14 +104,21 @@ export function killSuite(real: RealAgent, counted: { readonly midTool: boolean;
         assertGone(task.mark);
         expect(killed).toMatchObject({ kind: "failed", cause: "killed" });
         const after = scene.server.sent();
-        if (step === slow ? counted.midTool : counted.midStream) expect(killed.usage).toMatchObject(tokensOf(after));
+        const { inputTokens, outputTokens } = tokensOf(after);
+        if (step === slow ? counted.midTool : counted.midStream)
+          expect(killed.usage).toMatchObject({ inputTokens, outputTokens });
+        expect(killed.usage.inputTokens ?? 0).toBeLessThanOrEqual(inputTokens);
+        expect(killed.usage.outputTokens ?? 0).toBeLessThanOrEqual(outputTokens);
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\n");
         const next = prepareCall(scene, { prompt: "go on", session: killed.session, model: real.model });
         const outcome = await scene.agent.run(next.task);
         expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
         expect(outcome.usage).toMatchObject(tokensOf(scene.server.sent(), after));
+        // Of what was there before nothing is told a second time.
+        expect(next.events.filter(({ kind }) => kind === "tool")).toHaveLength(1);
         expect(JSON.stringify(scene.server.requests.at(-1)?.body)).toContain("begin");
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\ntwo\n");
+        expect(existsSync(join(scene.cwd, "late"))).toBe(false);
       },
     );
   });
@@ -128,6 +149,42 @@ export function faultSuite(real: RealAgent, faults: readonly AgentFault[]): void
       const outcome = await scene.agent.run(prepareCall(scene, { session, model: real.model }).task);
       expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session });
       expect(scene.server.requests).toEqual([]);
+    });
+  });
+}
+
+/** `forget` removes what the agent has of a session. */
+export function recordSuite(
+  real: RealAgent,
+  forget: (at: { readonly session: string; readonly cwd: string; readonly env: AgentTask["env"] }) => void,
+): void {
+  const gone = absence(real);
+  describe.skipIf(gone !== null)(`the real ${real.agent.name}'s record of a session${because(gone)}`, () => {
+    test("put back, the session goes on from there", LIMIT, async (context) => {
+      const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
+      const script = { rules: ["one", "two", "three"].map(says) };
+      const { server, agent, cwd, env } = await real.open({ script, later: context.onTestFinished });
+      const run = (change: Partial<AgentTask>) =>
+        agent.run(prepareCall({ cwd }, { model: real.model, ...change }).task);
+      const { session } = await run({ prompt: "one" });
+      const at = { session: session ?? "", cwd };
+      // Sessions are looked for where this very process would have them.
+      const read = () => withEnvironment(env, async () => agent.sessions?.read(at));
+      const kept = await read();
+      expect(kept?.text).toContain("one, said");
+      await run({ prompt: "two", session });
+      forget({ ...at, env });
+      expect(await read()).toBeNull();
+      expect(await run({ prompt: "three", session })).toMatchObject({ kind: "failed", cause: "session_lost" });
+      await withEnvironment(env, async () => agent.sessions?.write({ ...at, text: kept?.text ?? "" }));
+      expect(await run({ prompt: "three", session })).toMatchObject({
+        kind: "completed",
+        text: "three, said",
+        session,
+      });
+      const history = JSON.stringify(server.requests.at(-1)?.body);
+      expect(history).toContain("one, said");
+      expect(history).not.toContain("two, said");
     });
   });
 }
@@ -167,8 +224,8 @@ function tokensOf(now: ModelUsage, before?: ModelUsage) {
   };
 }
 
-function absence({ agent }: RealAgent): string | null {
-  const found = findRealAgent(agent.name);
+function absence({ agent, program }: Pick<RealAgent, "agent" | "program">): string | null {
+  const found = findRealAgent(program ?? agent.name);
   return found.kind === "absent" ? found.why : null;
 }
 

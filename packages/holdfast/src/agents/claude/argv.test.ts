@@ -7,11 +7,11 @@ const FORK = ["--resume", "old", "--fork-session", "--resume-session-at", "messa
 const EDITS = ["--permission-mode", "acceptEdits"];
 
 test("a new session gets the id that was chosen, and only edits are free", () => {
-  expect(claudeArgs({ task: TASK, session: "new" })).toEqual([...ALWAYS, ...EDITS, "--session-id", "new"]);
+  expect(claudeArgs({ task: TASK, session: "new", extra: [] })).toEqual([...ALWAYS, ...EDITS, "--session-id", "new"]);
 });
 
 test("model and yolo", () => {
-  expect(claudeArgs({ task: { ...TASK, model: "opus", yolo: true }, session: "new" })).toEqual([
+  expect(claudeArgs({ task: { ...TASK, model: "opus", yolo: true }, session: "new", extra: [] })).toEqual([
     ...ALWAYS,
     "--model",
     "opus",
@@ -26,6 +26,18 @@ test("model and yolo", () => {
 
 test("a session that is gone on with keeps its id, a fork gets a new one", () => {
   const task = { ...TASK, session: "old" };
-  expect(claudeArgs({ task, session: "old" })).toEqual([...ALWAYS, ...EDITS, "--resume", "old"]);
-  expect(claudeArgs({ task: { ...task, forkAt: "message" }, session: "new" })).toEqual([...ALWAYS, ...EDITS, ...FORK]);
+  expect(claudeArgs({ task, session: "old", extra: [] })).toEqual([...ALWAYS, ...EDITS, "--resume", "old"]);
+  expect(claudeArgs({ task: { ...task, forkAt: "message" }, session: "new", extra: [] })).toEqual([
+    ...ALWAYS,
+    ...EDITS,
+    ...FORK,
+  ]);
+});
+
+test("the user's own arguments, and a way to ask that takes the place of ours", () => {
+  const args = (extra: readonly string[]) => claudeArgs({ task: { ...TASK, yolo: true }, session: "new", extra });
+  expect(args(["--disallowedTools", "WebFetch"]).join(" ")).toContain(
+    "--dangerously-skip-permissions --disallowedTools WebFetch --session-id new",
+  );
+  expect(args(["--permission-mode", "plan"])).not.toContain("--dangerously-skip-permissions");
 });

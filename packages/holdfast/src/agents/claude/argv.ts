@@ -1,12 +1,15 @@
 import type { AgentTask } from "../../ports/agent.ts";
+import { permissionArgs } from "../frame/permission-args.ts";
 
 /** How Claude Code is called. The prompt goes by standard input: one argument holds 128 KB at most. */
 export function claudeArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session" | "forkAt">;
   /** The one that the call will have: `task.session`, or a new one. */
   readonly session: string;
+  readonly extra: readonly string[];
 }): readonly string[] {
-  const { task, session } = params;
+  const { task, session, extra } = params;
+  const ours = task.yolo ? ["--dangerously-skip-permissions"] : ["--permission-mode", "acceptEdits"];
   return [
     "--print",
     "--output-format",
@@ -15,7 +18,7 @@ export function claudeArgs(params: {
     // Without them a long answer is a long silence, and what a killed call had taken would not be known.
     "--include-partial-messages",
     ...(task.model === null ? [] : ["--model", task.model]),
-    ...(task.yolo ? ["--dangerously-skip-permissions"] : ["--permission-mode", "acceptEdits"]),
+    ...permissionArgs({ ours, extra, words: ["--dangerously-skip-permissions", "--permission-mode"] }),
     ...sessionArgs(task, session),
   ];
 }

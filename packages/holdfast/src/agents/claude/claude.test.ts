@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
-import { readProcessTable } from "../../system/process-table.ts";
 import { appears, assertGone, prepareCall, processesOf } from "../../testing/agent-contract/harness.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { killAgent } from "../../testing/kill-agent.ts";
 import type { ModelScript, ModelTool, ModelUsage } from "../../testing/model-server/model-script.ts";
 import { readAdded } from "./find-transcripts.ts";
 import { transcriptPlace } from "./transcript-place.ts";
@@ -33,12 +33,6 @@ async function open(script: ModelScript, later: Later) {
 }
 
 type Later = (undo: () => void | Promise<void>) => void;
-
-/** Only the program that we started, as `kill -9 PID` would: its tools are in sessions of their own. */
-function killProgram(task: AgentTask): void {
-  const program = readProcessTable()?.live.find((entry) => entry.mark === task.mark && entry.parent === process.pid);
-  if (program !== undefined) process.kill(program.pid, "SIGKILL");
-}
 
 /** Resolves when such a line was printed. */
 function sight(pattern: RegExp): { readonly promise: Promise<void>; onEvent(event: AgentEvent): void } {
@@ -76,7 +70,7 @@ describe(`the real Claude Code, killed and gone on with${why}`, () => {
       const killed = start({ prompt: "begin" });
       await appears({ cwd }, "up");
       expect(processesOf(killed.task.mark).length).toBeGreaterThan(1);
-      killProgram(killed.task);
+      killAgent(killed.task.mark);
       const first = await killed.outcome;
       assertGone(killed.task.mark);
       expect(first).toMatchObject({ kind: "failed", cause: "killed", instant: false });
@@ -113,7 +107,7 @@ describe(`the real Claude Code, killed and gone on with${why}`, () => {
         onEvent: (event) => event.kind === "raw" && /"text_delta".*"a\\n"/.test(event.line) && seen.resolve(),
       });
       await seen.promise;
-      killProgram(killed.task);
+      killAgent(killed.task.mark);
       const first = await killed.outcome;
       assertGone(killed.task.mark);
       expect(first).toMatchObject({ kind: "failed", cause: "killed" });
@@ -187,7 +181,7 @@ describe(`the real Claude Code and its sessions${why}`, () => {
     const forkAt = message?.id ?? "";
     const killed = start({ prompt: "two", session: one.outcome.session, forkAt, onEvent: seen.onEvent });
     await seen.promise;
-    killProgram(killed.task);
+    killAgent(killed.task.mark);
     expect(tokensOf(await killed.outcome)).toEqual(told(server.sent((request) => request.text === "two")));
   });
 
@@ -218,7 +212,7 @@ describe(`the real Claude Code and its sessions${why}`, () => {
     // What a subagent took stands in its record alone, which is written a moment later; killed before that, nobody could know.
     const place = transcriptPlace({ session, cwd, env });
     while (!readAdded(place, new Map()).some((text) => text.includes('"output_tokens":500'))) await pause(10);
-    killProgram(killed.task);
+    killAgent(killed.task.mark);
     const after = await killed.outcome;
     const asked = server.requests.slice(before);
     expect(asked.map((request) => request.usage.output).toSorted()).toEqual([1, 20, 500]);

@@ -1,6 +1,5 @@
 import type { Agent, AgentProbe } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliCall, CliDialect } from "../frame/dialect.ts";
 import { claudeArgs, claudeEnv } from "./argv.ts";
 import { classifyClaude } from "./classify.ts";
@@ -12,7 +11,7 @@ import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 import { claudeUsage, costSoFar } from "./usage.ts";
 
 /** `claude:MODEL`: Claude Code. */
-export function createClaudeAgent(params: { readonly clock: Clock }): Agent {
+export function createClaudeAgent(params: CliAgentParams): Agent {
   return createCliAgent(CLAUDE, params);
 }
 
@@ -48,7 +47,7 @@ const CLAUDE: CliDialect<Call> = {
     if (task.session !== null && from === null) return lost(task.session);
     return {
       kind: "start",
-      args: claudeArgs({ task, session }),
+      args: claudeArgs({ task, session, extra: call.extra }),
       input: task.prompt,
       env: claudeEnv({ yolo: task.yolo, isRoot: process.getuid?.() === 0 }),
       state: {

@@ -6,13 +6,13 @@ import { codexArgs, codexEnv } from "./argv.ts";
 import { nativeBinary } from "./native-binary.ts";
 
 test("a new session, as it may act", () => {
-  expect(codexArgs({ model: "gpt-5.5", yolo: true, session: null }).join(" ")).toBe(
+  expect(codexArgs({ task: { model: "gpt-5.5", yolo: true, session: null }, extra: [] }).join(" ")).toBe(
     "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --model gpt-5.5 -",
   );
 });
 
 test("one to go on with, in the sandbox", () => {
-  expect(codexArgs({ model: null, yolo: false, session: "01a1" }).join(" ")).toBe(
+  expect(codexArgs({ task: { model: null, yolo: false, session: "01a1" }, extra: [] }).join(" ")).toBe(
     'exec resume --json --skip-git-repo-check -c sandbox_mode="workspace-write" -c approval_policy="never" 01a1 -',
   );
 });
@@ -36,4 +36,15 @@ test("behind npm's wrapper stands the program; anything else is the program", (c
   expect(nativeBinary(at("node_modules/.bin/codex"))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
   expect(nativeBinary(at(`${vendor}/vendor/any-target/bin/codex`))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
   expect(nativeBinary("/no/such/codex")).toBe("/no/such/codex");
+});
+
+test("a sandbox of the user's own holds, also for one that may do all, and where a session goes on", () => {
+  const words = (extra: readonly string[], session: string | null = null) =>
+    codexArgs({ task: { model: null, yolo: true, session }, extra }).join(" ");
+  const readOnly = `-c sandbox_mode="read-only" -c approval_policy="never"`;
+  expect(words(["--sandbox", "read-only"])).toBe(`exec --json --skip-git-repo-check ${readOnly} -`);
+  expect(words(["--search", "--sandbox=read-only"], "1")).toBe(
+    `exec resume --json --skip-git-repo-check ${readOnly} --search 1 -`,
+  );
+  expect(words(["-c", "a=1", "-s", "read-only"])).toBe(`exec --json --skip-git-repo-check ${readOnly} -c a=1 -`);
 });

@@ -1,8 +1,7 @@
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
 import { tokensUsed } from "../frame/tokens-used.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { codexArgs, codexEnv } from "./argv.ts";
 import { classifyCodex } from "./classify.ts";
@@ -15,7 +14,7 @@ import { codexSessions } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 /** `codex:MODEL`: OpenAI Codex. */
-export function createCodexAgent(params: { readonly clock: Clock }): Agent {
+export function createCodexAgent(params: CliAgentParams): Agent {
   return createCliAgent(CODEX, params);
 }
 
@@ -44,13 +43,13 @@ const CODEX: CliDialect<Call> = {
   sessions: codexSessions,
   // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
   idleMs: 15 * 60_000,
-  native: nativeBinary,
-  plan({ task, env }) {
+  native: (path) => [nativeBinary(path)],
+  plan({ task, env, extra }) {
     const file = task.session === null ? null : findRollout(transcriptPlace({ session: task.session, env }));
     if (task.session !== null && file === null) return lost(task.session);
     return {
       kind: "start",
-      args: codexArgs(task),
+      args: codexArgs({ task, extra }),
       input: task.prompt,
       env: codexEnv(env),
       state: {

@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliCall, CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { tokensUsed } from "../frame/tokens-used.ts";
@@ -16,7 +15,7 @@ import { spentOf } from "./spent.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 /** `copilot:MODEL`: GitHub Copilot CLI. */
-export function createCopilotAgent(params: { readonly clock: Clock }): Agent {
+export function createCopilotAgent(params: CliAgentParams): Agent {
   return createCliAgent(COPILOT, params);
 }
 
@@ -44,7 +43,7 @@ const COPILOT: CliDialect<Call> = {
   sessions: copilotSessions,
   // It is silent while a command runs.
   idleMs: 15 * 60_000,
-  native: nativeBinary,
+  native: (path) => [nativeBinary(path)],
   isTaken: (session, { env }) => existsSync(transcriptPlace({ session, env })),
   plan(call) {
     const { task, session } = call;
@@ -53,7 +52,7 @@ const COPILOT: CliDialect<Call> = {
     if (task.session !== null && text === null) return lost(task.session);
     return {
       kind: "start",
-      args: copilotArgs({ task, session }),
+      args: copilotArgs({ task, session, extra: call.extra }),
       input: task.prompt,
       env: {},
       state: { read: NOTHING_READ, before: new Set(spentOf(text ?? "").keys()) },

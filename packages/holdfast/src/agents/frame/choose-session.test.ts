@@ -18,3 +18,7 @@ test("one that was used is passed over", () => {
   expect(second).toMatch(UUID);
   expect(second).not.toBe(first);
 });
+
+test("it says of which kind it is", () => {
+  expect(chooseSession(CALL, () => false, "5")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-a/);
+});

@@ -120,9 +120,11 @@ test("an agent that cannot fork does not go on as if it had", async () => {
 });
 
 test("the program behind a wrapper is what is started", async () => {
-  const { start, folder } = scene("echo end wrapper", { native: (path) => path.replace(/toy$/, "native") });
-  writeFileSync(join(folder, "native"), "#!/bin/sh\necho end native\n", { mode: 0o755 });
-  expect(await start().outcome).toMatchObject({ kind: "completed", text: "native" });
+  const { start, folder } = scene("echo end wrapper", {
+    native: (path) => [path.replace(/toy$/, "native"), "first"],
+  });
+  writeFileSync(join(folder, "native"), '#!/bin/sh\necho "end native $1 $2"\n', { mode: 0o755 });
+  expect(await start().outcome).toMatchObject({ kind: "completed", text: "native first --session" });
 });
 
 test("who is killed is still counted, and what it says of a failure goes before its exit code", async () => {
@@ -157,4 +159,20 @@ test("one that says all the time that it waits is ended, and fails for what it w
     instant: false,
   });
   assertGone(task.mark);
+});
+
+test("what it says when it is told to end does not hide what it waited for", async () => {
+  const { start } = scene(
+    "trap 'echo end cancelled; exit 0' TERM; while :; do echo wait for the net; sleep 0.05; done",
+    {
+      read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
+      end: ({ last }) =>
+        last.startsWith("wait")
+          ? { kind: "waiting", cause: "network", message: last, hint: null, until: null }
+          : { kind: "completed", text: last },
+    },
+  );
+  const { outcome, events } = start({ idleMs: 500 });
+  expect(await outcome).toMatchObject({ kind: "failed", cause: "network", message: "wait for the net" });
+  expect(events).toContainEqual({ kind: "raw", line: "end cancelled" });
 });

@@ -1,3 +1,4 @@
+import type { AgentArgs } from "../../core/agent-args.ts";
 import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { findProgram } from "../../system/probe.ts";
@@ -10,7 +11,7 @@ import { probeProgram } from "./probe-program.ts";
 import { createWaitingWatch } from "./waiting-watch.ts";
 
 /** An agent that is a program with a command line of its own. */
-export function createCliAgent<State>(dialect: CliDialect<State>, params: { readonly clock: Clock }): Agent {
+export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAgentParams): Agent {
   return {
     name: dialect.name,
     capabilities: dialect.capabilities,
@@ -20,11 +21,17 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: { read
       const env = { ...process.env, ...task.env };
       const found = findProgram(dialect.program, env["PATH"]);
       if (found === undefined) return nothingDone(task.session, missing(dialect));
-      const call = prepare(dialect, { task, session: task.session, env, now: () => params.clock.now() });
-      return await perform({ dialect, call, command: dialect.native?.(found) ?? found });
+      const extra = params.args?.[dialect.name] ?? [];
+      const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
+      return await perform({ dialect, call, line: dialect.native?.(found) ?? [found] });
     },
     probe: () => probeProgram(dialect),
   };
+}
+
+export interface CliAgentParams {
+  readonly clock: Clock;
+  readonly args?: AgentArgs;
 }
 
 /** A new session, or a fork, has a new id where the agent takes one. */
@@ -32,16 +39,18 @@ function prepare<State>(dialect: CliDialect<State>, call: CliCall): CliCall {
   const { task } = call;
   const isNew = task.session === null || isFork(task);
   if (!isNew) return call;
-  const choose = dialect.capabilities.chooseSession;
-  return { ...call, session: choose ? chooseSession(task, (id) => dialect.isTaken?.(id, call) ?? false) : null };
+  if (!dialect.capabilities.chooseSession) return { ...call, session: null };
+  const isTaken = (id: string): boolean => dialect.isTaken?.(id, call) ?? false;
+  return { ...call, session: chooseSession(task, isTaken, dialect.sessionIds) };
 }
 
 async function perform<State>(params: {
   readonly dialect: CliDialect<State>;
   readonly call: CliCall;
-  readonly command: string;
+  readonly line: readonly [string, ...string[]];
 }): Promise<AgentOutcome> {
-  const { dialect, call, command } = params;
+  const { dialect, call } = params;
+  const [command, ...before] = params.line;
   const { task } = call;
   if (isFork(task) && !dialect.capabilities.forkAtMessage) return nothingDone(task.session, cannotFork(dialect));
   const plan = dialect.plan(call);
@@ -50,6 +59,7 @@ async function perform<State>(params: {
   let { state } = plan;
   let session: string | null = null;
   let worked = false;
+  let atStop: State | null = null;
   let told = 0;
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") worked = true;
@@ -65,8 +75,9 @@ async function perform<State>(params: {
   const raw = await runAgentProcess({
     task: { ...task, signal, env: { ...task.env, ...dialect.environment, ...plan.env } },
     command,
-    args: plan.args,
+    args: [...before, ...plan.args],
     input: plan.input,
+    onStop: () => (atStop = state),
     onLine(line) {
       const step = dialect.read(state, line);
       state = step.state;
@@ -80,7 +91,8 @@ async function perform<State>(params: {
   const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : dialect.usage(state, call);
   const untold = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - told;
   if (untold > 0) tell({ kind: "usage", tokens: untold });
-  const end = dialect.end(state, exit, call);
+  // Told to end, some say that all went well.
+  const end = dialect.end(atStop ?? state, exit, call);
   const judged = judgeEnd({ end, exit, title: dialect.title, worked, now: call.now(), task });
   return { ...judged, session: session ?? task.session, usage };
 }

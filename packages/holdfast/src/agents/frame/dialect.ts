@@ -9,6 +9,7 @@ import type {
 } from "../../ports/agent.ts";
 import type { ProcessResult } from "../../system/subprocess.ts";
 import type { AgentExit } from "../agent-process.ts";
+import type { UuidVersion } from "./choose-session.ts";
 
 /**
  * What one maker's command line says and understands; createCliAgent does the rest: finds the program, chooses a session where that can be
@@ -30,8 +31,13 @@ export interface CliDialect<State> {
   readonly idleMs: number;
   /** What the program finds in its environment whatever it is started for. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. */
-  native?(path: string): string;
+  /**
+   * The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. What follows it goes before
+   * all arguments.
+   */
+  native?(path: string): readonly [string, ...string[]];
+  /** Which ids it takes for a session; by default "8". */
+  readonly sessionIds?: UuidVersion;
   /** Was this session id used before? Only asked of agents that can choose one. */
   isTaken?(session: string, call: CliCall): boolean;
   plan(call: CliCall): CliPlan<State>;
@@ -49,6 +55,8 @@ export interface CliCall {
   readonly task: AgentTask;
   /** Given to go on with, or chosen for a new one; null: the agent chooses and tells. With `task.forkAt`, the new one. */
   readonly session: string | null;
+  /** The user's own arguments for the program. */
+  readonly extra: readonly string[];
   /** What the program will find in its environment, less the plan's own. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */

@@ -13,10 +13,12 @@ export async function probeProgram<State>(dialect: CliDialect<State>): Promise<A
     const problem = `There is no ${program} on PATH`;
     return { installed: false, version: null, problem, hint: install };
   }
-  const command = dialect.native?.(found) ?? found;
+  const [command, ...before] = dialect.native?.(found) ?? [found];
   const env = childEnvironment({ base: process.env, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
   try {
-    return await dialect.probe((args) => runProcess({ command, args, cwd: "/", env, timeoutMs: PROBE_MS }));
+    return await dialect.probe((args) =>
+      runProcess({ command, args: [...before, ...args], cwd: "/", env, timeoutMs: PROBE_MS }),
+    );
   } catch (error) {
     const problem = `${title} could not be asked: ${error instanceof Error ? error.message : String(error)}`;
     return { installed: true, version: null, problem, hint: `Run ${program} --version by hand.` };

@@ -1,7 +1,6 @@
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliCall, CliDialect } from "../frame/dialect.ts";
 import { tokensUsed } from "../frame/tokens-used.ts";
 import { GEMINI_ENV, geminiArgs } from "./argv.ts";
@@ -14,7 +13,7 @@ import { geminiSessions } from "./sessions.ts";
 import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 
 /** `gemini:MODEL`: Gemini CLI. */
-export function createGeminiAgent(params: { readonly clock: Clock }): Agent {
+export function createGeminiAgent(params: CliAgentParams): Agent {
   return createCliAgent(GEMINI, params);
 }
 
@@ -55,7 +54,7 @@ const GEMINI: CliDialect<Call> = {
     if (task.session !== null && chats.every(({ isHollow }) => isHollow)) return lost(task.session);
     return {
       kind: "start",
-      args: geminiArgs({ task, session }),
+      args: geminiArgs({ task, session, extra: call.extra }),
       input: task.prompt,
       env: {},
       state: { read: NOTHING_READ, before: new Set(chats.flatMap(({ answers }) => [...answers.keys()])) },

@@ -1,74 +1,36 @@
-import { readFileSync, renameSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { renameSync, rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openGeminiScene, REAL_GEMINI, type GeminiScene } from "../../testing/gemini-scene.ts";
-import { killAgent, midStream } from "../../testing/kill-agent.ts";
-import type { ModelStep, ModelUsage } from "../../testing/model-server/model-script.ts";
+import { systemClock } from "../../system/clock.ts";
+import { prepareCall } from "../../testing/agent-contract/harness.ts";
+import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI, type GeminiScene } from "../../testing/gemini-scene.ts";
+import { killSuite } from "../../testing/real-agent-suite.ts";
 import { findChats } from "./chat-files.ts";
+import { createGeminiAgent } from "./gemini.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
-const EDIT: ModelStep = {
-  tool: { name: "write_file", input: { file_path: "made.txt", content: "by a tool\n" } },
-  usage: { input: 111, cacheRead: 9, output: 13 },
-};
-const SLOW: ModelStep = {
-  tool: { name: "run_shell_command", input: { command: "touch started; sleep 600" } },
-  usage: { input: 210, output: 17 },
-};
-const STREAM: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
-const APPEND = { name: "run_shell_command", input: { command: "echo two >> made.txt" } };
-const FINISH = [{ tool: APPEND }, { text: "All done." }];
-
-const MOMENTS = [
-  { where: "in the middle of a tool call", step: SLOW, moment: (scene: GeminiScene) => appears(scene, "started") },
-  { where: "in the middle of a stream", step: STREAM, moment: (scene: GeminiScene) => midStream(scene.server) },
-];
-
-function play(step: ModelStep) {
-  return {
-    rules: [
-      { match: /go on/, steps: FINISH },
-      { match: /begin/, steps: [EDIT, step] },
-    ],
-  };
-}
-
-function spent(before: ModelUsage, { server }: GeminiScene) {
-  const now = server.sent();
-  const input = now.input + now.cacheRead - before.input - before.cacheRead;
-  return { inputTokens: input, outputTokens: now.output - before.output };
-}
+killSuite(
+  {
+    agent: createGeminiAgent({ clock: systemClock }),
+    open: openGeminiScene,
+    write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+    shell: (command) => ({ name: "run_shell_command", input: { command } }),
+    model: GEMINI_MODEL,
+    isRecorded: (scene, session, answers) =>
+      chatsOf(scene, session).reduce((sum, chat) => sum + chat.answers.size, 0) >= answers,
+    samples: { kills: 2 },
+  },
+  { midTool: true, midStream: true },
+);
 
 function chatsOf(scene: GeminiScene, session: string | null) {
   return findChats(transcriptPlace({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
 }
 
 describe.skipIf(gone !== null)(
-  `the real Gemini CLI, killed${gone === null ? "" : ` (${gone})`}`,
+  `the real Gemini CLI's sessions${gone === null ? "" : ` (${gone})`}`,
   { timeout: 240_000 },
   () => {
-    test.for(MOMENTS)("$where: the same session is gone on with and finished", async ({ step, moment }, context) => {
-      const scene = await openGeminiScene({ script: play(step), later: context.onTestFinished });
-      const { task } = prepareCall(scene, { prompt: "begin" });
-      const before = scene.server.sent();
-      const running = scene.agent.run(task);
-      await moment(scene);
-      killAgent(task.mark);
-      const killed = await running;
-      assertGone(task.mark);
-      expect(killed).toMatchObject({ kind: "failed", cause: "killed", usage: spent(before, scene) });
-      expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\n");
-      const after = scene.server.sent();
-      const next = prepareCall(scene, { prompt: "go on", session: killed.session });
-      const outcome = await scene.agent.run(next.task);
-      expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
-      expect(outcome.usage).toMatchObject(spent(after, scene));
-      expect(JSON.stringify(scene.server.requests.at(-1)?.body)).toContain("begin");
-      expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\ntwo\n");
-    });
-
     test("a session that was gone on with in a later minute outlives the next one", async (context) => {
       const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
       const run = (prompt: string, session: string | null) =>

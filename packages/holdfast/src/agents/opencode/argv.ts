@@ -1,7 +1,12 @@
 import type { AgentTask } from "../../ports/agent.ts";
+import { permissionArgs } from "../frame/permission-args.ts";
 
 /** How opencode is called; the prompt goes by standard input. With a title it does not ask a model for one. */
-export function opencodeArgs(task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">): readonly string[] {
+export function opencodeArgs(params: {
+  readonly task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
   return [
     "run",
     "--format",
@@ -10,7 +15,7 @@ export function opencodeArgs(task: Pick<AgentTask, "cwd" | "model" | "yolo" | "s
     task.cwd,
     "--title",
     task.role,
-    ...(task.yolo ? ["--auto"] : []),
+    ...permissionArgs({ ours: task.yolo ? ["--auto"] : [], extra, words: ["--auto"] }),
     ...(task.model === null ? [] : ["--model", task.model]),
     ...(task.session === null ? [] : ["--session", task.session]),
   ];

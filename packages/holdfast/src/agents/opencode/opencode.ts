@@ -1,7 +1,6 @@
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { opencodeArgs, opencodeEnv } from "./argv.ts";
@@ -9,7 +8,7 @@ import { classifyOpencode } from "./classify.ts";
 import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
 
 /** `opencode:PROVIDER/MODEL`. */
-export function createOpencodeAgent(params: { readonly clock: Clock }): Agent {
+export function createOpencodeAgent(params: CliAgentParams): Agent {
   return createCliAgent(OPENCODE, params);
 }
 
@@ -33,9 +32,9 @@ const OPENCODE: CliDialect<OpencodeState> = {
   // It tells an answer when it is whole and a command when it has ended, and says nothing while it tries again.
   idleMs: 15 * 60_000,
   environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
-  plan: ({ task, env }) => ({
+  plan: ({ task, env, extra }) => ({
     kind: "start",
-    args: opencodeArgs(task),
+    args: opencodeArgs({ task, extra }),
     input: task.prompt,
     env: opencodeEnv({ task, env }),
     state: NOTHING_READ,

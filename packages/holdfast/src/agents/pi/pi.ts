@@ -1,7 +1,6 @@
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import type { Clock } from "../../ports/clock.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
-import { createCliAgent } from "../frame/cli-agent.ts";
+import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { piArgs } from "./argv.ts";
@@ -10,7 +9,7 @@ import { add, NOTHING_READ, readPiLine, type PiState } from "./reader.ts";
 import { findSession, piSessions } from "./sessions.ts";
 
 /** `pi:PROVIDER/MODEL`. */
-export function createPiAgent(params: { readonly clock: Clock }): Agent {
+export function createPiAgent(params: CliAgentParams): Agent {
   return createCliAgent(PI, params);
 }
 
@@ -33,11 +32,11 @@ const PI: CliDialect<PiState> = {
   // It is silent while a command runs, and while it waits for as long as a provider asked it to.
   idleMs: 15 * 60_000,
   environment: { PI_SKIP_VERSION_CHECK: "1" },
-  plan({ task, env }) {
+  plan({ task, env, extra }) {
     const { session, cwd } = task;
     // It would offer to take over a session of another worktree, and wait for an answer.
     if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
-    return { kind: "start", args: piArgs(task), input: task.prompt, env: {}, state: NOTHING_READ };
+    return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: NOTHING_READ };
   },
   read: readPiLine,
   end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),

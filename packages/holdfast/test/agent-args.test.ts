@@ -1,0 +1,69 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createAgentRegistry } from "../src/agents/registry.ts";
+import { systemClock } from "../src/system/clock.ts";
+import { prepareCall } from "../src/testing/agent-contract/harness.ts";
+import { MODEL, openClaudeScene } from "../src/testing/claude-scene.ts";
+import { CODEX_MODEL, openCodexScene } from "../src/testing/codex-scene.ts";
+import { REAL_COPILOT } from "../src/testing/copilot-scene.ts";
+import { GEMINI_MODEL, openGeminiScene } from "../src/testing/gemini-scene.ts";
+import type { ModelTool } from "../src/testing/model-server/model-script.ts";
+import { REAL_PI } from "../src/testing/pi-scene.ts";
+import { REAL_QWEN } from "../src/testing/qwen-scene.ts";
+import { findRealAgent } from "../src/testing/real-agents.ts";
+import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
+
+/** With these no shell command may write, whatever `--yolo` says. */
+const LIMITS = [
+  {
+    name: "claude",
+    args: ["--disallowedTools", "Bash"],
+    model: MODEL,
+    open: openClaudeScene,
+    shell: (command: string): ModelTool => ({ name: "Bash", input: { command, description: "as scripted" } }),
+  },
+  {
+    name: "codex",
+    args: ["--sandbox", "read-only"],
+    model: CODEX_MODEL,
+    open: openCodexScene,
+    shell: (cmd: string): ModelTool => ({ name: "exec_command", input: { cmd } }),
+  },
+  {
+    name: "gemini",
+    args: ["--approval-mode", "default"],
+    model: GEMINI_MODEL,
+    open: openGeminiScene,
+    shell: (command: string): ModelTool => ({ name: "run_shell_command", input: { command } }),
+  },
+  { ...REAL_COPILOT, name: "copilot", args: ["--deny-tool=shell"] },
+  { ...REAL_PI, name: "pi", args: ["--tools", "read"] },
+  { ...REAL_QWEN, name: "qwen", args: ["--approval-mode", "default"] },
+];
+
+describe(`a limit in agents.args, by seed ${SEED}`, () => {
+  for (const { name, args, model, open, shell } of sampleBySeed(LIMITS, 2)) {
+    const found = findRealAgent(name);
+    const why = found.kind === "absent" ? ` (${found.why})` : "";
+    test.skipIf(found.kind === "absent")(
+      `the real ${name} keeps it with --yolo, also when its session goes on${why}`,
+      { timeout: 240_000 },
+      async ({ onTestFinished }) => {
+        const steps = [{ tool: shell("touch written") }, { text: "Done." }];
+        const scene = await open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
+        const agents = createAgentRegistry({ clock: systemClock, directory: scene.cwd, args: { [name]: args } });
+        const change = { model, env: scene.env };
+        const first = await agents.agent(name).run(prepareCall(scene, change).task);
+        const { session } = first;
+        expect(session, JSON.stringify(first)).not.toBeNull();
+        await agents.agent(name).run(prepareCall(scene, { ...change, session, prompt: "Again." }).task);
+        // Both calls came so far that the model knew what had become of its command.
+        expect(scene.server.requests.filter(({ place }) => place?.step === 1).length).toBe(2);
+        expect(existsSync(join(scene.cwd, "written"))).toBe(false);
+        await scene.agent.run(prepareCall(scene, { model }).task);
+        expect(existsSync(join(scene.cwd, "written"))).toBe(true);
+      },
+    );
+  }
+});

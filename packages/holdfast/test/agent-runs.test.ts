@@ -1,0 +1,117 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
+import { readProcessTable } from "../src/system/process-table.ts";
+import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../src/testing/codex-scene.ts";
+import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../src/testing/gemini-scene.ts";
+import { createLocalForgeScene } from "../src/testing/local-forge-scene.ts";
+import type { ModelScript, ModelTool } from "../src/testing/model-server/model-script.ts";
+import type { ModelServer } from "../src/testing/model-server/model-server.ts";
+import { testRepositoryAt } from "../src/testing/workspace-repository.ts";
+
+/** Whole runs by agents other than Claude Code, which has its own in claude-github-run.test.ts. */
+const AGENTS = [
+  {
+    name: "codex",
+    model: CODEX_MODEL,
+    found: REAL_CODEX,
+    open: openCodexScene,
+    shell: (cmd: string): ModelTool => ({ name: "exec_command", input: { cmd } }),
+    /** It asks the model again while a command is slow; that is not answered, so that what it has taken does not change behind our back. */
+    slow: (cmd: string): ModelTool => ({ name: "exec_command", input: { cmd, yield_time_ms: 250 } }),
+    isThere: (server: ModelServer): boolean => server.requests.some(({ end }) => end === "hang"),
+    /** In its record, of an answer that is counted. */
+    counted: '"token_usage_record"',
+  },
+  {
+    name: "gemini",
+    model: GEMINI_MODEL,
+    found: REAL_GEMINI,
+    open: openGeminiScene,
+    shell: (command: string): ModelTool => ({ name: "run_shell_command", input: { command } }),
+    slow: (command: string): ModelTool => ({ name: "run_shell_command", input: { command } }),
+    isThere: (): boolean => true,
+    counted: '"tokens":{',
+  },
+] as const;
+const TITLE = "[feat][#1] Say hello";
+const SCORES = { faithful: 95, style: 95, docs: 95, corner_cases: 95 };
+const RUN = "issue-1";
+
+let holdfast: BuiltCommand;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+}, 60_000);
+afterAll(() => holdfast.remove());
+
+for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS) {
+  const why = found.kind === "absent" ? ` (${found.why})` : "";
+  test.skipIf(found.kind === "absent")(
+    `an issue becomes one pull request by the real ${name}, Holdfast being killed in a tool call${why}`,
+    { timeout: 300_000 },
+    async ({ onTestFinished }) => {
+      const forge = createLocalForgeScene();
+      onTestFinished(() => forge.dispose());
+      await forge.forge().createIssue({ title: "Greet", body: "Say hello.\n", labels: [], key: "suite" });
+      const { server, env } = await open({ script: scriptFor(slow(commandFor(600)), true), later: onTestFinished });
+      const cwd = join(forge.bare.root, "..", "clone");
+      forge.bare.git("clone", "-q", forge.bare.root, cwd);
+      testRepositoryAt(cwd).git("config", "user.name", "Ada");
+      testRepositoryAt(cwd).git("config", "user.email", "ada@example.invalid");
+      const options = { cwd, env };
+
+      const child = holdfast.start(["run", "1", "--yolo", "--agent", `${name}:${model}`], options);
+      let said = "";
+      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (text) => (said += String(text)));
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      const isDue = () =>
+        existsSync(join(`${cwd}-worktrees`, RUN, "greeting.txt")) &&
+        hasRecord(env["HOME"] ?? "", counted) &&
+        isThere(server);
+      await vi.waitFor(() => expect([isDue(), child.exitCode], said).toEqual([true, null]), {
+        timeout: 120_000,
+        interval: 50,
+      });
+      child.kill("SIGKILL");
+      await ended;
+      server.play(scriptFor(shell(commandFor(0)), false));
+
+      const done = await holdfast.run(["resume", RUN], options);
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      const pull = await forge.forge().findPullRequest(`holdfast/${RUN}`);
+      expect(pull).toMatchObject({ state: "open", title: TITLE });
+      expect(forge.bare.git("show", `holdfast/${RUN}:greeting.txt`)).toBe("hello\n");
+      const { input, output, cacheRead } = server.sent();
+      const status = JSON.parse((await holdfast.run(["--json", "status", RUN], options)).stdout);
+      expect(status.budget.spent.tokens).toBe(input + cacheRead + output);
+      const store = JSON.parse(readFileSync(join(cwd, ".git/holdfast/store.json"), "utf8"));
+      expect(readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true)).toEqual([]);
+    },
+  );
+}
+
+function commandFor(seconds: number): string {
+  return [
+    "echo hello > greeting.txt",
+    `sleep ${seconds}`,
+    'echo "Say hello" > "$HOLDFAST_COMMIT_REPORT"',
+    `printf '%s\\n\\nWhy.\\n%s\\n' '${TITLE}' "$HOLDFAST_COMPLETION" > "$HOLDFAST_FINALIZE_FILE"`,
+  ].join("; ");
+}
+
+function scriptFor(tool: ModelTool, hangs: boolean): ModelScript {
+  const end = { text: "I wrote greeting.txt.", ...(hangs ? { fault: { kind: "hang" } as const } : {}) };
+  return {
+    rules: [
+      { match: /You review a change/, steps: [{ text: JSON.stringify({ scores: SCORES }) }] },
+      { match: /You implement issue/, steps: [{ tool }, end] },
+    ],
+  };
+}
+
+/** Killed before its record has come to an answer, nobody could know what that took. */
+function hasRecord(home: string, word: string): boolean {
+  const names = readdirSync(home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"));
+  return names.some((name) => readFileSync(join(home, name), "utf8").includes(word));
+}

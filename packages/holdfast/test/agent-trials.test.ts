@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
+import { MODEL, openClaudeScene } from "../src/testing/claude-scene.ts";
+import { CODEX_MODEL, openCodexScene } from "../src/testing/codex-scene.ts";
+import { GEMINI_MODEL, openGeminiScene } from "../src/testing/gemini-scene.ts";
+import type { ModelScript, ModelStep, ModelTool } from "../src/testing/model-server/model-script.ts";
+import type { AgentScene } from "../src/testing/open-agent-scene.ts";
+import { REAL_PI } from "../src/testing/pi-scene.ts";
+import { REAL_QWEN } from "../src/testing/qwen-scene.ts";
+import { findRealAgent } from "../src/testing/real-agents.ts";
+import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
+import { scratchDirectory } from "../src/testing/store-contract/scratch-directory.ts";
+
+/** `holdfast agents test`, as a person types it, with the makers' own programs. */
+interface Tried {
+  readonly name: string;
+  readonly model: string;
+  open(params: Parameters<typeof openClaudeScene>[0]): Promise<AgentScene>;
+  readonly shell: (command: string) => ModelTool;
+}
+
+const CLAUDE: Tried = {
+  name: "claude",
+  model: MODEL,
+  open: openClaudeScene,
+  shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),
+};
+const OTHERS: readonly Tried[] = [
+  {
+    name: "codex",
+    model: CODEX_MODEL,
+    open: openCodexScene,
+    shell: (cmd) => ({ name: "exec_command", input: { cmd } }),
+  },
+  {
+    name: "gemini",
+    model: GEMINI_MODEL,
+    open: openGeminiScene,
+    shell: (command) => ({ name: "run_shell_command", input: { command } }),
+  },
+  { ...REAL_PI, name: "pi" },
+  { ...REAL_QWEN, name: "qwen" },
+];
+
+let holdfast: BuiltCommand;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+}, 60_000);
+afterAll(() => holdfast.remove());
+
+const LIMIT = { timeout: 240_000 };
+
+describe(`holdfast agents test, by seed ${SEED}`, () => {
+  for (const tried of [CLAUDE, ...sampleBySeed(OTHERS, 1)]) {
+    const found = findRealAgent(tried.name);
+    const why = found.kind === "absent" ? ` (${found.why})` : "";
+    const real = test.skipIf(found.kind === "absent");
+
+    real(`the real ${tried.name} writes what it was asked for, and the cost is told${why}`, LIMIT, async (context) => {
+      const scene = await tried.open({ script: { rules: [] }, later: context.onTestFinished });
+      scene.server.play(obedient(scene, tried.shell));
+      const cwd = scratchDirectory(context.onTestFinished);
+      const line = ["--json", "agents", "test", `${tried.name}:${tried.model}`, "--yes", "--yolo"];
+      const { status, stdout, stderr } = await holdfast.run(line, { cwd, env: scene.env });
+      expect(status, stdout + stderr).toBe(0);
+      const { input, output } = scene.server.sent();
+      expect(JSON.parse(stdout)).toMatchObject({
+        ok: true,
+        wrote: true,
+        others: [],
+        outcome: { kind: "completed", text: "done", usage: { inputTokens: input, outputTokens: output } },
+      });
+    });
+
+    real(`a key that the provider of ${tried.name} refuses is something to do first${why}`, LIMIT, async (context) => {
+      const fault = { kind: "status", status: 401 } as const;
+      const script = { rules: [{ match: /(?:)/, steps: [{ fault }] }] };
+      const scene = await tried.open({ script, later: context.onTestFinished });
+      const cwd = scratchDirectory(context.onTestFinished);
+      const line = ["agents", "test", `${tried.name}:${tried.model}`, "--yes"];
+      const { status, stdout } = await holdfast.run(line, { cwd, env: scene.env });
+      expect([status, stdout]).toEqual([4, expect.stringContaining("failed (auth)")]);
+    });
+  }
+});
+
+/** The words are made up for each call: the model takes them from the question. */
+function obedient({ server }: AgentScene, shell: Tried["shell"]): ModelScript {
+  const write: ModelStep = {
+    get tool() {
+      const words = /holdfast [0-9a-z]{8}/.exec(server.requests.at(-1)?.text ?? "")?.[0] ?? "nothing";
+      return shell(`echo ${words} > hello.txt`);
+    },
+  };
+  return { rules: [{ match: /hello\.txt/, steps: [write, { text: "done" }] }] };
+}
