@@ -35,9 +35,9 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     const { base, skipped } = opened;
     stay.asides.set(name, { name, base, commit: base, busy: null });
     const place = placeOf(writer, name);
-    // What was closed is asked for only because the stage runs again.
+    // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
     const isOpen = openAsides(writer.steps).has(name);
-    if (isOpen && (known === undefined || (await asides.find(place)) === undefined)) {
+    if (isOpen && !(goesOnIn(writer, name) && (await asides.find(place)) !== undefined)) {
       const commit = asideTip(writer.steps, { name, base });
       await stay.inTurn(() => asides.place({ ...place, base, commit }));
     }
@@ -56,6 +56,10 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     await writer.append(finishStep(at, step, { result: opened, spent: null, sequence: null }));
     return opened;
   }
+}
+
+function goesOnIn({ asides, sessions }: RunWriter, name: string): boolean {
+  return [...asides].some(([step, aside]) => aside === name && sessions.has(step));
 }
 
 /** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
