@@ -37,12 +37,12 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     const place = placeOf(writer, name);
     // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
     const isOpen = openAsides(writer.steps).has(name);
-    if (isOpen && !(goesOnIn(writer, name) && (await asides.find(place)) !== undefined)) {
-      const commit = asideTip(writer.steps, { name, base });
-      await stay.inTurn(() => asides.place({ ...place, base, commit }));
-    }
+    const kept = isOpen && goesOnIn(writer, name) ? await asides.find(place) : undefined;
+    const commit = asideTip(writer.steps, { name, base });
+    const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
+    const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
     writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
-    return { name, root: asides.rootOf(place), base, skipped };
+    return { name, root, base, skipped };
   });
 
   async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
