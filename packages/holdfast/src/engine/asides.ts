@@ -14,7 +14,7 @@ import type { Stay } from "./stay.ts";
 export interface OpenAside {
   readonly name: string;
   readonly base: string;
-  /** What it holds when no call is under way in it: of the last finished call, else the base. */
+  /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
   commit: string;
   /** The call that works in it. */
   busy: string | null;
@@ -30,15 +30,15 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
   const asides = requireAsides(writer, name);
   const known = stay.claim(name);
   return await stay.busy(async () => {
-    // Recorded below, by us.
-    const opened = known === undefined ? await recordBase(stay, asides, name) : (known as AsideOpened);
-    const { base, skipped } = opened;
-    stay.asides.set(name, { name, base, commit: base, busy: null });
+    // Never in the middle of a merge. What is known was recorded below, by us.
+    const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
+    const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
+    const commit = asideTip(writer.steps, { name, base });
+    stay.asides.set(name, { name, base, commit, busy: null });
     const place = placeOf(writer, name);
     // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
     const isOpen = openAsides(writer.steps).has(name);
     const kept = isOpen && goesOnIn(writer, name) ? await asides.find(place) : undefined;
-    const commit = asideTip(writer.steps, { name, base });
     const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
     const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
     writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
