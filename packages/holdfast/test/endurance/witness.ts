@@ -69,7 +69,7 @@ export async function testify(place: Place): Promise<Testimony> {
     trail: entries
       .filter(({ kind }) => kind === "stage.ended")
       .map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`),
-    finished: finishedIn(entries),
+    finished: finishedIn(entries).map((step) => plain(place, step)),
     effects: (await store.listEffects(RUN)).map(({ key, state }) => `${key} ${state.kind}`).toSorted(),
     position: bare(position === undefined ? null : comparable(position)),
     spent: position?.budget.spent ?? null,

@@ -1,6 +1,6 @@
-import type { AgentOutput, CrunchIssue, CrunchState } from "../../core/crunch/crunch-state.ts";
-import { PHASES } from "../../core/crunch/phase.ts";
+import type { CrunchIssue, CrunchState } from "../../core/crunch/crunch-state.ts";
 import { closingBody } from "../publish/closing-body.ts";
+import { inOrder } from "./order-outputs.ts";
 
 const MAX_TITLE = 200;
 
@@ -10,9 +10,9 @@ export function pullRequestText(
   issue: Pick<CrunchIssue, "number" | "title">,
 ): { readonly title: string; readonly body: string } {
   const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
-  const outputs = state.outputs
-    .toSorted(byPlace)
-    .map(({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`);
+  const outputs = inOrder(state.outputs).map(
+    ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`,
+  );
   const decisions = state.conflicts.flatMap(({ topic, resolution }) =>
     resolution === null ? [] : [`- ${oneLine(topic)}: ${oneLine(resolution.choice)} (${resolution.how})`],
   );
@@ -21,11 +21,6 @@ export function pullRequestText(
     ...section("What was decided where opinions differed", decisions),
   ].join("\n");
   return { title: (words || "Implementation").slice(0, MAX_TITLE), body: closingBody(body, issue.number) };
-}
-
-/** Not in the order of arrival: whoever reads it again finds it the same. */
-function byPlace(a: AgentOutput, b: AgentOutput): number {
-  return PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase) || (a.node < b.node ? -1 : 1);
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {
