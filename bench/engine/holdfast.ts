@@ -2,44 +2,17 @@ import { randomUUID } from "node:crypto";
 import { beginRun } from "../../packages/holdfast/src/engine/begin-run.ts";
 import { conduct } from "../../packages/holdfast/src/engine/conduct.ts";
 import { defineWorkflow } from "../../packages/holdfast/src/engine/define-workflow.ts";
-import type { WorkParts } from "../../packages/holdfast/src/engine/work-parts.ts";
 import { emptyPlanes } from "../../packages/holdfast/src/core/checkpoint.ts";
-import { defaultRetention } from "../../packages/holdfast/src/core/retention.ts";
 import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
 import { systemClock } from "../../packages/holdfast/src/system/clock.ts";
+import { benchParts } from "./bench-parts.ts";
 import { createMarks } from "./marks.ts";
 
 /** Holdfast's engine on its embedded store: journal, hash chain, lease check, all on. No repository: steps only. */
 export async function open(directory: string) {
   const marks = createMarks();
   const store = await openSqliteStore({ directory, create: true, clock: systemClock });
-  const parts: WorkParts = {
-    store,
-    workspaces: null,
-    clock: systemClock,
-    random: () => "bench",
-    retention: defaultRetention,
-    maxUntrackedBytes: undefined,
-    includeIgnored: false,
-    ownsRefs: false,
-    liveness: () => "alive",
-    leaseWaitMs: 0,
-    requests: null,
-    worktreePath: undefined,
-    agent: unused,
-    agentIdleMs: null,
-    checkpointEveryMs: null,
-    prices: {},
-    forge: null,
-    branches: { of: unused, asking: unused },
-    commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },
-    syntax: { check: unused },
-    outputs: unused,
-    implDocument: unused,
-    crunchTriggers: unused,
-    agentLog: unused,
-    wait: unused,
-  };
+  const parts = benchParts(store);
   const { inputs, config } = emptyPlanes();
   const workflow = (index: number, steps: number) =>
     defineWorkflow({
@@ -77,8 +50,4 @@ export async function open(directory: string) {
     },
     close: () => store.close(),
   };
-}
-
-function unused(): never {
-  throw new Error("this benchmark runs plain steps only");
 }
