@@ -1,10 +1,10 @@
 import { dirname, join } from "node:path";
-import { HoldfastError } from "../core/error.ts";
-import { fileKind, readRegularFile } from "../system/regular-file.ts";
+import { fileKind } from "../system/regular-file.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { ConfigLayers, EffectiveConfig } from "./effective-config.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { ParsedConfig } from "./parse-config.ts";
+import { readText } from "./read-text.ts";
 
 export const CONFIG_FILE = "holdfast.config.yaml";
 
@@ -72,21 +72,4 @@ async function parseFile(path: string): Promise<ParsedConfig> {
   // The YAML parser and the schema cost more to load than most commands to run.
   const { parseConfig } = await import("./parse-config.ts");
   return parseConfig(text);
-}
-
-function readText(path: string): string {
-  const hint = "Make it a plain file that you may read, of at most 1 MB.";
-  try {
-    const file = readRegularFile({ path, maxBytes: 1_000_000 });
-    if (file.kind === "read") return file.bytes.toString("utf8");
-    throw new HoldfastError({
-      code: "IO_FAILED",
-      message: `Cannot read the config: ${file.kind === "refused" ? file.why : `${path} is gone`}`,
-      hint,
-      data: { path },
-    });
-  } catch (cause) {
-    if (cause instanceof HoldfastError) throw cause;
-    throw new HoldfastError({ code: "IO_FAILED", message: `Cannot read ${path}`, hint, data: { path }, cause });
-  }
 }

@@ -34,7 +34,7 @@ export const WISH_SHAPE: Shape<EscalationWish> = oneOf<EscalationWish>({
   explicit_request: true,
 });
 
-export const RECOMMENDATION_SHAPE: Shape<Recommendation> = object<Recommendation>({
+const RECOMMENDATION_SHAPE: Shape<Recommendation> = object<Recommendation>({
   agent: text,
   node: text,
   scope: text,

@@ -82,7 +82,7 @@ export const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
         priority: "high",
       }),
       node("security-review", "security-analyst", "security_review", {
-        task: "Review the changes for weaknesses. Veto what must not be merged.",
+        task: "Review the changes for weaknesses. What must not be merged is a finding of severity CRITICAL.",
         after: ["implement", "build"],
         priority: "high",
         when: SECURITY,

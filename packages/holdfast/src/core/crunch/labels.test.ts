@@ -82,6 +82,11 @@ test("defect 7: labels are compared as sets, in any order and any case", () => {
   expect(sameLabels(["a", "b"], ["a"])).toBe(false);
 });
 
+test("defect 8: the labels that an issue has now say where it stands, whatever they said before", () => {
+  const moved = replaceStateLabel(["state:enrich", "type:bug"], "ready").with(0, "state:docs");
+  expect(phaseOfLabels(moved)).toEqual({ kind: "phase", phase: "docs", label: "state:docs" });
+});
+
 test("defect 9: what somebody added or took away meanwhile stays so; only the state is ours", () => {
   const now = ["state:enrich", "added by a person"];
   expect(replaceStateLabel(now, "ready")).toEqual(["state:ready", "added by a person"]);

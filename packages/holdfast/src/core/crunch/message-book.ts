@@ -92,7 +92,7 @@ const ANSWERS: Readonly<Record<MessageType, readonly MessageType[]>> = {
   VOTE: [],
 };
 
-export function needsAnswer(message: Message): boolean {
+function needsAnswer(message: Message): boolean {
   return ANSWERS[message.type].length > 0;
 }
 

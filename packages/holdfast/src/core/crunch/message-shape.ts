@@ -47,7 +47,7 @@ const request = object<RequestPayload>({
   }),
 });
 
-export const FINDING_SHAPE: Shape<Finding> = object<Finding>({
+const FINDING_SHAPE: Shape<Finding> = object<Finding>({
   id: text,
   severity: oneOf<Severity>({ CRITICAL: true, HIGH: true, MEDIUM: true, LOW: true, INFO: true }),
   category: text,

@@ -59,6 +59,22 @@ test("config says where each value came from", async () => {
   });
 });
 
+test("config --crunch prints files that can be put where they belong, and what is in force once they are", async () => {
+  const { files, directory } = JSON.parse((await holdfast.run(["config", "--crunch", "--json"], { cwd: root })).stdout);
+  expect(files.map((file: { path: string }) => file.path)).toContain("graphs/implementing.yaml");
+  const { stdout } = await holdfast.run(["config", "--crunch"], { cwd: join(root, "src") });
+  expect(stdout).toContain(`# ${directory}/veto.yaml\n`);
+  expect(stdout).toMatch(/^security-analyst: CRITICAL$/m);
+  await mkdir(join(root, directory), { recursive: true });
+  await writeFile(join(root, directory, "veto.yaml"), "security-analyst: HIGH\n");
+  expect((await holdfast.run(["config", "--crunch"], { cwd: root })).stdout).toMatch(/^security-analyst: HIGH$/m);
+  await writeFile(join(root, directory, "veto.yaml"), "security-analist: HIGH\n");
+  expect(await holdfast.run(["config", "--crunch"], { cwd: root })).toMatchObject({
+    status: 2,
+    stderr: expect.stringContaining(".holdfast/crunch/veto.yaml:1:"),
+  });
+});
+
 test("config check shows each problem where it stands; what would act on it refuses with the first", async () => {
   await writeFile(join(root, "holdfast.config.yaml"), "retention:\n  maxAeg: 30d\n  recent: soon\n");
   const checked = await holdfast.run(["config", "check"], { cwd: root });

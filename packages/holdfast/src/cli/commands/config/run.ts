@@ -1,4 +1,6 @@
-import { findConfig, loadConfig } from "../../../config/load-config.ts";
+import { CRUNCH_DIRECTORY } from "../../../config/crunch/crunch-files.ts";
+import { loadCrunch } from "../../../config/crunch/load-crunch.ts";
+import { findConfig, findRepositoryRoot, loadConfig } from "../../../config/load-config.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkText, settingsText } from "./view.ts";
@@ -6,6 +8,7 @@ import type { configSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof configSpec)["flags"]>): Promise<Exit> {
   if (input.on("path")) return showPath(shell);
+  if (input.on("crunch")) return showCrunch(shell);
   if (input.operand(0) === "check") return check(shell);
   const config = await shell.config();
   shell.print({
@@ -23,6 +26,18 @@ async function showPath(shell: Shell): Promise<Exit> {
   if (path !== null) return "done";
   shell.say(`There is no config file; ${shell.talk.program} init writes one.`);
   return "nothing";
+}
+
+/** As the files that say it, so that a user can copy one and change it. */
+async function showCrunch(shell: Shell): Promise<Exit> {
+  const settings = await loadCrunch(findRepositoryRoot(shell.cwd) ?? shell.cwd);
+  const { crunchTemplate } = await import("../../../config/crunch/crunch-template.ts");
+  const files = crunchTemplate(settings);
+  shell.print({
+    json: () => ({ directory: CRUNCH_DIRECTORY, files }),
+    text: () => files.map(({ path, text }) => `# ${CRUNCH_DIRECTORY}/${path}\n${text}`).join("\n"),
+  });
+  return "done";
 }
 
 async function check(shell: Shell): Promise<Exit> {

@@ -1,0 +1,58 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { HoldfastError } from "../../core/error.ts";
+import { defaultCrunchSettings } from "../../core/crunch/default-settings.ts";
+import type { CrunchSettings } from "../../core/crunch/settings.ts";
+import { fileKind } from "../../system/regular-file.ts";
+import { readText } from "../read-text.ts";
+import { CRUNCH_DIRECTORY, CRUNCH_FILES } from "./crunch-files.ts";
+import type { CrunchFile, CrunchProblem } from "./parse-crunch.ts";
+
+/**
+ * What `.holdfast/crunch/` below `root` says, over the defaults. CONFIG_INVALID at the first wrong line, with every problem of every file in
+ * its data. A file that nothing reads is a problem too: it was meant to say something.
+ */
+export async function loadCrunch(root: string): Promise<CrunchSettings> {
+  const directory = join(root, CRUNCH_DIRECTORY);
+  const files = filesIn(directory);
+  if (files.length === 0) return defaultCrunchSettings;
+  // The YAML parser and the schema cost more to load than most commands to run.
+  const { parseCrunch } = await import("./parse-crunch.ts");
+  const parsed = parseCrunch(files);
+  if (parsed.ok) return parsed.settings;
+  throw invalid(directory, parsed.problems);
+}
+
+function filesIn(directory: string): readonly CrunchFile[] {
+  return ["", "graphs/"]
+    .flatMap((below) => namesIn(join(directory, below)).map((name) => `${below}${name}`))
+    .filter((path) => CRUNCH_FILES.has(path) || /\.ya?ml$/i.test(path))
+    .map((path) => ({ path, text: readText(join(directory, path)) }));
+}
+
+function namesIn(directory: string): readonly string[] {
+  if (fileKind(directory) !== "directory") return [];
+  try {
+    return readdirSync(directory).toSorted();
+  } catch (cause) {
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `Cannot read ${directory}`,
+      hint: "Make it a folder that you may read.",
+      data: { path: directory },
+      cause,
+    });
+  }
+}
+
+function invalid(directory: string, problems: readonly CrunchProblem[]): HoldfastError {
+  const [first] = problems;
+  const place = first === undefined ? "" : `/${first.path}:${first.line}:${first.column}: ${first.message}`;
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+  return new HoldfastError({
+    code: "CONFIG_INVALID",
+    message: `${CRUNCH_DIRECTORY}${place}${more}`,
+    hint: first?.hint ?? "Correct the line that is shown; what is left out keeps its default.",
+    data: { path: directory, problems, excerpt: first?.excerpt ?? "" },
+  });
+}
