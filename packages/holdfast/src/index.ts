@@ -32,6 +32,8 @@ export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts
 export type {
   AgentCall,
   AgentReport,
+  Aside,
+  AsideMerged,
   Decision,
   EffectOutcome,
   EffectSpec,

@@ -163,6 +163,29 @@ describe("agents beside the run", () => {
     expect(await toy.workspaces.asides.list()).toEqual([]);
   });
 
+  test("one that is opened while another is merged has all of the merge or nothing of it", async () => {
+    const names = Array.from({ length: 12 }, (_, at) => `m${at}.txt`);
+    const seen: string[] = [];
+    const toy = await started(
+      async ({ aside, agent, mergeAside }) => {
+        const x = await aside("x");
+        const { commit } = await agent({ ...CALL, name: "work x", aside: x });
+        const [, ...later] = await Promise.all([
+          mergeAside("merge x", { aside: x, commit: commit ?? "" }),
+          ...["p", "q"].map((name) => aside(name)),
+        ]);
+        for (const { root } of later) seen.push(...names.filter((name) => existsSync(join(root, name))));
+        return DONE;
+      },
+      (task) => {
+        for (const name of names) writeFileSync(join(task.cwd, name), "m\n");
+        return {};
+      },
+    );
+    await toy.go(toy.workflow);
+    expect(seen).toEqual([...names, ...names]);
+  });
+
   test("an ignored file where a new one is to go is a conflict", async () => {
     const seen = nothing();
     const toy = await started(sideBySide(seen, ["x"]), (task) => {

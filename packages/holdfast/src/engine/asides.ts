@@ -14,7 +14,7 @@ import type { Stay } from "./stay.ts";
 export interface OpenAside {
   readonly name: string;
   readonly base: string;
-  /** What it holds when no call is under way in it: of the last finished call, else the base. */
+  /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
   commit: string;
   /** The call that works in it. */
   busy: string | null;
@@ -30,19 +30,19 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
   const asides = requireAsides(writer, name);
   const known = stay.claim(name);
   return await stay.busy(async () => {
-    // Recorded below, by us.
-    const opened = known === undefined ? await recordBase(stay, asides, name) : (known as AsideOpened);
-    const { base, skipped } = opened;
-    stay.asides.set(name, { name, base, commit: base, busy: null });
+    // Never in the middle of a merge. What is known was recorded below, by us.
+    const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
+    const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
+    const commit = asideTip(writer.steps, { name, base });
+    stay.asides.set(name, { name, base, commit, busy: null });
     const place = placeOf(writer, name);
-    // What was closed is asked for only because the stage runs again.
+    // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
     const isOpen = openAsides(writer.steps).has(name);
-    if (isOpen && (known === undefined || (await asides.find(place)) === undefined)) {
-      const commit = asideTip(writer.steps, { name, base });
-      await stay.inTurn(() => asides.place({ ...place, base, commit }));
-    }
+    const kept = isOpen && goesOnIn(writer, name) ? await asides.find(place) : undefined;
+    const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
+    const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
     writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
-    return { name, root: asides.rootOf(place), base, skipped };
+    return { name, root, base, skipped };
   });
 
   async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
@@ -56,6 +56,10 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     await writer.append(finishStep(at, step, { result: opened, spent: null, sequence: null }));
     return opened;
   }
+}
+
+function goesOnIn({ asides, sessions }: RunWriter, name: string): boolean {
+  return [...asides].some(([step, aside]) => aside === name && sessions.has(step));
 }
 
 /** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */

@@ -65,10 +65,9 @@ async function keepEdits(writer: RunWriter): Promise<void> {
   const { at: _at, ...look } = lookParams(parts);
   if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
   // Between two tries of a call that goes on with its session, they may be the call's own.
-  const text =
-    writer.sessions.size > 0
-      ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
-      : "Files were changed while nobody worked on the run; they are kept";
+  const text = [...writer.sessions.keys()].some((step) => !writer.asides.has(step))
+    ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
+    : "Files were changed while nobody worked on the run; they are kept";
   await writer.save({
     trigger: "automatic",
     name: "changed from outside",

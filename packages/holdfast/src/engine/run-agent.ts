@@ -36,9 +36,7 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
     // Recorded by us, when the call was concluded.
-    const report = known as AgentReport;
-    if (aside !== null && typeof report.commit === "string") aside.commit = report.commit;
-    return report;
+    return known as AgentReport;
   }
   return await stay.busy(async () => {
     const trying = tryingOf(stay, call, aside);
