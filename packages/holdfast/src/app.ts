@@ -19,6 +19,7 @@ import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
 import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
 import { openOwnStore } from "./app/open-own-store.ts";
+import { readGraph } from "./app/run-graph.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
@@ -45,7 +46,8 @@ import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
 export type { AgentLogFile } from "./app/agent-logs.ts";
 export type { Question } from "./app/journal-picture.ts";
-export type { Condition, RunStatus } from "./app/run-status.ts";
+export type { Condition } from "./app/run-condition.ts";
+export type { RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
 export { schemaText } from "./app/foreign/published-schema.ts";
 export type { ForeignDesk } from "./app/foreign/foreign-desk.ts";
@@ -238,14 +240,13 @@ export class Holdfast implements AsyncDisposable {
   /** Where the run stands, told from its journal and its lease. */
   async status(address?: string): Promise<RunStatus> {
     const { id } = await this.resolveRun(address);
-    return (await readStatus(await this.run(id), this.#parts.clock.now())).status;
+    return await readStatus(await this.run(id), this.#parts.clock.now());
   }
 
   /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */
   async graph(address?: string): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
     const { id } = await this.resolveRun(address);
-    const { status, graph } = await readStatus(await this.run(id), this.#parts.clock.now());
-    return graph === null || status.graph === null ? null : { graph, picture: status.graph };
+    return await readGraph(await this.run(id), this.#parts.clock.now());
   }
 
   /** What the agents of a run said, one file a call. */

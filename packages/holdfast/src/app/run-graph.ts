@@ -1,10 +1,36 @@
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Graph } from "../core/graph.ts";
-import type { Moment } from "../core/graph-picture.ts";
+import { pictureGraph } from "../core/graph-picture.ts";
+import type { GraphPicture, Moment } from "../core/graph-picture.ts";
 import type { JournalEntry } from "../core/journal.ts";
 import { foldProgress } from "../core/progress-fold.ts";
-import type { Condition } from "./run-status.ts";
+import type { RunHandle } from "../engine/run-handle.ts";
+import { conditionOf } from "./run-condition.ts";
+import type { Condition } from "./run-condition.ts";
+
+/**
+ * The graph of a run alone, with the picture that `status` gives of it; null when it has none. Asks neither git nor the journal before the newest
+ * checkpoint, so that a live view can look often.
+ */
+export async function readGraph(
+  handle: RunHandle,
+  now: number,
+): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
+  const [run, holder, { checkpoint }] = await Promise.all([handle.summary(), handle.holder(), handle.newestWhole()]);
+  if (checkpoint === undefined) return null;
+  const since = await Array.fromAsync(handle.log({ after: checkpoint.entry }));
+  const graph = graphNow(checkpoint, since);
+  if (graph === null) return null;
+  const lastEntryAt = since.findLast(isSignOfLife)?.at ?? checkpoint.createdAt;
+  const condition = conditionOf({ run, holder, question: null, worked: true });
+  return { graph, picture: pictureGraph(graph, momentOf({ condition, now, lastEntryAt })) };
+}
+
+/** Tags and drops need no lease: anybody may have written them. */
+export function isSignOfLife({ epoch }: Pick<JournalEntry, "epoch">): boolean {
+  return epoch > 0;
+}
 
 /** The graph as it stands now: that of the newest checkpoint, and what the journal tells since. Looking must not fail. */
 export function graphNow(

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
 import type { RunState } from "../core/run.ts";
 import { NO_PICTURE, foldEntry } from "./journal-picture.ts";
-import { conditionOf } from "./run-status.ts";
+import { conditionOf } from "./run-condition.ts";
 
 const AT = "2026-11-15T12:00:00.000Z";
 const lease: Lease = {
