@@ -247,3 +247,22 @@ test("read while it is written, it is whole at every moment", async () => {
   expect(looks).toBeGreaterThan(0);
   expect(files().length).toBeLessThan(13);
 });
+
+test("crunch's own directory, imported and mirrored into itself, is left as it was and imported again the same run", async () => {
+  const { root, holdfast } = await scene();
+  const directory = join(root, ".claude/crunch/42/checkpoints");
+  mkdirSync(directory, { recursive: true });
+  const golden = join(import.meta.dirname, "../../formats/crunch/golden/42");
+  for (const name of readdirSync(golden).filter((one) => /^(?:CP-.*|index)\.yaml$/.test(one)))
+    writeFileSync(join(directory, name), readFileSync(join(golden, name)));
+  const all = (): object =>
+    Object.fromEntries(readdirSync(directory).map((name) => [name, readFileSync(join(directory, name), "utf8")]));
+  const before = all();
+  const [plan] = await holdfast.foreign.planImport({ paths: [directory] });
+  if (plan === undefined) return expect.unreachable();
+  await holdfast.foreign.applyImport(plan);
+  await (await holdfast.foreign.mirror({ run: plan.run, to: "crunch-yaml" })).catchUp();
+  // The index and `latest` may be made true; no checkpoint is another one.
+  expect(all()).toMatchObject(Object.fromEntries(Object.entries(before).filter(([name]) => name.startsWith("CP-"))));
+  expect(await holdfast.foreign.planImport({ paths: [directory] })).toMatchObject([{ run: plan.run, before: "whole" }]);
+});
