@@ -222,10 +222,10 @@ test("read while it is written, it is whole at every moment", async () => {
   const { save, mirror, directory, files } = await scene();
   await save("stage");
   await mirror.catchUp();
-  let over = false;
+  const over = new AbortController();
   let looks = 0;
   const reading = (async () => {
-    while (!over) {
+    while (!over.signal.aborted) {
       const source = readSource(directory, directory);
       if (source.kind !== "directory") throw new Error("no directory");
       const read = readCrunchDirectory({ files: source.files, link: source.link });
@@ -242,7 +242,7 @@ test("read while it is written, it is whole at every moment", async () => {
     await save(round % 2 === 0 ? "batch_complete" : "timer");
     await mirror.catchUp();
   }
-  over = true;
+  over.abort();
   await reading;
   expect(looks).toBeGreaterThan(0);
   expect(files().length).toBeLessThan(13);
