@@ -15,7 +15,8 @@ export const mirrorSpec = {
     directory: {
       type: "text",
       value: "DIR",
-      about: "root of the other tool's layout; default the run's worktree (of a crunch run the main one), else where you stand",
+      about:
+        "root of the other tool's layout; default the run's worktree (of a crunch run the main one), else where you stand",
       completes: "directory",
     },
     once: { type: "boolean", about: "bring it up to date and stop" },
