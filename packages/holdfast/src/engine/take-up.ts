@@ -1,14 +1,12 @@
-import { NOTHING, exceeded, settleLost, spendTime } from "../core/budget.ts";
+import { NOTHING, exceeded, settleLost } from "../core/budget.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { recoveryEvents } from "../core/graph-recovery.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Position } from "../core/position.ts";
-import { foldProgress } from "../core/progress-fold.ts";
 import type { Progress } from "../core/progress-fold.ts";
 import type { RunSummary } from "../core/run.ts";
-import { workingTime } from "../core/working-time.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { Workflow } from "./definition.ts";
 import { unparked } from "./park.ts";
@@ -20,6 +18,7 @@ import { runMark } from "./run-mark.ts";
 import { reduceAll } from "./recorder.ts";
 import { movedEntry } from "./stage-graph.ts";
 import { RunWriter } from "./run-writer.ts";
+import { readStanding } from "./standing.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 /** Replay: the newest checkpoint, and what the journal says since. Reads only. */
@@ -35,13 +34,7 @@ export async function readProgress(
       hint: "Begin it again under the same id: what is there is kept.",
     });
   }
-  const since = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry - 1 }));
-  const { position } = newest.planes;
-  const progress = foldProgress({
-    position: { ...position, budget: spendTime(position.budget, workingTime(since)) },
-    sequence: newest.sequence,
-    entries: since.filter(({ entry }) => entry > newest.entry),
-  });
+  const progress = await readStanding(parts.store, newest);
   const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
   return { newest, top: top?.sequence ?? newest.sequence, progress };
 }
