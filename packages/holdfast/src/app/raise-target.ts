@@ -1,10 +1,11 @@
+import { isAtOrPast } from "../core/crunch/phase.ts";
 import { HoldfastError } from "../core/error.ts";
 import { runNotFound } from "../core/refusals.ts";
 import { changeOptions } from "../engine/change-options.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { crunchOptionsJson, parseCrunchOptions } from "../workflows/crunch/options.ts";
 import { stoppedAt } from "../workflows/crunch/stopped-at.ts";
-import { stageAfter } from "../workflows/crunch/workflow-shape.ts";
+import { isCrunchStage, stageAfter } from "../workflows/crunch/workflow-shape.ts";
 
 /** Nothing is changed when it is the target already. USAGE for a run of another workflow and for a phase that lies behind. */
 export async function raiseTarget(
@@ -25,6 +26,13 @@ export async function raiseTarget(
   const { target } = parseCrunchOptions({ ...config.inputs, target: params.target });
   if (target === options.target) return;
   const stopped = position.stage === "stopped" ? stoppedAt(context.values) : null;
+  const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
+  if (at !== null && at !== target && isAtOrPast(at, target))
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Run ${run.id} is at ${at} already, which is past ${target}`,
+      hint: `To go back to an earlier state: \`holdfast resume ${run.id}@SEQUENCE --force\`; see \`holdfast list ${run.id}\`.`,
+    });
   await changeOptions({
     parts,
     run: run.id,

@@ -78,7 +78,8 @@ export async function enterAside(
 export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
   const { writer } = stay;
   const open = requireOpen(stay, aside);
-  const step = `drop ${aside.name}`;
+  // Behind its name, so that it belongs to whatever the aside belongs to.
+  const step = `${aside.name}/drop`;
   const known = stay.claim(step);
   await stay.busy(async () => {
     if (known === undefined) {

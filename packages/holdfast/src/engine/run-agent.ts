@@ -177,7 +177,7 @@ async function callAgent(
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,
-      attempt: attemptOf(stay, name),
+      attempt: attemptOf(stay, name) + (call.triedBefore ?? 0),
       env: call.env ?? {},
       signal: writer.halt.signal,
       onEvent,

@@ -155,6 +155,8 @@ export interface AgentCall {
   readonly session?: string | null;
   readonly yolo: boolean;
   readonly timeoutMs?: number;
+  /** How often the same work was tried under other names before: the agent is told a number that goes on from there. */
+  readonly triedBefore?: number;
   /** Set aside before the call; default nothing but a check that something is left. */
   readonly estimate?: Amounts;
   /** Facts for agents that are scripts, as HOLDFAST_ variables. */

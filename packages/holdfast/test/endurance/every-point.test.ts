@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test, vi } from "vitest";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { choosePoints } from "./choose-points.ts";
+import { CRUNCH } from "./crunch-scenario.ts";
 import { ASIDES, FALLING, SCENARIOS } from "./scenarios.ts";
 import type { Scenario } from "./scenarios.ts";
 import { sweep } from "./sweep.ts";
@@ -41,6 +42,11 @@ describe("killed with SIGKILL and resumed: the same files, each effect once, no 
   test.concurrent("agents beside the run: each call ends once, the same files, no worktree is left", async () => {
     const chance = chanceOf(seed, ASIDES.name);
     await check(ASIDES, (kills) => choosePoints(chance, kills, 2));
+  });
+
+  test.concurrent("a team on a graph: each node to its end once, each message answered once, each label and each lesson once", async () => {
+    const chance = chanceOf(seed, CRUNCH.name);
+    await check(CRUNCH, (kills) => choosePoints(chance, kills, 2));
   });
 
   test.concurrent("scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them", async () => {

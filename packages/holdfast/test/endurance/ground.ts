@@ -115,7 +115,7 @@ rm ../die-in-push
 kill -9 "$pid"
 sleep 0.2
 `,
-  "post-receive": "#!/bin/sh\ngrep ' refs/heads/holdfast/' >> ../pushes\nexit 0\n",
+  "post-receive": "#!/bin/sh\ngrep -E ' refs/heads/(holdfast|feature)/' >> ../pushes\nexit 0\n",
 };
 
 /** Loaded into every Node process below the worker; only the agent's own writes. */

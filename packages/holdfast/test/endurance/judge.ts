@@ -90,8 +90,9 @@ function judgeSpending(calm: Testimony, { before, end }: Story): readonly string
   const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call))).length;
   return (["tokens", "microUsd"] as const).flatMap((what) => {
     const extra = (end.spent?.[what] ?? 0) - spent[what];
-    const cutOff = calm.calls.length === 0 ? 0 : (lost * spent[what]) / calm.calls.length;
-    return extra === 0 || extra === cutOff ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${spent[what]}`];
+    const each = calm.calls.length === 0 ? 0 : spent[what] / calm.calls.length;
+    const isWhole = extra === 0 || (each > 0 && extra % each === 0 && extra > 0 && extra <= lost * each);
+    return isWhole ? [] : [`spent ${end.spent?.[what]} ${what} instead of ${spent[what]}`];
   });
 }
 

@@ -11,7 +11,6 @@ import { readProcessTable } from "../../src/system/process-table.ts";
 import type { Place } from "./ground.ts";
 
 const RUN = "issue-1";
-const HEAD = `holdfast/${RUN}`;
 
 /** What is there in the end, each from the one who must know: files, remote, forge, journal, agents' processes. */
 export interface Testimony {
@@ -43,12 +42,13 @@ export async function testify(place: Place): Promise<Testimony> {
   const latest = await store.latest(RUN);
   const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
   const { git } = place;
+  const head = await git("worktree", "symbolic-ref", "--short", "HEAD");
   const refs = await git("remote", "for-each-ref", "--format=%(refname) %(tree)", "refs/heads");
-  const pushed = refs.includes(`refs/heads/${HEAD} `);
+  const pushed = refs.includes(`refs/heads/${head} `);
   const forge = (await holdfast.work.parts()).forge;
-  const pull = pushed ? await forge?.findPullRequest(HEAD) : null;
+  const pull = pushed ? await forge?.findPullRequest(head) : null;
   const position = latest?.planes.position;
-  const bare = (value: unknown): unknown => JSON.parse(plain(place, JSON.stringify(value ?? null)));
+  const bare = (value: unknown): unknown => steady(JSON.parse(plain(place, JSON.stringify(value ?? null))));
   return {
     state: run?.state.kind ?? "none",
     reason: plain(place, JSON.stringify(run?.state.kind === "fatal" ? run.state.reason : null)),
@@ -57,7 +57,7 @@ export async function testify(place: Place): Promise<Testimony> {
     remote: refs,
     history: (await git("worktree", "log", "--format=%s", "origin/main..HEAD")).split("\n"),
     pushes: {
-      reflog: pushed ? (await git("remote", "reflog", "show", "--format=%H", HEAD)).split("\n").length : 0,
+      reflog: pushed ? (await git("remote", "reflog", "show", "--format=%H", head)).split("\n").length : 0,
       hook: (await place.pushes()).length,
     },
     forge: (await readFile(join(place.remote, "holdfast-forge/log.jsonl"), "utf8"))
@@ -69,7 +69,7 @@ export async function testify(place: Place): Promise<Testimony> {
     trail: entries
       .filter(({ kind }) => kind === "stage.ended")
       .map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`),
-    finished: finishedIn(entries),
+    finished: finishedIn(entries).map((step) => plain(place, step)),
     effects: (await store.listEffects(RUN)).map(({ key, state }) => `${key} ${state.kind}`).toSorted(),
     position: bare(position === undefined ? null : comparable(position)),
     spent: position?.budget.spent ?? null,
@@ -79,7 +79,7 @@ export async function testify(place: Place): Promise<Testimony> {
       ...(await verify(holdfast)),
       ...leftBehind(store.id),
       ...(await unfinished(place)),
-      ...(await asidesLeft(place)),
+      ...(await asidesLeft(place, head)),
     ],
   };
 }
@@ -142,8 +142,31 @@ function plain(place: Place, text: string): string {
     .replaceAll(place.root, "ROOT")
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
     .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
+    .replaceAll(/\b(MSG|CONF|GRAPH|TEAM|KE-[a-z_]+)-\d[\dT]*-/g, "$1-WHEN-")
+    .replaceAll(/\bMSG-WHEN-[0-9a-f]{8}/g, "MSG")
+    .replaceAll(/\bTEAM-WHEN-[0-9a-f]{4}/g, "TEAM")
+    .replaceAll(/"durationMs":\d+/g, '"durationMs":0')
     .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
     .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
+}
+
+/** Whoever works at the same time as others comes before or after them: what was written down is compared, not in which order. */
+function steady(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(steady);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).map(([name, member]) => {
+    const inner = steady(member);
+    const sorted = UNORDERED.has(name) && Array.isArray(inner) ? inner.toSorted(byText) : inner;
+    return [name, sorted] as const;
+  });
+  return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+const UNORDERED: ReadonlySet<string> = new Set(["records", "outputs", "entries", "captured", "conflicts"]);
+
+function byText(a: unknown, b: unknown): number {
+  const [one, other] = [JSON.stringify(a), JSON.stringify(b)];
+  return one < other ? -1 : one > other ? 1 : 0;
 }
 
 async function readFiles(place: Place): Promise<Readonly<Record<string, string>>> {
@@ -172,14 +195,14 @@ function leftBehind(store: string): readonly string[] {
 }
 
 /** Worktrees beside the run's own, folders of them, and refs where only the user's and the run's may be. */
-async function asidesLeft(place: Place): Promise<readonly string[]> {
+async function asidesLeft(place: Place, head: string): Promise<readonly string[]> {
   const worktrees = (await place.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
   const folders = await readdir(join(place.worktree, ".."));
   const heads = (await place.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).split("\n");
   return [
     ...worktrees.filter((line) => line.includes(".aside/")).map((line) => `left: ${line}`),
     ...folders.filter((name) => name.includes(".aside")).map((name) => `left: ${name}`),
-    ...heads.filter((ref) => ref !== "refs/heads/main" && ref !== `refs/heads/${HEAD}`).map((ref) => `left: ${ref}`),
+    ...heads.filter((ref) => ref !== "refs/heads/main" && ref !== `refs/heads/${head}`).map((ref) => `left: ${ref}`),
   ];
 }
 

@@ -39,12 +39,14 @@ function freezeAgents(): void {
     if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");
 }
 
-async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow<JsonObject> | undefined> {
+async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow<JsonObject> | "crunch" | undefined> {
   switch (own) {
     case "deeds":
       return deedsWorkflow(await holdfast.work.parts());
     case "asides":
       return asidesWorkflow();
+    case "crunch":
+      return "crunch";
     case null:
       return undefined;
   }
@@ -83,7 +85,8 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
           run,
           listen,
           ...(leg.raises ? { limit } : {}),
-          ...(workflow === undefined ? {} : { workflow }),
+          // A workflow of ours is known by the run.
+          ...(workflow === undefined || workflow === "crunch" ? {} : { workflow }),
         });
   process.stdout.write(`${JSON.stringify({ points, outcome })}\n`);
 }

@@ -4,16 +4,17 @@ import { HoldfastError } from "../../core/error.ts";
 import { defaultCrunchSettings } from "../../core/crunch/default-settings.ts";
 import type { CrunchSettings } from "../../core/crunch/settings.ts";
 import { fileKind } from "../../system/regular-file.ts";
+import { findRepositoryRoot } from "../load-config.ts";
 import { readText } from "../read-text.ts";
 import { CRUNCH_DIRECTORY, CRUNCH_FILES } from "./crunch-files.ts";
 import type { CrunchFile, CrunchProblem } from "./parse-crunch.ts";
 
 /**
- * What `.holdfast/crunch/` below `root` says, over the defaults. CONFIG_INVALID at the first wrong line, with every problem of every file in
+ * What `.holdfast/crunch/` at the root of the repository says, over the defaults. CONFIG_INVALID at the first wrong line, with every problem of every file in
  * its data. A file that nothing reads is a problem too: it was meant to say something.
  */
-export async function loadCrunch(root: string): Promise<CrunchSettings> {
-  const directory = join(root, CRUNCH_DIRECTORY);
+export async function loadCrunch(cwd: string): Promise<CrunchSettings> {
+  const directory = join(findRepositoryRoot(cwd) ?? cwd, CRUNCH_DIRECTORY);
   const files = filesIn(directory);
   if (files.length === 0) return defaultCrunchSettings;
   // The YAML parser and the schema cost more to load than most commands to run.
@@ -52,7 +53,7 @@ function invalid(directory: string, problems: readonly CrunchProblem[]): Holdfas
   return new HoldfastError({
     code: "CONFIG_INVALID",
     message: `${CRUNCH_DIRECTORY}${place}${more}`,
-    hint: first?.hint ?? "Correct the line that is shown; what is left out keeps its default.",
+    hint: first?.hint ?? "`holdfast config --crunch` prints right files once this one is mended or moved away.",
     data: { path: directory, problems, excerpt: first?.excerpt ?? "" },
   });
 }

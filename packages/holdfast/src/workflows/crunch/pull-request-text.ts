@@ -1,5 +1,6 @@
 import type { CrunchIssue, CrunchState } from "../../core/crunch/crunch-state.ts";
 import { closingBody } from "../publish/closing-body.ts";
+import { inOrder } from "./order-outputs.ts";
 
 const MAX_TITLE = 200;
 
@@ -9,7 +10,9 @@ export function pullRequestText(
   issue: Pick<CrunchIssue, "number" | "title">,
 ): { readonly title: string; readonly body: string } {
   const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
-  const outputs = state.outputs.map(({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`);
+  const outputs = inOrder(state.outputs).map(
+    ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`,
+  );
   const decisions = state.conflicts.flatMap(({ topic, resolution }) =>
     resolution === null ? [] : [`- ${oneLine(topic)}: ${oneLine(resolution.choice)} (${resolution.how})`],
   );

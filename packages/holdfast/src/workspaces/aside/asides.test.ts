@@ -185,6 +185,28 @@ describe("an aside", () => {
     expect(files.git("rev-list", "--count", "HEAD")).toBe("1\n");
   });
 
+  test("leaves submodules and sparse checkouts as they are: they neither come nor go with a merge", async () => {
+    const library = startCommitted({ "lib.txt": "lib\n" });
+    const repo = startCommitted({ "a.txt": "one\n", "far/away.txt": "far\n" });
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", library.root, "sub");
+    repo.git("commit", "-qm", "with a submodule");
+    const scene = await start(undefined, repo);
+    scene.tree.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+    scene.tree.git("sparse-checkout", "set", "--no-cone", "/*", "!/far/");
+    expect(existsSync(scene.tree.path("far"))).toBe(false);
+    const { aside, base, files } = await scene.open("x");
+    expect(files.read("far/away.txt")).toBe("far\n");
+    expect(files.git("status", "--porcelain", "--ignore-submodules=none")).toBe("");
+    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    mkdirSync(join(again.root, "kept-because-not-made-anew"));
+    await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(existsSync(join(again.root, "kept-because-not-made-anew"))).toBe(true);
+    files.write("a.txt", "two\n");
+    expect(await scene.merge(base, await scene.hold(aside))).toMatchObject({ kind: "merged" });
+    expect([scene.tree.read("a.txt"), scene.tree.read("sub/lib.txt")]).toEqual(["two\n", "lib\n"]);
+    expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n");
+  });
+
   test("whose commit is gone is TREE_MISSING and makes nothing", async () => {
     const scene = await start();
     const gone = "0123456789012345678901234567890123456789";

@@ -9,8 +9,11 @@ import { syncFileSystem, syncRepository } from "../durable.ts";
 import { clearEntryLocks, clearPlace, leavingNothing } from "../git-leftovers.ts";
 import { mendGitLink } from "../git-link.ts";
 import { capturePlaceOf, openGitWorkspace } from "../git-workspace.ts";
+import { LINK_MODE } from "../index-memo.ts";
 import { readOptions } from "../prepare-restore.ts";
+import { pathBytes, splitRecords } from "../raw-path.ts";
 import type { Checkout, Repository } from "../repository.ts";
+import { isSafePath } from "../safe-path.ts";
 import { MAKING_FILE, OWNER_FILE } from "../worktree-entry.ts";
 import { findWorktree, listWorktrees, type WorktreeRecord } from "../worktree-list.ts";
 import { ownerOf } from "./aside-entry.ts";
@@ -125,9 +128,20 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
   const from = await workspace.look({ at: EPOCH, ...(await readOptions(repository, target.commit)) });
   const to: Look = { ...from, tree: target.tree, commit: target.commit, skipped: [], nested: [], index: null };
   await workspace.applyRestore(await workspace.planRestore({ from, to }));
+  await makeLinkFolders(repository, record.path, target.tree);
   await replaceIndex(place, target.head);
   await syncFileSystem(record.path);
   await rm(join(record.gitDir, MAKING_FILE));
+}
+
+/** Empty ones for submodules and nested repositories, as git makes them: without its folder one would look removed. */
+async function makeLinkFolders(repository: Repository, root: string, tree: string): Promise<void> {
+  const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
+  for (const line of splitRecords(await repository.objects.output({ args }))) {
+    const path = line.slice(line.indexOf("\t") + 1);
+    if (!line.startsWith(LINK_MODE) || !isSafePath(path)) continue;
+    await mkdir(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]), { recursive: true });
+  }
 }
 
 /** As git will write it down, although the last folders of it may not be there yet. */

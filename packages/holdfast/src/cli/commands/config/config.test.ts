@@ -63,7 +63,7 @@ test("config --crunch prints files that can be put where they belong, and what i
   const { files, directory } = JSON.parse((await holdfast.run(["config", "--crunch", "--json"], { cwd: root })).stdout);
   expect(files.map((file: { path: string }) => file.path)).toContain("graphs/implementing.yaml");
   const { stdout } = await holdfast.run(["config", "--crunch"], { cwd: join(root, "src") });
-  expect(stdout).toContain(`# ${directory}/veto.yaml\n`);
+  expect(stdout).toContain(`${directory}/veto.yaml`);
   expect(stdout).toMatch(/^security-analyst: CRITICAL$/m);
   await mkdir(join(root, directory), { recursive: true });
   await writeFile(join(root, directory, "veto.yaml"), "security-analyst: HIGH\n");

@@ -1,9 +1,8 @@
-import { CRUNCH_DIRECTORY } from "../../../config/crunch/crunch-files.ts";
-import { loadCrunch } from "../../../config/crunch/load-crunch.ts";
-import { findConfig, findRepositoryRoot, loadConfig } from "../../../config/load-config.ts";
+import { findConfig, loadConfig } from "../../../config/load-config.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkText, settingsText } from "./view.ts";
+import { CRUNCH_DIRECTORY } from "../../../config/crunch/crunch-files.ts";
 import type { configSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof configSpec)["flags"]>): Promise<Exit> {
@@ -28,15 +27,18 @@ async function showPath(shell: Shell): Promise<Exit> {
   return "nothing";
 }
 
-/** As the files that say it, so that a user can copy one and change it. */
+/** Those in force: what the repository does not say is built in. */
 async function showCrunch(shell: Shell): Promise<Exit> {
-  const settings = await loadCrunch(findRepositoryRoot(shell.cwd) ?? shell.cwd);
+  const { loadCrunch } = await import("../../../config/crunch/load-crunch.ts");
   const { crunchTemplate } = await import("../../../config/crunch/crunch-template.ts");
-  const files = crunchTemplate(settings);
+  const files = crunchTemplate(await loadCrunch(shell.cwd));
   shell.print({
     json: () => ({ directory: CRUNCH_DIRECTORY, files }),
-    text: () => files.map(({ path, text }) => `# ${CRUNCH_DIRECTORY}/${path}\n${text}`).join("\n"),
+    text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
   });
+  shell.say(
+    `Put one of them, changed, at its place below the repository's root; those that are not there stay as they are.`,
+  );
   return "done";
 }
 

@@ -18,15 +18,12 @@ export const configSpec = {
   paths: false,
   flags: {
     path: { type: "boolean", about: "print only the path of the config file" },
-    crunch: {
-      type: "boolean",
-      about: "print what .holdfast/crunch holds, or would hold with the defaults, file by file",
-    },
+    crunch: { type: "boolean", about: "print the files that crunch's teams are made of, to start your own from" },
   },
   examples: [
     { line: "holdfast config", about: "every setting and its origin" },
     { line: "holdfast config check", about: "is the file right? exit status 2 when not" },
-    { line: "holdfast config --crunch", about: "agents, team, weights, vetoes and graphs of crunch, to start from" },
+    { line: "holdfast config --crunch", about: "who works in the crunch workflow, on what, and how votes count" },
     { line: 'cat "$(holdfast config --path)"', about: "the file itself" },
   ],
   json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}.',

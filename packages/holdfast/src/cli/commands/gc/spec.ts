@@ -21,5 +21,5 @@ export const gcSpec = {
     { line: "holdfast gc --dry-run", about: "the keep and drop table, with reasons" },
     { line: "holdfast gc --yes", about: "do it, from a script" },
   ],
-  json: '{"plan": {...}, "dryRun": true} or {"plan": {...}, "dryRun": false, "report": {"dropped", "unpinned", "sweep"}}.',
+  json: '{"plan": {...}, "dryRun": true} or {"plan": {...}, "dryRun": false, "report": {"dropped", "asides", "unpinned", "sweep"}}.',
 } as const satisfies CommandSpec;

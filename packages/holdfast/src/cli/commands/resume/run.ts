@@ -25,6 +25,8 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const holdfast = await shell.open({ create: false });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
+  const target = input.text("target");
+  if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
   const workflow = input.text("workflow");
   return await takeUpRun(shell, holdfast, {
     run: id,

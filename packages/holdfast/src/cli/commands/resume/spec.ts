@@ -36,6 +36,11 @@ export const resumeSpec = {
       about: "the file of a workflow of your own, when it has moved",
       completes: "file",
     },
+    target: {
+      type: "text",
+      value: "PHASE",
+      about: "of a crunch run: go on to this phase, also when it has stopped before",
+    },
     agent: {
       type: "text",
       value: "PROVIDER:MODEL",
@@ -56,6 +61,7 @@ export const resumeSpec = {
       about: "the text was edited; work with the new one",
     },
     { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
+    { line: "holdfast resume issue-42 --target docs", about: "a crunch run that stopped at ready goes on to docs" },
     { line: "holdfast resume issue-42 --wait", about: "its agent's limit is used up: go on when it is given anew" },
     {
       line: "holdfast resume issue-42 --from issue-42@7 --force",

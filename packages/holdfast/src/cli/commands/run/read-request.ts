@@ -9,6 +9,7 @@ import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";
 import { parseCount } from "../../parse-count.ts";
+import { readCrunchOptions, refuseCrunchFlags, shortTarget } from "./read-crunch-options.ts";
 import { runSpec } from "./spec.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
@@ -16,10 +17,10 @@ type RunInput = Input<(typeof runSpec)["flags"]>;
 /** What was asked for on the command line, over what the config says. */
 export interface RunRequest {
   readonly work: Work;
-  /** "impl", or the path of a file. */
+  /** "impl", "crunch", or the path of a file. */
   readonly workflow: string;
   readonly agent: string | null;
-  /** Of the impl workflow, without the prompts' texts. */
+  /** Of the workflow, without the texts of files: prompts, and what crunch's teams are made of. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
   /** Of this session; null: as long as it takes. */
@@ -27,11 +28,13 @@ export interface RunRequest {
 }
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
+  const workflow = input.text("workflow") ?? "impl";
+  refuseCrunchFlags(input, workflow);
   return {
-    work: readWork(input),
-    workflow: input.text("workflow") ?? "impl",
+    work: readWork(input, workflow),
+    workflow,
     agent: modelOf("agent", input.text("agent")) ?? settings.agent,
-    options: readOptions(input, settings),
+    options: workflow === "crunch" ? readCrunchOptions(input, settings) : readOptions(input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
     sessionMs: readSession(input),
   };
@@ -72,10 +75,14 @@ export function oldSpellings(input: RunInput): readonly string[] {
     "max-iter": input.text("max-iter") !== undefined,
     "enable-review": input.on("enable-review"),
     "enable-simp": input.on("enable-simp"),
+    issue: input.text("issue") !== undefined,
+    input: input.text("input") !== undefined,
   } as const;
-  return (["backend", "max-iter", "enable-review", "enable-simp"] as const)
+  const spellings = (["backend", "max-iter", "enable-review", "enable-simp", "issue", "input"] as const)
     .filter((name) => used[name])
     .map((name) => `--${name} is an old spelling: write ${runSpec.flags[name].instead}`);
+  const target = input.text("workflow") === "crunch" ? shortTarget(input) : undefined;
+  return target === undefined ? spellings : [...spellings, `-t ${target} is an old spelling: write --target ${target}`];
 }
 
 /** Only what was given: a limit that is not named stays as it is. */
@@ -112,9 +119,10 @@ function amount(
   throw usage(`--${flag} cannot be "${text}"`, `Give ${expected}, or none.`);
 }
 
-function readWork(input: RunInput): Work {
-  const typed = input.operand(0);
-  const task = input.text("task");
+function readWork(input: RunInput, workflow: string): Work {
+  const typed = input.operand(0) ?? input.text("issue");
+  const isTarget = workflow === "crunch" && shortTarget(input) !== undefined;
+  const task = isTarget ? undefined : (input.text("task") ?? input.text("input"));
   if (typed !== undefined && task !== undefined)
     throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
   if (task !== undefined) {

@@ -21,8 +21,8 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
-  const files = request.workflow === "impl" && !input.on("dry-run");
-  const work = files ? await fileTask(holdfast, request.work) : request.work;
+  const files = OWN.has(request.workflow) && !input.on("dry-run");
+  const work = files ? await fileTask(holdfast, request) : request.work;
   const open = await openRun(holdfast, work, input.on("resume"));
   if (open !== undefined && input.on("resume"))
     return await takeUpRun(shell, holdfast, {
@@ -48,11 +48,14 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   );
 }
 
-/** impl works on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
-async function fileTask(holdfast: Holdfast, work: Work): Promise<Work> {
+/** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
+async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
   if (work.kind !== "task") return work;
-  return (await holdfast.work.fileTask(work.text)) ?? work;
+  const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
+  return (await holdfast.work.fileTask(work.text, labels)) ?? work;
 }
+
+const OWN: ReadonlySet<string> = new Set(["impl", "crunch"]);
 
 /** The run that is under way for this work. Somebody at it right now is an error that names them. */
 async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
@@ -93,6 +96,7 @@ async function planRun(
   settings: ImplSettings,
 ): Promise<StartPlan> {
   const { work, agent, limit } = request;
+  if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
   if (request.workflow !== "impl") {
     const { loadWorkflow } = await import("../../../app.ts");
     const file = resolve(shell.cwd, request.workflow);
@@ -107,6 +111,23 @@ async function planRun(
     agent,
     limit,
     options,
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  const { loadCrunch } = await import("../../../config/crunch/load-crunch.ts");
+  const settings = await loadCrunch(shell.cwd);
+  const played = Object.values(settings.agents).every((profile) => profile.agent !== null);
+  if (agent === null && !played) throw noAgent();
+  const { baseBranch } = request.options;
+  return await holdfast.work.plan({
+    workflow: "crunch",
+    work,
+    agent,
+    limit,
+    options: { ...request.options, settings },
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
 }

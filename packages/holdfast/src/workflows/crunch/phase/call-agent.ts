@@ -19,6 +19,8 @@ export interface Asking {
   readonly priority: Envelope["priority"];
   readonly prompt: string;
   readonly timeoutMs: number | null;
+  /** 1 for the first try. */
+  readonly attempt: number;
   readonly outputs: readonly string[];
   /** Where it may change files; null: nowhere. */
   readonly aside: Aside | null;
@@ -59,6 +61,7 @@ export async function callAgent(work: CrunchWork, context: CrunchContext, asking
     model: modelOf(work, context, agent),
     yolo: work.options.yolo,
     ...(asking.timeoutMs === null ? {} : { timeoutMs: asking.timeoutMs }),
+    triedBefore: asking.attempt - 1,
     changesFiles: aside !== null,
     ...(aside === null ? {} : { aside }),
     env: { HOLDFAST_AGENT: agent, HOLDFAST_NODE: asking.node ?? asking.role, HOLDFAST_PHASE: phase },

@@ -76,6 +76,7 @@ async function mend(
     priority: "HIGH",
     prompt: mendPrompt({ task, files, diff: params.detail }),
     timeoutMs: node.timeoutMs,
+    attempt: 1,
     outputs: [],
     aside: fresh,
   });

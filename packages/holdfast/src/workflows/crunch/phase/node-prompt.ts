@@ -2,6 +2,7 @@ import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { REPLY_FORM } from "../../../core/crunch/reply.ts";
 import type { GraphNode } from "../../../core/graph.ts";
+import { inOrder } from "../order-outputs.ts";
 import { issueText } from "../../issue-text.ts";
 import { keepEnd } from "../../keep-end.ts";
 
@@ -32,7 +33,7 @@ export function nodePrompt(params: {
     ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}.`]),
     section("The issue", issueText(issue)),
     section("What the check before said, which must be put right now", params.feedback ?? ""),
-    section("What others of the team delivered", params.state.outputs.map(outputLine).join("\n")),
+    section("What others of the team delivered", inOrder(params.state.outputs).map(outputLine).join("\n")),
     section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
     section(
       "What is known from earlier work",

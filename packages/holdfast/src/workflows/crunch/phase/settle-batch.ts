@@ -17,8 +17,13 @@ export async function settleBatch(given: PhaseWork, batch: EndedBatch): Promise<
   await mergeBatch(given, graph, batch);
   await settleEscalations(given, graph, batch);
   for (const detected of await findConflicts(given, graph, batch))
-    await settleConflict(given, { detected, naming: (part) => batch.name(`${detected.id}-${part}`) });
+    await settleConflict(given, { detected, naming: (part) => batch.name(`${shortId(detected)}-${part}`) });
   await takeCheckpoint(given, "batch_complete", `${given.phase}, batch ${batch.number}`);
+}
+
+/** Without the time: who disagrees about what is told apart by the rest. */
+function shortId({ id }: Conflict): string {
+  return `conflict-${id.slice(id.lastIndexOf("-") + 1)}`;
 }
 
 /** Found once and kept: what is settled since must not change what was found. */

@@ -25,6 +25,7 @@ export async function takePosition(
     priority: "HIGH",
     prompt: debatePrompt(params, profile?.about ?? ""),
     timeoutMs: profile?.timeoutMs ?? null,
+    attempt: 1,
     outputs: [],
     aside: null,
   });

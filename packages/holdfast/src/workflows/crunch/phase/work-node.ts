@@ -33,6 +33,7 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
     priority: PRIORITY[node.priority],
     prompt: promptOf(given, node, graph),
     timeoutMs: node.timeoutMs,
+    attempt: scope.attempt,
     outputs: node.outputs,
     aside,
   });

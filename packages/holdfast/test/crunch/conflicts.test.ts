@@ -1,0 +1,129 @@
+import { expect, test } from "vitest";
+import { node, reply, settings, writes } from "./answers.ts";
+import type { Answer } from "./bench.ts";
+import { makeBench } from "./bench.ts";
+
+const wants = (choice: string) => ({
+  recommendations: [{ scope: "sign-in", choice, rationale: "Why.", confidence: 80 }],
+});
+const stands = (agent: string, rest: object): Answer => ({
+  when: { role: `debate-${agent}` },
+  reply: JSON.stringify({ rationale: "As before.", confidence: 80, relevance: 1, ...rest }),
+});
+const pair = [node("tokens", "security-analyst"), node("sessions", "dev-python")];
+const opinions = [reply("tokens", wants("use tokens")), reply("sessions", wants("use sessions"))];
+
+test("a critical veto ends a conflict at once", async () => {
+  const veto = { severity: "CRITICAL", target: "use sessions", reason: "They can be stolen." };
+  await using bench = await makeBench({
+    answers: [
+      ...opinions,
+      stands("security-analyst", { choice: "use tokens", veto }),
+      stands("dev-python", { choice: "use sessions" }),
+    ],
+    options: { ...settings({ enrich: pair }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { conflicts, messages } = await bench.state();
+  expect(conflicts).toMatchObject([
+    { topic: "sign-in", resolution: { how: "veto", choice: "use tokens", vetoApplied: true } },
+  ]);
+  expect(messages.records.filter(({ message }) => message.type === "VOTE")).toHaveLength(2);
+  const triggers = (await bench.holdfast.store.listCheckpoints({ run: bench.run })).map(({ trigger }) => trigger);
+  expect(triggers).toEqual(expect.arrayContaining(["conflict_start", "conflict_resolved", "batch_complete"]));
+});
+
+test("a high veto is escalated, and answered with approve", async () => {
+  const veto = { severity: "HIGH", target: "use sessions", reason: "They can be stolen." };
+  await using bench = await makeBench({
+    answers: [
+      ...opinions,
+      stands("security-analyst", { choice: "use tokens", veto }),
+      stands("dev-python", { choice: "use sessions" }),
+    ],
+    options: { ...settings({ enrich: pair }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    on: "person",
+    reason: expect.stringContaining("sign-in"),
+  });
+  await bench.answer("use sessions");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { conflicts, messages } = await bench.state();
+  expect(conflicts).toMatchObject([
+    { escalation: { reason: "high_veto" }, resolution: { how: "person", choice: "use sessions", userOverride: true } },
+  ]);
+  const asked = messages.records.find(({ message }) => message.type === "ESCALATE");
+  expect(asked?.status.kind).toBe("answered");
+});
+
+test("two who write the same place: mended by the second, in the order of the definition", async () => {
+  const graph = [
+    node("one", "dev-python", { edits: true }),
+    node("two", "dev-go", { edits: true }),
+    node("three", "techwriter", { edits: true }),
+  ];
+  await using bench = await makeBench({
+    answers: [
+      writes("one", "shared.txt", "by one\n", { delayMs: 300 }),
+      writes("two", "shared.txt", "by two\n"),
+      writes("three", "other.txt", "by three\n"),
+      writes("mend-two", "shared.txt", "by one and two\n"),
+    ],
+    options: { ...settings({ implementing: graph }), target: "implementing" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.read("shared.txt")).toBe("by one and two\n");
+  expect(await bench.read("other.txt")).toBe("by three\n");
+  expect((await bench.state()).conflicts).toMatchObject([
+    { participants: ["dev-go"], resolution: { how: "agreement" } },
+  ]);
+});
+
+test("what is handed over becomes a node of its own; what everybody must know and what only a person knows is heard", async () => {
+  const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
+  await using bench = await makeBench({
+    answers: [
+      reply("one", {
+        status: "PARTIAL",
+        handoff: { to: "dev-python", reason: "It is Python." },
+        broadcasts: [{ event: "CHECKPOINT", message: "before the rest" }],
+      }),
+      reply("one-1-handoff"),
+      reply("two", { escalate: { reason: "Which colour?", options: ["red", "blue"] } }),
+    ],
+    options: { ...settings({ enrich: graph }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    on: "person",
+    reason: expect.stringContaining("Which colour?"),
+  });
+  await bench.answer("blue");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { outputs, messages } = await bench.state();
+  expect(outputs.map((output) => `${output.node} ${output.agent}`).toSorted()).toEqual([
+    "one system-architect",
+    "one-1-handoff dev-python",
+    "two qa-engineer",
+  ]);
+  expect(messages.records.map(({ message }) => message.type)).toEqual(
+    expect.arrayContaining(["HANDOFF", "BROADCAST", "ESCALATE"]),
+  );
+  const names = (await bench.holdfast.store.listCheckpoints({ run: bench.run })).map(({ name }) => name);
+  expect(names).toContain("system-architect: before the rest");
+});
+
+test("an abort ends the phase", async () => {
+  const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
+  await using bench = await makeBench({
+    answers: [reply("one", { broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
+    options: { ...settings({ enrich: graph }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringContaining("This is another project."),
+  });
+});

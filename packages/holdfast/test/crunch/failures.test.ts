@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { PASS, node, reply, settings, writes } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+
+test("a check that fails sends the work back with what it said, as often as the limit allows", async () => {
+  const failing = reply("check", { status: "FAILED", summary: "It greets nobody." }, { when: { iteration: 1 } });
+  const mended = writes("build", "greeting.txt", "hello all\n", { when: { iteration: 2 } });
+  await using bench = await makeBench({
+    answers: [failing, mended, ...PASS],
+    options: { ...settings(), target: "e2e", gate: "test -e greeting.txt" },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.trail()).toEqual([
+    "enrich:enriched",
+    "ready:accepted",
+    "implementing:implemented",
+    "e2e:e2e_fail",
+    "implementing:implemented",
+    "e2e:at_target",
+  ]);
+  expect(await bench.read("greeting.txt")).toBe("hello all\n");
+  const { position } = await bench.planes();
+  expect(position.attempts).toMatchObject({ implementing: 2, e2e: 2, "e2e-failures": 1 });
+  const requests = (await bench.state()).messages.records.flatMap(({ message }) =>
+    message.type === "REQUEST" && message.payload.node === "build" ? [message.payload.prompt] : [],
+  );
+  expect(requests[0]).not.toContain("It greets nobody.");
+  expect(requests[1]).toContain("It greets nobody.");
+});
+
+test("the gate command is asked first, and a limit ends what does not converge", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), gate: "echo it is wrong; exit 3", limits: { e2eFailures: 0 } },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("exit 3") });
+  expect(await bench.labels()).toEqual(["state:e2e"]);
+  expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "build"]);
+});
+
+test("a critical node that fails aborts the rest and asks a person; tried again it goes on", async () => {
+  const graph = [
+    node("spec", "system-architect", { priority: "critical" }),
+    node("plan", "qa-engineer", { after: ["spec"] }),
+  ];
+  const failing = reply("spec", { status: "FAILED", summary: "I cannot." }, { when: { attempt: 1 } });
+  await using bench = await makeBench({
+    answers: [failing, reply("spec"), reply("plan")],
+    options: { ...settings({ enrich: graph }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    on: "person",
+    reason: expect.stringContaining("I cannot."),
+  });
+  expect((await bench.planes()).position.graph?.states["plan"]).toMatchObject({ status: "skipped" });
+  await bench.answer("again");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "plan"]);
+});
+
+test("stopped by a person, it has given up with that reason", async () => {
+  const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
+  await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
+  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  await bench.answer("stop");
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+});

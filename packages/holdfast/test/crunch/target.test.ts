@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { PASS, reply, settings } from "./answers.ts";
+import { makeBench } from "./bench.ts";
+
+test("stops at its target with the issue's label there, and goes on when the target is raised", async () => {
+  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "ready" } });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at ready") });
+  expect(await bench.labels()).toEqual(["state:ready"]);
+  // A run that has stopped stays so until somebody says otherwise.
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  await expect(bench.holdfast.work.raiseTarget({ run: bench.run, target: "enrich" })).rejects.toThrow(/past enrich/);
+  await bench.holdfast.work.raiseTarget({ run: bench.run, target: "validation" });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at e2e") });
+  expect(await bench.trail()).toEqual([
+    "enrich:enriched",
+    "ready:at_target",
+    "implementing:implemented",
+    "e2e:at_target",
+  ]);
+  expect(await bench.labels()).toEqual(["state:e2e"]);
+  expect(await bench.read("greeting.txt")).toBe("hello\n");
+});
+
+test("an issue that is labelled ready is not enriched again; one that is closed is not begun", async () => {
+  await using bench = await makeBench({
+    answers: [],
+    options: { ...settings(), target: "ready" },
+    issue: { labels: ["state:ready", "state:blocked"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.trail()).toEqual(["enrich:enriched", "ready:at_target"]);
+  expect(await bench.labels()).toEqual(["state:ready", "state:blocked"]);
+});
+
+test("labels of two phases are for a person to decide", async () => {
+  await using bench = await makeBench({
+    answers: [reply("spec")],
+    options: { ...settings(), target: "ready" },
+    issue: { labels: ["state:ready", "state:enrich"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  await bench.answer("enrich");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).outputs.map(({ node }) => node)).toEqual(["spec"]);
+  expect(await bench.labels()).toEqual(["state:ready"]);
+});

@@ -1,0 +1,129 @@
+import { defaultCrunchSettings } from "../../src/core/crunch/default-settings.ts";
+import type { TemplateNode } from "../../src/core/crunch/graph-template.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import type { Leg, Scenario } from "./scenarios.ts";
+
+const usage = { input: 300, output: 100, microUsd: 5000 };
+
+function says(role: string, rest: JsonObject = {}, more: JsonObject = {}): JsonObject {
+  const reply = JSON.stringify({ status: "SUCCESS", summary: `${role} is done.`, ...rest });
+  return { when: { role }, reply, usage, ...more };
+}
+
+/** What comes after the pause is still to come when the one who started this dies at the first edit. */
+function writes(role: string, path: string, text: string): JsonObject {
+  return says(
+    role,
+    {},
+    {
+      edits: [
+        { do: "write", path, text: "half\n" },
+        { do: "wait", ms: 40 },
+        { do: "write", path, text },
+      ],
+    },
+  );
+}
+
+function wants(scope: string, choice: string): JsonObject {
+  return { recommendations: [{ scope, choice, rationale: "It is better.", confidence: 80 }] };
+}
+
+function stands(agent: string, rest: JsonObject): JsonObject {
+  const position = { rationale: "As before.", evidence: [], confidence: 90, relevance: 1, ...rest };
+  return { when: { role: `debate-${agent}` }, reply: JSON.stringify(position), usage };
+}
+
+const NODE: Omit<TemplateNode, "id" | "who"> = {
+  action: "work",
+  task: "Do it.",
+  after: [],
+  priority: "normal",
+  timeoutMs: null,
+  retries: 0,
+  idempotent: true,
+  edits: false,
+  outputs: [],
+  when: { domains: [], labels: [], complexity: null },
+};
+
+function node(id: string, agent: string, rest: Partial<TemplateNode> = {}): TemplateNode {
+  return { ...NODE, id, who: { kind: "agent", agent }, ...rest };
+}
+
+const edits = { edits: true, action: "implement" };
+
+/** Twelve nodes in three batches: two write the same file, two pairs disagree, one fails for good, one runs out of time once. */
+const NODES: readonly TemplateNode[] = [
+  node("one", "dev-python", edits),
+  node("two", "dev-go", edits),
+  node("three", "system-architect"),
+  node("four", "reviewer"),
+  node("fails", "qa-engineer"),
+  node("six", "security-analyst", { after: ["one"] }),
+  node("seven", "dev-python", { after: ["three"] }),
+  node("late", "techwriter", { after: ["four"], timeoutMs: 4000 }),
+  node("nine", "dev-go", { ...edits, after: ["two"] }),
+  node("ten", "dev-python", { ...edits, after: ["six", "seven"] }),
+  node("eleven", "reviewer", { after: ["late"] }),
+  node("skipped", "qa-engineer", { after: ["fails"] }),
+];
+
+const TEAM: ReadonlySet<string> = new Set(NODES.map(({ who }) => (who.kind === "agent" ? who.agent : "")));
+
+function crunchOptions(): JsonObject {
+  const agents = Object.fromEntries(
+    Object.entries(defaultCrunchSettings.agents).map(([name, profile]) => [
+      name,
+      { ...profile, always: TEAM.has(name) },
+    ]),
+  );
+  const empty = { nodes: [], edges: [] };
+  const graphs = { enrich: empty, implementing: { nodes: NODES, edges: [] }, e2e: empty, docs: empty };
+  const settings: JsonObject = { ...defaultCrunchSettings, agents, graphs };
+  return { maxParallel: 3, limits: { replays: 0 }, settings };
+}
+
+const leg: Leg = { options: crunchOptions(), limit: {}, raises: false, own: "crunch", ends: "done" };
+
+/** A team at work, killed at every write: three conflicts, one of them ended by a veto and one by mending files, a timeout and a failed node. */
+export const CRUNCH: Scenario = {
+  name: "a team on a graph of twelve",
+  answers: [
+    writes("one", "shared.txt", "by one\n"),
+    writes("two", "shared.txt", "by two\n"),
+    writes("mend-two", "shared.txt", "by one and two\n"),
+    says("three", wants("storage", "use files")),
+    says("four", {
+      ...wants("storage", "use a database"),
+      knowledge: [{ type: "pattern", content: "Files do.", tags: ["storage"] }],
+    }),
+    says("fails", { status: "FAILED", summary: "It does not work." }),
+    says("six", {
+      ...wants("sign-in", "use tokens"),
+      knowledge: [{ type: "decision", content: "Tokens expire.", tags: ["security"] }],
+    }),
+    says("seven", wants("sign-in", "use sessions")),
+    { when: { role: "late", attempt: 1 }, hang: true, usage },
+    says("late"),
+    writes("nine", "nine.txt", "nine\n"),
+    writes("ten", "ten.txt", "ten\n"),
+    says("eleven"),
+    stands("system-architect", { choice: "use files" }),
+    stands("reviewer", { choice: "use a database", confidence: 30, relevance: 0.5 }),
+    stands("security-analyst", {
+      choice: "use tokens",
+      veto: { severity: "CRITICAL", target: "use sessions", reason: "They can be stolen." },
+    }),
+    stands("dev-python", { choice: "use sessions" }),
+  ],
+  legs: [leg],
+  ci: null,
+  moved: null,
+  atOnce: true,
+  expected: {
+    "shared.txt": "by one and two\n",
+    "nine.txt": "nine\n",
+    "ten.txt": "ten\n",
+  },
+};
