@@ -85,7 +85,7 @@ export interface OpenParams {
   readonly forge?: ForgeChoice;
   /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
   readonly agentIdleMs?: number | null;
-  /** Also a checkpoint this often while an agent works; null: only when it has ended. Default 10 minutes. */
+  /** Also a checkpoint whenever a run has gone on for so long without one; null: only where stages take them. Default 10 minutes. */
   readonly checkpointEveryMs?: number | null;
   /** US dollars for a million tokens by `provider:model`, before those that are built in. */
   readonly prices?: PriceTable;

@@ -53,7 +53,7 @@ ${comment(`Who works on issues ("holdfast run"): provider:model, or the provider
 agents:
   # One that prints nothing for this long hangs: it is ended and tried again. A duration, or none.
   maxIdle: ${value("agents.maxIdle")}
-  # Also a checkpoint this often while one works, so that hours of it are safe. A duration, or none.
+  # Also a checkpoint whenever a run has gone on for this long without one, so that hours of work are safe. A duration, or none.
   checkpointEvery: ${value("agents.checkpointEvery")}
 
 forge:
@@ -112,7 +112,7 @@ mirror:
 # prices:
 #   codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }
 
-# For one run. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
+# For one run, all its sessions together. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
 budget:
   maxTokens: ${value("budget.maxTokens")}
   maxCost: ${value("budget.maxCost")}

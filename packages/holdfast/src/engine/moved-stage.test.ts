@@ -1,10 +1,18 @@
 import { expect, test } from "vitest";
 import { crunchFreshness } from "../core/crunch/crunch-freshness.ts";
 import type { Planes } from "../core/checkpoint.ts";
+import type { JsonObject } from "../core/json.ts";
 import { ISSUE, RUN, startResumeScene } from "../testing/resume-scene.ts";
 import type { ResumeScene } from "../testing/resume-scene.ts";
 
 const freshness = crunchFreshness;
+
+/** As crunch's state has the stays of a run; the word is crunch's. */
+const entered = (stage: string): JsonObject =>
+  Object.fromEntries([
+    ["base", { branch: "main", commit: "c0" }],
+    ["phases", [Object.fromEntries([["phase", stage]])]],
+  ]);
 
 /** A crunch run that stands at a phase, in the middle of a stay with a finished step and one under way. */
 async function standAt(stage: string): Promise<ResumeScene> {
@@ -17,7 +25,7 @@ async function standAt(stage: string): Promise<ResumeScene> {
       visit: { number: 3, steps: { a: 1 }, failures: {}, unreduced: ["event"] },
     },
   });
-  await scene.save({ phases: [{ phase: stage }] }, move);
+  await scene.save(entered(stage), move);
   return scene;
 }
 
@@ -54,7 +62,7 @@ test("the label that the run itself set is no difference, and moves nothing", as
 test("whoever goes back to an older checkpoint goes there, whatever the label says", async () => {
   const scene = await standAt("enrich");
   const { sequence } = await scene.newest();
-  await scene.save({ phases: [{ phase: "docs" }] }, (planes) => ({
+  await scene.save(entered("docs"), (planes) => ({
     ...planes,
     position: { ...planes.position, stage: "docs" },
   }));

@@ -17,7 +17,7 @@ export interface WorkParts extends Parts {
   readonly agent: (provider: string) => Agent;
   /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
   readonly agentIdleMs: number | null;
-  /** Also a checkpoint this often while an agent works; null: only when it has ended. */
+  /** Also a checkpoint whenever the run has gone on for so long without one; null: only where stages take them. */
   readonly checkpointEveryMs: number | null;
   /** What tokens cost where an agent tells no money. */
   readonly prices: PriceTable;

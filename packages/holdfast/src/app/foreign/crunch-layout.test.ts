@@ -222,10 +222,10 @@ test("read while it is written, it is whole at every moment", async () => {
   const { save, mirror, directory, files } = await scene();
   await save("stage");
   await mirror.catchUp();
-  let over = false;
+  const over = new AbortController();
   let looks = 0;
   const reading = (async () => {
-    while (!over) {
+    while (!over.signal.aborted) {
       const source = readSource(directory, directory);
       if (source.kind !== "directory") throw new Error("no directory");
       const read = readCrunchDirectory({ files: source.files, link: source.link });
@@ -242,8 +242,27 @@ test("read while it is written, it is whole at every moment", async () => {
     await save(round % 2 === 0 ? "batch_complete" : "timer");
     await mirror.catchUp();
   }
-  over = true;
+  over.abort();
   await reading;
   expect(looks).toBeGreaterThan(0);
   expect(files().length).toBeLessThan(13);
+});
+
+test("crunch's own directory, imported and mirrored into itself, is left as it was and imported again the same run", async () => {
+  const { root, holdfast } = await scene();
+  const directory = join(root, ".claude/crunch/42/checkpoints");
+  mkdirSync(directory, { recursive: true });
+  const golden = join(import.meta.dirname, "../../formats/crunch/golden/42");
+  for (const name of readdirSync(golden).filter((one) => /^(?:CP-.*|index)\.yaml$/.test(one)))
+    writeFileSync(join(directory, name), readFileSync(join(golden, name)));
+  const all = (): object =>
+    Object.fromEntries(readdirSync(directory).map((name) => [name, readFileSync(join(directory, name), "utf8")]));
+  const before = all();
+  const [plan] = await holdfast.foreign.planImport({ paths: [directory] });
+  if (plan === undefined) return expect.unreachable();
+  await holdfast.foreign.applyImport(plan);
+  await (await holdfast.foreign.mirror({ run: plan.run, to: "crunch-yaml" })).catchUp();
+  // The index and `latest` may be made true; no checkpoint is another one.
+  expect(all()).toMatchObject(Object.fromEntries(Object.entries(before).filter(([name]) => name.startsWith("CP-"))));
+  expect(await holdfast.foreign.planImport({ paths: [directory] })).toMatchObject([{ run: plan.run, before: "whole" }]);
 });

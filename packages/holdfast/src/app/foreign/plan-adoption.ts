@@ -93,7 +93,7 @@ function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoin
   if (work.kind !== "issue")
     throw new HoldfastError({
       code: "USAGE",
-      message: `Imported run ${run.id} names no issue, and the crunch workflow carries an issue through its phases`,
+      message: `Imported run ${run.id} names no issue, and the crunch workflow carries an issue from one state label to the next`,
       hint: "Give its document the number of the issue (issue_number) and import it again.",
     });
   if (params.agent === null)

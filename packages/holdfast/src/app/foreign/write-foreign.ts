@@ -44,6 +44,8 @@ export function placeUnder(root: string, relative: string): string {
 
 /** What comes with a clone may hold links: nothing that is written unasked leaves the repository through one. */
 export function refuseOutside(root: string, place: string): void {
+  // One that is yet to be made holds no links.
+  if (statSync(root, { throwIfNoEntry: false }) === undefined) return;
   const home = realpathSync(root);
   let there = place;
   while (statSync(there, { throwIfNoEntry: false }) === undefined && dirname(there) !== there) there = dirname(there);

@@ -142,7 +142,9 @@ describe("what crunch's configuration lets a directory hold", () => {
   });
 
   test("packed files are named so, and one that is there keeps its name", () => {
-    const add = [next("CP-1"), newest(look(golden))];
+    const there = newest(look(golden));
+    const position = { ...there.planes.position, attempts: { enrich: 9 } };
+    const add = [next("CP-1"), { ...there, planes: { ...there.planes, position } }];
     const { actions } = planCrunchWrite({ directory: look(golden), add, suffix: ".gz", links: true });
     expect(actions.map(({ name }) => name)).toEqual([NEW, "CP-1.yaml.gz", "index.yaml", "latest"]);
     const after = look(apply(golden, actions));
@@ -412,4 +414,9 @@ describe("a crunch directory", () => {
       { numRuns: 100 },
     );
   });
+});
+
+test("a checkpoint that stands there in other words is left as its writer spelled it", () => {
+  const { actions } = planCrunchWrite({ directory: look(golden), add: [newest(look(golden))], links: true });
+  expect(actions.filter(({ name }) => name === NEW)).toEqual([]);
 });
