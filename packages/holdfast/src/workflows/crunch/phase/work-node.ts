@@ -1,8 +1,11 @@
+import type { AgentOutput } from "../../../core/crunch/crunch-state.ts";
+import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { editsFiles, taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { TaskStatus } from "../../../core/crunch/team.ts";
+import { batchesOf } from "../../../core/graph-order.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import type { NodeOutcome, NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
@@ -88,10 +91,22 @@ function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph):
     phase,
     edits: editsFiles(graph, node),
     issue,
-    state: context.state,
+    outputs: outputsBefore(context.state.outputs, { graph, phase, node: node.id }),
+    conflicts: context.state.conflicts,
     knowledge: toldKnowledge(context),
     feedback: context.position.feedback,
   });
+}
+
+/** Those who work at the same time know nothing of each other, whoever is quicker: the same prompt whenever it is written. */
+function outputsBefore(
+  outputs: readonly AgentOutput[],
+  at: { readonly graph: Graph; readonly phase: GraphPhase; readonly node: string },
+): readonly AgentOutput[] {
+  const batches = batchesOf(at.graph);
+  const own = batches.findIndex((batch) => batch.includes(at.node));
+  const before = new Set(batches.slice(0, own).flat());
+  return outputs.filter(({ phase, node }) => phase !== at.phase || before.has(node));
 }
 
 function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
