@@ -13,7 +13,9 @@ import { printRatio, quantile } from "./report.ts";
  *   (cd bench/peers && npm ci) && node bench/engine.ts [rounds]
  */
 const rounds = Number(process.argv[2] ?? 12);
-const ALONE = { workflows: 1, steps: 60 };
+const ALONE = { workflows: 1, steps: 200 };
+/** So many rounds until V8 has compiled what a step runs through; alike for all. */
+const WARM_ROUNDS = 15;
 const TOGETHER = { workflows: 64, steps: 25 };
 const here = import.meta.dirname;
 const directory = mkdtempSync(join(tmpdir(), "holdfast-bench-engine-"));
@@ -46,16 +48,35 @@ try {
   for (const [name, { durability }] of peers) process.stdout.write(`${name.padEnd(13)} ${durability}\n`);
   const alone = new Map<Name, Round[]>();
   const together = new Map<Name, Round[]>();
-  for (const { run } of peers.values()) await run(TOGETHER);
+  const cold = new Map<Name, Round[]>();
+  for (const [name, { run }] of peers) push(cold, name, await run(ALONE));
+  for (const { run } of peers.values()) {
+    for (let round = 0; round < WARM_ROUNDS; round += 1) await run(ALONE);
+    await run(TOGETHER);
+  }
   for (let round = 0; round < rounds; round += 1) {
     for (const [name, { run }] of peers) push(alone, name, await run(ALONE));
     for (const [name, { run }] of peers) push(together, name, await run(TOGETHER));
   }
+  reportCold(cold);
   report(alone, together);
   await countSyncs();
 } finally {
   for (const { stop } of peers.values()) await stop();
   rmSync(directory, { recursive: true, force: true });
+}
+
+/** A process that has just started: what a step costs before anything is compiled. No aim is set for it. */
+function reportCold(cold: Map<Name, Round[]>): void {
+  const figures = [...cold].map(([name, rounds]) => {
+    const p50 =
+      quantile(
+        rounds.flatMap((round) => round.latencies),
+        0.5,
+      ) * 1000;
+    return `${name} ${p50.toFixed(0)} µs`;
+  });
+  process.stdout.write(`\nthe first ${ALONE.steps} steps of a new process, p50: ${figures.join(", ")}\n`);
 }
 
 function report(alone: Map<Name, Round[]>, together: Map<Name, Round[]>): void {
@@ -109,6 +130,7 @@ async function start(name: Name) {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...process.env, NODE_NO_WARNINGS: "1" },
   });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const answer = async (): Promise<Record<string, unknown>> => {
     for (;;) {
@@ -136,7 +158,6 @@ async function start(name: Name) {
       };
     },
     async stop(): Promise<void> {
-      const ended = new Promise((resolve) => child.once("exit", resolve));
       child.stdin.end();
       await ended;
     },

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-for (const name of ["cli", "store", "workspace", "formats", "formats-yaml"]) {
+for (const name of ["cli", "store", "workspace", "graph", "formats", "formats-yaml"]) {
   console.log(`\n── ${name}`);
   const script = fileURLToPath(new URL(`${name}.ts`, import.meta.url));
   const { status } = spawnSync(process.execPath, [script], { stdio: "inherit" });

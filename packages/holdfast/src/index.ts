@@ -26,7 +26,21 @@ export type { Trigger } from "./core/trigger.ts";
 // Workflows of one's own
 export { defineWorkflow } from "./engine/define-workflow.ts";
 export type { WorkflowParams } from "./engine/define-workflow.ts";
-export type { Guard, Workflow } from "./engine/definition.ts";
+export type { Guard, Reducer, Workflow } from "./engine/definition.ts";
+export { runGraph } from "./engine/graph/run-graph.ts";
+export type {
+  EndedBatch,
+  GraphEnd,
+  GraphWaiting,
+  GraphWork,
+  NodeOutcome,
+  NodeScope,
+  NodeWork,
+} from "./engine/graph/graph-work.ts";
+export type { Graph, GraphEdge, GraphNode, NodeState } from "./core/graph.ts";
+export type { GraphEvent } from "./core/graph-state.ts";
+export type { GraphView } from "./core/graph-schedule.ts";
+export { resumePoint } from "./core/graph-recovery.ts";
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
 export type {
@@ -39,6 +53,7 @@ export type {
   EffectSpec,
   StageContext,
   StageFunction,
+  StageGraph,
   StepOptions,
   StepScope,
 } from "./engine/stage-context.ts";

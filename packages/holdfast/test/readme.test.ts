@@ -36,6 +36,16 @@ test("the workflow in docs/library.md runs and prints what its last comment says
   expect(printed.trim().split("\n")).toEqual(["2 to go", "1 to go", "lift-off", last]);
 });
 
+test("the graph in docs/library.md runs and prints what its last comment says", () => {
+  const page = readFileSync(join(root, "docs/library.md"), "utf8");
+  const code = [...page.matchAll(/```ts\n([^]*?)```/g)]
+    .map((match) => match[1])
+    .find((text) => text?.includes("runGraph("));
+  writeFileSync(join(folder, "graph.mjs"), code ?? "");
+  const printed = execFileSync(process.execPath, ["graph.mjs"], { cwd: folder, encoding: "utf8" });
+  expect(printed.trim()).toBe(/\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]);
+});
+
 test("the demo prints the transcript", () => {
   const shown = blockOf("text");
   const seed = /npm run demo -- --seed (\d+)/.exec(readme)?.[1] ?? "";

@@ -37,7 +37,11 @@ export async function raiseTarget(
     parts,
     run: run.id,
     options: crunchOptionsJson({ ...options, target }),
-    stage: stopped === null ? null : stageAfter(stopped),
+    goesOn: stopped === null ? null : whereTo(stageAfter(stopped), position.iteration),
     reason: `It is to go on to ${target}, not only to ${options.target}`,
   });
+}
+
+function whereTo(stage: string, iteration: number): { readonly stage: string; readonly iteration: number } {
+  return { stage, iteration: stage === "implementing" ? iteration + 1 : iteration };
 }

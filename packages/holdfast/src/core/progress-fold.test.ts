@@ -5,6 +5,7 @@ import { emptyPlanes } from "./checkpoint.ts";
 import type { EntryKind } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import { parsePosition } from "./checkpoint-parse.ts";
+import { sampleGraph, sampleNode } from "./graph-sample.ts";
 import { foldProgress } from "./progress-fold.ts";
 
 type Line = readonly [EntryKind, JsonObject];
@@ -125,4 +126,40 @@ test("nothing reserved or spent gets lost: what was paid and what is set aside n
       }
     }),
   );
+});
+
+test("recorded events wait for the workflow's reducer, in order, with those that a checkpoint carried", () => {
+  const recorded = (step: string, event: string): Line => [
+    "step.finished",
+    { visit: 3, step, result: event, spent: null, recorded: true },
+  ];
+  const { visit } = fold(recorded("b", "one"), finished("c"), recorded("d", "two")).position;
+  expect(visit).toMatchObject({ steps: { b: "one", d: "two" }, unreduced: ["one", "two"] });
+  const carried = { ...start, visit: { ...start.visit, unreduced: ["zero"] } };
+  const again = foldProgress({ position: carried, sequence: 5, entries: entries([recorded("b", "one")]) });
+  expect(again.position.visit.unreduced).toEqual(["zero", "one"]);
+  const fellBack = foldProgress({
+    position: carried,
+    sequence: 5,
+    entries: entries([recorded("b", "one"), ["checkpoint", {}]]),
+  });
+  expect(fellBack.position.visit.unreduced).toEqual(["zero"]);
+});
+
+test("a graph is its checkpoint's, moved by the entries after it; another visit's and a damaged checkpoint's change nothing", () => {
+  const at = "2026-01-01T00:00:00Z";
+  const graph = sampleGraph([sampleNode("a"), sampleNode("b", ["a"])]);
+  const set: Line = ["graph.set", { visit: 3, graph: JSON.parse(JSON.stringify(graph)) as JsonObject }];
+  const moved = (visit: number, ...kinds: readonly string[]): Line => [
+    "graph.moved",
+    { visit, events: kinds.map((kind) => ({ kind, node: "a", at, ...(kind === "complete" ? { result: 1 } : {}) })) },
+  ];
+  const whole = fold(set, moved(3, "start"), moved(3, "complete")).position;
+  expect(whole.visit.graph).toBe(true);
+  expect(whole.graph?.states["a"]).toMatchObject({ status: "complete", result: 1 });
+  const half = fold(set, moved(3, "start")).position;
+  const rest = foldProgress({ position: half, sequence: 6, entries: entries([moved(3, "complete")]) }).position;
+  expect(rest.graph).toEqual(whole.graph);
+  expect(fold(set, moved(2, "start")).position.graph?.states).toEqual({});
+  expect(fold(set, moved(3, "start"), ["checkpoint", {}]).position.graph).toBeNull();
 });

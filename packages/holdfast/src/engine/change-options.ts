@@ -9,15 +9,15 @@ import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 /**
- * Other options of the workflow for the rest of a run. One that has ended goes on at `stage`, as if the stage it stood in had led there;
+ * Other options of the workflow for the rest of a run. One that has ended goes on where it is told, as if the stage it stood in had led there;
  * one that has not stays where it is. In one commit: killed anywhere, it was done or not.
  */
 export async function changeOptions(params: {
   readonly parts: WorkParts;
   readonly run: string;
   readonly options: JsonObject;
-  /** Where a run goes on that has ended; null: it stays ended. */
-  readonly stage: string | null;
+  /** Where a run goes on that has ended, and in which iteration; null: it stays ended. */
+  readonly goesOn: { readonly stage: string; readonly iteration: number } | null;
   /** In plain words, for the journal and the next stage. */
   readonly reason: string;
 }): Promise<void> {
@@ -28,7 +28,7 @@ export async function changeOptions(params: {
   const { newest, top, progress } = await readProgress(parts, run);
   const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
   const position =
-    ended && params.stage !== null ? enter(progress.position, { stage: params.stage, reason }) : progress.position;
+    ended && params.goesOn !== null ? enter(progress.position, { ...params.goesOn, reason }) : progress.position;
   const goesOn = position !== progress.position;
   const sequence = top + 1;
   await parts.store.commit({
@@ -48,7 +48,7 @@ export async function changeOptions(params: {
   });
 }
 
-function enter(position: Position, to: { readonly stage: string; readonly reason: string }): Position {
+function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "reason">): Position {
   return {
     ...position,
     ...to,

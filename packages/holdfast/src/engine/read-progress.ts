@@ -1,10 +1,8 @@
-import { spendTime } from "../core/budget.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
-import { foldProgress } from "../core/progress-fold.ts";
 import type { Progress } from "../core/progress-fold.ts";
-import { workingTime } from "../core/working-time.ts";
 import type { Parts } from "./parts.ts";
+import { readStanding } from "./standing.ts";
 
 /** Replay: the newest checkpoint, and what the journal says since. Reads only. */
 export async function readProgress(
@@ -19,13 +17,7 @@ export async function readProgress(
       hint: "Begin it again under the same id: what is there is kept.",
     });
   }
-  const since = await Array.fromAsync(parts.store.readJournal({ run, after: newest.entry - 1 }));
-  const { position } = newest.planes;
-  const progress = foldProgress({
-    position: { ...position, budget: spendTime(position.budget, workingTime(since)) },
-    sequence: newest.sequence,
-    entries: since.filter(({ entry }) => entry > newest.entry),
-  });
+  const progress = await readStanding(parts.store, newest);
   const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
   return { newest, top: top?.sequence ?? newest.sequence, progress };
 }

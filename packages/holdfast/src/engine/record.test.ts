@@ -87,6 +87,33 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await toy.store.latest(ID))?.planes.position.visit.unreduced).toBeUndefined();
   });
 
+  test("a checkpoint taken by hand between two lives, and a restore's own, keep what was finished since the one before", async () => {
+    for (const how of ["save", "restore"] as const) {
+      const toy = await start();
+      let stop = true;
+      let ran = 0;
+      const work: StageFunction<State> = async (context) => {
+        await context.step("once", () => (ran += 1));
+        await context.record("a", "a");
+        if (stop) throw new Error("stop here");
+        return { event: "worked", reason: "did it" };
+      };
+      const workflow = define({ work }, { reduce });
+      await begin(toy.parts, workflow);
+      await expect(toy.go(workflow)).rejects.toThrow("stop here");
+      const summary = await toy.store.getRun(ID);
+      if (summary === undefined) throw new Error("no run");
+      await using handle = new RunHandle(toy.parts, summary);
+      const saved = await handle.save({ name: "by hand" });
+      if (how === "restore") await handle.restore({ sequence: saved.sequence });
+      await handle.close();
+      stop = false;
+      expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+      expect(ran).toBe(1);
+      expect(await valuesOf(toy)).toEqual({ seen: ["a"] });
+    }
+  });
+
   test("fallen back behind a damaged checkpoint, values and steps fit together again", async () => {
     const toy = await start();
     let stop = true;

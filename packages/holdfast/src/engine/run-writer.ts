@@ -287,6 +287,7 @@ export class RunWriter {
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
     this.asides = new Map(Object.entries(visit.asides ?? {}));
+    this.beside.clear();
   }
 }
 

@@ -9,6 +9,7 @@ import { lookParams } from "./parts.ts";
 import { captureParams, nextPlanes } from "./planes.ts";
 import { readProgress } from "./read-progress.ts";
 import type { SaveParams } from "./planes.ts";
+import { readStanding } from "./standing.ts";
 
 export interface SavePlan {
   readonly run: string;
@@ -116,8 +117,13 @@ export class Saver {
     return { sequence, files };
   }
 
+  /** With what the run did since: a checkpoint without it would be the newest, and what was finished would be done again. */
   async newest(): Promise<Checkpoint | undefined> {
-    return await this.#parts.store.latest(this.#run);
+    const { store } = this.#parts;
+    const latest = await store.latest(this.#run);
+    if (latest === undefined || latest.planes.position.visit.number === 0) return latest;
+    const { position } = await readStanding(store, latest);
+    return { ...latest, planes: { ...latest.planes, position } };
   }
 
   async #saveWithFiles(params: SaveParams, lease: Lease, workspace: Workspace): Promise<CheckpointSummary> {

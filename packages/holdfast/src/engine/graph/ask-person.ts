@@ -5,6 +5,7 @@ import type { GraphEvent } from "../../core/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { StageContext } from "../stage-context.ts";
 import type { GraphWaiting } from "./graph-work.ts";
+import { timeOf } from "./time-of.ts";
 
 /** Asks for the first thing that a graph waits for; the run is parked until there is an answer. */
 export async function askPerson<S extends JsonObject>(
@@ -12,7 +13,7 @@ export async function askPerson<S extends JsonObject>(
   view: GraphView,
   { unknown, approvals }: GraphWaiting,
 ): Promise<readonly GraphEvent[]> {
-  const at = new Date(context.now()).toISOString();
+  const at = timeOf(context);
   const [node] = unknown;
   if (node !== undefined) {
     const { agent, action } = view.node(node);

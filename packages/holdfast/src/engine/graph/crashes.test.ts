@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
+import { HoldfastError } from "../../core/error.ts";
 import type { Graph } from "../../core/graph.ts";
 import { predecessorsOf } from "../../core/graph-order.ts";
 import { someGraph } from "../../core/graph-random.ts";
@@ -207,6 +208,47 @@ test("a restored checkpoint holds definition and states, and what was at work in
   await using forked = await handle.fork({ sequence, id: "forked", worktree: false });
   await toy.go(workflow, { run: forked.id });
   expect(worked.slice(0, 2)).toEqual(["b", "c"]);
+});
+
+test("killed again while it is taken up, a node that must not run twice is asked about all the same", async () => {
+  const graph = sampleGraph([node("once", [], { idempotent: false })]);
+  for (let at = 1, how = "died"; how === "died"; at += 1) {
+    const toy = await startToy(SQLITE, onTestFinished);
+    await dieIn(toy, graph, ["once"]);
+    let worked = 0;
+    const work: NodeWork = async () => ({ kind: "complete", result: (worked += 1) });
+    const workflow = workflowOf({ graph, limit: 2, work });
+    how = await toy.crash(workflow, at, "after");
+    expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+    expect(worked).toBe(0);
+  }
+});
+
+test("a restored checkpoint in which a node was at work that must not run twice: it is asked about", async () => {
+  const graph = sampleGraph([node("once", [], { idempotent: false })]);
+  const toy = await startToy(SQLITE, onTestFinished);
+  let stops = true;
+  const stage: StageFunction<State> = async (context) => {
+    const work: NodeWork = async () => {
+      await context.checkpoint({ trigger: "manual" });
+      if (stops) throw new HoldfastError({ code: "INTERNAL", message: "stop here" });
+      return { kind: "complete", result: null };
+    };
+    await runGraph(context, { graph, limit: 1, work });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work: stage });
+  await begin(toy.parts, workflow);
+  await expect(toy.go(workflow)).rejects.toThrow("stop here");
+  const [saved] = await toy.store.listCheckpoints({ run: ID, trigger: "manual" });
+  const summary = await toy.store.getRun(ID);
+  if (summary === undefined) throw new Error("no run");
+  await using handle = new RunHandle(toy.parts, summary);
+  await handle.restore({ sequence: saved?.sequence ?? 0 });
+  await handle.close();
+  stops = false;
+  expect(await statusOf(toy, "once")).toBe("unknown");
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
 });
 
 /** How a node fares, told by its name alone: the same after every death. */

@@ -8,6 +8,7 @@ import { answersGiven, askPerson } from "./ask-person.ts";
 import { BatchKeeper } from "./batch-keeper.ts";
 import type { GraphEnd, GraphWork } from "./graph-work.ts";
 import { runNode } from "./run-node.ts";
+import { timeOf } from "./time-of.ts";
 
 /**
  * Runs the graph of this visit until nothing is left to do, or nothing that somebody else must not decide first. A node's
@@ -180,10 +181,6 @@ class GraphRun<S extends JsonObject> {
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.#awake = false;
   }
-}
-
-export function timeOf(context: { now(): number }): string {
-  return new Date(context.now()).toISOString();
 }
 
 function checkLimit(limit: number): void {

@@ -8,6 +8,7 @@ import { LONGEST_TIMER_MS } from "../../core/longest-timer.ts";
 import { reasonOf } from "../reason-of.ts";
 import type { StageContext } from "../stage-context.ts";
 import type { NodeOutcome, NodeScope, NodeWork } from "./graph-work.ts";
+import { timeOf } from "./time-of.ts";
 
 export interface NodeRun<S extends JsonObject> {
   readonly context: StageContext<S>;
@@ -35,7 +36,7 @@ export async function runNode<S extends JsonObject>(run: NodeRun<S>): Promise<Gr
     outcome = { kind: "failed", error: reasonOf(error), retryable: true };
   }
   if (context.signal.aborted && outcome.kind !== "complete") return null;
-  return eventOf(node.id, outcome, new Date(context.now()).toISOString());
+  return eventOf(node.id, outcome, timeOf(context));
 }
 
 interface Timing {
@@ -87,7 +88,7 @@ function scopeOf<S extends JsonObject>({ context, node, state, added }: NodeRun<
     async add(definition, edges = []) {
       const { graph } = context;
       if (graph.view().has(definition.id)) return;
-      await graph.move({ kind: "add", definition, edges, at: new Date(context.now()).toISOString() });
+      await graph.move({ kind: "add", definition, edges, at: timeOf(context) });
       added(definition.id);
     },
   };

@@ -18,7 +18,9 @@ export function conclude(
   const { stage, event, reason, feedback } = params;
   const told = feedback === undefined ? {} : { feedback };
   if (!isAtOrPast(stage, target)) return { event, reason, ...told };
-  return { event: "at_target", reason: `Stopped at ${stage}, its target. ${reason}`, ...told };
+  // Nothing is left that a run could do by itself: that it stops there needs no word.
+  const stopped = stage === "ready-to-merge" ? reason : `Stopped at ${stage}, its target. ${reason}`;
+  return { event: "at_target", reason: stopped, ...told };
 }
 
 export function fail(reason: string): StageResult<CrunchState> {

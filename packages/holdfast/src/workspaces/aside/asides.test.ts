@@ -319,6 +319,19 @@ describe("a merge", () => {
     expect(readWorktree(scene.own.root)).toEqual(before);
   });
 
+  test("a conflict shows the lines, with words for the sides, and no more than can be read", async () => {
+    const scene = await start({ "a.txt": "one\ntwo\nthree\n", "long.txt": "x\n" });
+    const { aside, base, files } = await scene.open("x");
+    files.write("a.txt", "one\nTHEIRS\nthree\n");
+    files.write("long.txt", "theirs\n".repeat(5000));
+    scene.tree.write("a.txt", "one\nOURS\nthree\n");
+    scene.tree.write("long.txt", "ours\n".repeat(5000));
+    const merged = await scene.merge(base, await scene.hold(aside));
+    const detail = merged.kind === "conflict" ? merged.detail : "";
+    expect(detail).toContain("a.txt:\n<<<<<<< the run's files\nOURS\n=======\nTHEIRS\n>>>>>>> the aside");
+    expect(detail.length).toBeLessThan(8000);
+  });
+
   test("a driver of the repository's is not run, and a folder that was moved draws nothing after it", async () => {
     const scene = await start({
       "a.txt": "one\n",

@@ -3,6 +3,7 @@ import { mergeCommits } from "../branch/merge-commits.ts";
 import type { Git } from "../git-command.ts";
 import type { Repository } from "../repository.ts";
 import { snapshotIdentity } from "../snapshot-identity.ts";
+import { conflictExcerpt } from "./conflict-excerpt.ts";
 import { commitSnapshot } from "./commit-snapshot.ts";
 import { treeOfCommit } from "./tree-of-commit.ts";
 
@@ -17,8 +18,10 @@ export async function mergeAside(repository: Repository, params: Parameters<Asid
   const [left, right] = await Promise.all([wrap(repository, ours.tree, before), wrap(repository, theirs, before)]);
   const merged = await mergeCommits({ git: plainly(repository.objects) }, { ours: left, theirs: right });
   if (merged.conflicts.length > 0) {
-    const detail = merged.detail.replaceAll(left, "the run's files").replaceAll(right, "the aside");
-    return { kind: "conflict", files: merged.conflicts, detail };
+    const { tree, conflicts: files } = merged;
+    const told = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter((part) => part !== "");
+    const detail = told.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the aside");
+    return { kind: "conflict", files, detail };
   }
   const commit = await commitSnapshot(repository, { tree: merged.tree, like: ours, title: "merge", at: EPOCH });
   return { kind: "merged", to: { ...ours, tree: merged.tree, commit } };

@@ -4,6 +4,7 @@ import type { Look } from "../../ports/workspace.ts";
 import { openGitWorkspace } from "../git-workspace.ts";
 import { takeAway } from "../remove-worktree.ts";
 import type { Repository } from "../repository.ts";
+import { readEntries } from "../worktree-entry.ts";
 import { findWorktree } from "../worktree-list.ts";
 import { ownerOf } from "./aside-entry.ts";
 import { pinAside } from "./aside-pin.ts";
@@ -16,7 +17,10 @@ export async function removeAside(
   params: { readonly run: string; readonly key: string; readonly holding?: string },
 ): Promise<void> {
   const { run, holding } = params;
-  const record = await findWorktree(repository, ownerOf(params));
+  const owner = ownerOf(params);
+  // A stage that runs again asks once more for all that were removed: that must not cost a git each.
+  if (!(await readEntries(repository)).some((entry) => entry.run === owner)) return;
+  const record = await findWorktree(repository, owner);
   if (record === undefined) return;
   if (record.exists && !record.unfinished) {
     const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });

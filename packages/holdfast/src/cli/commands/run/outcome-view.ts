@@ -63,7 +63,10 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
   const { program } = page;
   switch (outcome.kind) {
     case "done":
-      return [];
+      // A run that was to go only so far.
+      return status.stage === "stopped" && status.pullRequest === null
+        ? [`Go on with: ${program} resume ${id} --target PHASE`]
+        : [];
     case "fatal":
       return [
         `What happened: ${program} log ${id}`,

@@ -17,7 +17,9 @@ export function nodePrompt(params: {
   readonly phase: string;
   readonly edits: boolean;
   readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
-  readonly state: Pick<CrunchState, "outputs" | "conflicts">;
+  /** What others delivered before. */
+  readonly outputs: readonly AgentOutput[];
+  readonly conflicts: CrunchState["conflicts"];
   readonly knowledge: readonly KnowledgeEntry[];
   /** What the check before said. */
   readonly feedback: string | null;
@@ -33,8 +35,8 @@ export function nodePrompt(params: {
     ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}.`]),
     section("The issue", issueText(issue)),
     section("What the check before said, which must be put right now", params.feedback ?? ""),
-    section("What others of the team delivered", inOrder(params.state.outputs).map(outputLine).join("\n")),
-    section("What was decided where opinions differed, and holds", decisions(params.state).join("\n")),
+    section("What others of the team delivered", inOrder(params.outputs).map(outputLine).join("\n")),
+    section("What was decided where opinions differed, and holds", decisions(params.conflicts).join("\n")),
     section(
       "What is known from earlier work",
       params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
@@ -69,7 +71,7 @@ function outputLine({ phase, agent, action, summary }: AgentOutput): string {
   return `- ${phase}, ${agent} (${action}): ${summary}`;
 }
 
-function decisions({ conflicts }: Pick<CrunchState, "conflicts">): readonly string[] {
+function decisions(conflicts: CrunchState["conflicts"]): readonly string[] {
   return conflicts.flatMap(({ topic, resolution }) => {
     if (resolution === null) return [];
     const conditions = resolution.conditions.length === 0 ? "" : `, provided that ${resolution.conditions.join("; ")}`;

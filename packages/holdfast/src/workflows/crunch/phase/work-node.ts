@@ -1,8 +1,11 @@
+import type { AgentOutput } from "../../../core/crunch/crunch-state.ts";
+import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { editsFiles, taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { TaskStatus } from "../../../core/crunch/team.ts";
+import { batchesOf } from "../../../core/graph-order.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import type { NodeOutcome, NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
@@ -10,6 +13,7 @@ import { isoNow, requireSetup, tell } from "../work.ts";
 import type { CrunchContext } from "../work.ts";
 import { callAgent } from "./call-agent.ts";
 import { hearReply } from "./hear-reply.ts";
+import { stoppedOver } from "./merge-batch.ts";
 import { nodePrompt } from "./node-prompt.ts";
 import { abortIn, resultOf } from "./node-result.ts";
 import type { PhaseWork } from "./phase-work.ts";
@@ -18,7 +22,7 @@ import type { PhaseWork } from "./phase-work.ts";
 export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
   const { work, context, phase } = given;
   const graph = requireGraph(context);
-  const aborted = abortIn(graph);
+  const aborted = abortIn(graph) ?? stoppedOver(context.state.conflicts, phase);
   if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
   await moveTask(given, { node, name: scope.name("active"), status: "active" });
   const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
@@ -88,10 +92,22 @@ function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph):
     phase,
     edits: editsFiles(graph, node),
     issue,
-    state: context.state,
+    outputs: outputsBefore(context.state.outputs, { graph, phase, node: node.id }),
+    conflicts: context.state.conflicts,
     knowledge: toldKnowledge(context),
     feedback: context.position.feedback,
   });
+}
+
+/** Those who work at the same time know nothing of each other, whoever is quicker: the same prompt whenever it is written. */
+function outputsBefore(
+  outputs: readonly AgentOutput[],
+  at: { readonly graph: Graph; readonly phase: GraphPhase; readonly node: string },
+): readonly AgentOutput[] {
+  const batches = batchesOf(at.graph);
+  const own = batches.findIndex((batch) => batch.includes(at.node));
+  const before = new Set(batches.slice(0, own).flat());
+  return outputs.filter(({ phase, node }) => phase !== at.phase || before.has(node));
 }
 
 function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {

@@ -1,0 +1,30 @@
+import { describe, expect, test } from "vitest";
+import { crunchOptionsJson, defaultCrunchOptions, parseCrunchOptions } from "./options.ts";
+
+describe("options of crunch", () => {
+  test("nothing given is the defaults, and what is kept parses to the same", () => {
+    expect(parseCrunchOptions({})).toEqual(defaultCrunchOptions);
+    const given = {
+      target: "validation",
+      type: "bug",
+      maxParallel: 1,
+      models: { quality: "claude:haiku" },
+      gate: "make",
+    };
+    const parsed = parseCrunchOptions(given);
+    expect(parsed).toMatchObject({ target: "e2e", gate: { command: "make", timeoutMs: 600_000 } });
+    expect(parseCrunchOptions(crunchOptionsJson(parsed))).toEqual(parsed);
+  });
+  test.each([
+    [{ target: "backlog" }, /target/],
+    [{ target: 3 }, /target/],
+    [{ type: "decomposition" }, /type/],
+    [{ maxParallel: 0 }, /maxParallel/],
+    [{ models: { quality: "haiku" } }, /models.quality/],
+    [{ limits: { e2eFailures: -1 } }, /e2eFailures/],
+    [{ parallel: 2 }, /no option "parallel"/],
+    [{ settings: { agents: {} } }, /settings of crunch/],
+  ])("%j is refused", (given, message) => {
+    expect(() => parseCrunchOptions(given)).toThrow(message);
+  });
+});
