@@ -169,7 +169,7 @@ describe("a crunch run in another terminal", () => {
       savedBy: { pid: started.child.pid },
     });
     await until(async () => (await latest()).includes("trigger: manual"));
-    expect(await latest()).toMatch(/current_phase: enrich/);
+    expect(await latest()).toContain("current_phase: enrich");
     const before = await readdir(directory);
     started.child.kill("SIGKILL");
     await started.ended;
