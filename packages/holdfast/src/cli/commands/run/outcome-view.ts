@@ -65,7 +65,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
     case "done":
       // A run that was to go only so far.
       return status.stage === "stopped" && status.pullRequest === null
-        ? [`Go on with: ${program} resume ${id} --target PHASE`]
+        ? [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")]
         : [];
     case "fatal":
       return [
