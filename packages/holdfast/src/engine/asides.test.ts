@@ -1,10 +1,12 @@
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
 import type { AgentTask } from "../ports/agent.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { startInWorktree, type ToyWorktree } from "../testing/toy-worktree.ts";
+import { runGraph } from "./graph/run-graph.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { AgentReport, Aside, AsideMerged, StageContext, StageFunction } from "./stage-context.ts";
 
@@ -360,5 +362,37 @@ describe("a run that goes elsewhere", () => {
     await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
     expect(sessions).toEqual([null, null, "s1"]);
     rmSync(forked?.root ?? "", { recursive: true, force: true });
+  });
+
+  test("forked while a node that must not run twice worked aside, the fork asks whether it happened", async () => {
+    const stop = new AbortController();
+    let calls = 0;
+    const toy = await started(
+      async (context) => {
+        await runGraph(context, {
+          graph: sampleGraph([sampleNode("once", [], { idempotent: false })]),
+          limit: 1,
+          work: async (_node, scope) => {
+            const beside = await context.aside(scope.name("aside"));
+            await context.agent({ ...CALL, name: scope.name("agent"), aside: beside });
+            return { kind: "complete", result: null };
+          },
+        });
+        return DONE;
+      },
+      () => {
+        calls += 1;
+        stop.abort();
+        return {};
+      },
+    );
+    await toy.go(toy.workflow, { signal: stop.signal });
+    const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
+    const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(toy.parts, run);
+    const { id } = await handle.fork({ sequence, id: "forked" });
+    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "parked", on: "person" });
+    expect(calls).toBe(1);
+    rmSync((await toy.workspaces.find(id))?.root ?? "", { recursive: true, force: true });
   });
 });
