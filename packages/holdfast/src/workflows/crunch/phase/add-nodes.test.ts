@@ -18,15 +18,3 @@ test("what is handed over and what is found become nodes of team members, after 
   ]);
   for (const one of planned) expect(one.node.dependencies).toEqual(["spec"]);
 });
-
-test("agents that go on finding work for each other come to an end", () => {
-  const followUps = Array.from({ length: 100 }, () => ({ agent: "dev-go", action: "implement", task: "More." }));
-  const reply = { handoff: { to: "dev-go", reason: "Yours." }, followUps };
-  let nodes = [sampleNode("spec")];
-  let generations = 0;
-  for (; nodes.length > 0 && generations < 10; generations += 1)
-    nodes = nodes.flatMap((node) =>
-      planNodes({ node, attempt: 1, reply, members: ["dev-go"] }).map((planned) => planned.node),
-    );
-  expect(generations).toBe(4);
-});

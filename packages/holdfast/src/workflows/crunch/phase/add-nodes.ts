@@ -9,10 +9,7 @@ export async function addNodes({ team }: PhaseWork, { node, scope, reply }: Hear
   for (const one of planNodes({ node, attempt: scope.attempt, reply, members })) await scope.add(one.node, one.edges);
 }
 
-/**
- * Who is not of the team gets nothing to do: the work stays with the one who found it, in its answer. So does what work that was itself added so late
- * finds: agents that go on finding work for each other would never end, and nobody would have agreed to pay for it.
- */
+/** Who is not of the team gets nothing to do: the work stays with the one who found it, in its answer. */
 export function planNodes(params: {
   readonly node: GraphNode;
   readonly attempt: number;
@@ -21,12 +18,9 @@ export function planNodes(params: {
 }): readonly { readonly node: GraphNode; readonly edges: readonly GraphEdge[] }[] {
   const { node, members } = params;
   const { handoff, followUps } = params.reply;
-  if ((node.id.match(ADDED) ?? []).length >= MOST_GENERATIONS) return [];
   const wanted = [
     ...(handoff === null ? [] : [{ agent: handoff.to, action: node.action, name: "handoff" }]),
-    ...followUps
-      .slice(0, MOST_FOLLOW_UPS)
-      .map(({ agent, action }, index) => ({ agent, action, name: `follow-up-${index + 1}` })),
+    ...followUps.map(({ agent, action }, index) => ({ agent, action, name: `follow-up-${index + 1}` })),
   ];
   return wanted
     .filter(({ agent }) => members.includes(agent))
@@ -36,8 +30,3 @@ export function planNodes(params: {
       return { node: added, edges: [{ from: node.id, to: id, type: "sequence" }] };
     });
 }
-
-const MOST_GENERATIONS = 3;
-const MOST_FOLLOW_UPS = 5;
-/** How ids say, above, that a node was added. */
-const ADDED = /-\d+-(?:handoff|follow-up-\d+)(?=-|$)/g;
