@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
@@ -152,5 +152,35 @@ describe("--max-time", () => {
     expect(again, again.stdout + again.stderr).toMatchObject({ status: 7 });
     const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
     expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+  });
+});
+
+describe("a crunch run in another terminal", () => {
+  test("is saved on request, killed and ended by the clock, and crunch's directory shows each as it was", async () => {
+    const place = await work.begin();
+    const directory = join(place.clone, ".claude/crunch/1/checkpoints");
+    const latest = async (): Promise<string> => await readFile(join(directory, "latest"), "utf8");
+    const agent = await place.agent([{ reply: "{}", hang: true }]);
+    const started = place.start("run", "1", "--workflow", "crunch", "--agent", agent);
+    await started.says("brief start");
+    const saved = await place.json("checkpoint", "1", "--name", "so far");
+    expect(saved).toMatchObject({
+      checkpoint: { trigger: "manual", stage: "enrich" },
+      savedBy: { pid: started.child.pid },
+    });
+    await until(async () => (await latest()).includes("trigger: manual"));
+    expect(await latest()).toMatch(/current_phase: enrich/);
+    const before = await readdir(directory);
+    started.child.kill("SIGKILL");
+    await started.ended;
+    expect(await readdir(directory)).toEqual(before);
+    const over = await place.run("resume", "1", "--max-time", "4s");
+    expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
+    expect(await latest()).toMatch(/trigger: session_end/);
+    expect(await latest()).toMatch(/can_resume: true/);
+    expect(await place.git("status", "--porcelain")).toBe("");
+    const listed = await readFile(join(directory, "index.yaml"), "utf8");
+    expect(listed).toContain("trigger: manual");
+    expect(await manuals(place)).toEqual(["so far"]);
   });
 });

@@ -39,7 +39,7 @@ export function node(id: string, agent: string, rest: Partial<TemplateNode> = {}
 const one = (...nodes: readonly TemplateNode[]): GraphTemplate => ({ nodes, edges: [] });
 
 /** One node a phase: what is not looked at costs no time. */
-export const SMALL: Readonly<Record<GraphPhase, GraphTemplate>> = {
+const SMALL: Readonly<Record<GraphPhase, GraphTemplate>> = {
   enrich: one(node("spec", "system-architect")),
   implementing: one(node("build", "dev-python", { edits: true, action: "implement" })),
   e2e: one(node("check", "qa-engineer")),

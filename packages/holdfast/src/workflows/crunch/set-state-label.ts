@@ -9,9 +9,6 @@ import { parkOnce } from "../publish/park-once.ts";
 
 type Receipt = { readonly labels: readonly string[] };
 
-/** Kind of the effect in the ledger, for those who compare an issue with what a run knew of it. */
-export const STATE_LABEL = "state_label";
-
 /**
  * Exactly one state label, this phase's. The labels are read right before they are written, so what others changed meanwhile stays; one that
  * is right already is adopted and nothing is written.
@@ -25,7 +22,7 @@ export async function setStateLabel(
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await context.effect<Receipt>({
       purpose: attempt === 1 ? "state-label" : `state-label-${attempt}`,
-      kind: STATE_LABEL,
+      kind: "state_label",
       target: `${forge.name} #${issue}`,
       payload: { label: stateLabel(phase) },
       lookUp: () => lookUp(forge, params),

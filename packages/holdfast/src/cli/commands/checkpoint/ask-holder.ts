@@ -10,7 +10,14 @@ import { WAIT_MS, holderText, runHeld, waitForRun } from "../../wait-for-run.ts"
 export interface SavedByHolder {
   readonly checkpoint: CheckpointSummary;
   readonly planes: Planes;
-  readonly by: LeaseOwner;
+  readonly by: Holder;
+}
+
+/** Who it is, for people and for programs that stop it; what proves it to the store is nobody else's. */
+export type Holder = Pick<LeaseOwner, "label" | "pid" | "host">;
+
+export function holderOf({ label, pid, host }: LeaseOwner): Holder {
+  return { label, pid, host };
 }
 
 /** A checkpoint by the process that carries the run; null: nobody does, and whoever asks can save. */
@@ -32,7 +39,7 @@ export async function askHolder(shell: Shell, handle: RunHandle, params: SavePar
       const { planes } = await handle.get(asked.sequence);
       const [checkpoint] = await handle.list({ before: asked.sequence + 1, limit: 1 });
       if (checkpoint === undefined) throw new TypeError(`checkpoint ${asked.sequence} has no summary`);
-      return { checkpoint, planes, by: asked.by.owner };
+      return { checkpoint, planes, by: holderOf(asked.by.owner) };
     }
     case "elsewhere":
       throw elsewhere(handle.id, asked.by);

@@ -9,7 +9,7 @@ import { findRun as findKnownRun } from "../../find-run.ts";
 import { leftOutOf } from "../../output/left-out.ts";
 import { runHeld } from "../../wait-for-run.ts";
 import { gcOutcome, gcSummary } from "../gc/view.ts";
-import { askHolder } from "./ask-holder.ts";
+import { askHolder, holderOf } from "./ask-holder.ts";
 import { readValues } from "./read-values.ts";
 import type { checkpointSpec } from "./spec.ts";
 import { planText, savedText } from "./view.ts";
@@ -78,7 +78,7 @@ async function dryRun(shell: Shell, input: Input<(typeof checkpointSpec)["flags"
   const files = plan === null ? await firstFiles(shell, holdfast, params) : plan.files;
   const changes = holdfast === undefined || plan === null ? [] : await changesOf(holdfast, plan);
   const holder = await handle?.holder();
-  const asks = holder === undefined || holder.alive === "dead" ? null : holder.lease.owner;
+  const asks = holder === undefined || holder.alive === "dead" ? null : holderOf(holder.lease.owner);
   const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null, asks };
   const { skipped = [], nested = [] } = files ?? {};
   shell.print({

@@ -47,5 +47,5 @@ export const checkpointSpec = {
       about: "save a script's own state with the files",
     },
   ],
-  json: '{"checkpoint": {...}, "started": true when the run is new, "skipped": [files left out], "nested": [repositories left out], "unfinishedRestore": "RUN@n" or null, "savedBy": {"label", "pid", "host", ...} of the process that was asked or null, "gc": {...} or null}; with --dry-run {"plan": {...} or null, "changes": [...], "started", "run", "asks": who would be asked or null, "skipped", "nested", "dryRun": true}.',
+  json: '{"checkpoint": {...}, "started": true when the run is new, "skipped": [files left out], "nested": [repositories left out], "unfinishedRestore": "RUN@n" or null, "savedBy": {"label", "pid", "host"} of the process that was asked or null, "gc": {...} or null}; with --dry-run {"plan": {...} or null, "changes": [...], "started", "run", "asks": who would be asked or null, "skipped", "nested", "dryRun": true}.',
 } as const satisfies CommandSpec;

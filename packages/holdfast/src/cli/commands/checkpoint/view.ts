@@ -1,7 +1,7 @@
 import type { SavePlan } from "../../../app.ts";
 import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
-import type { LeaseOwner } from "../../../core/lease.ts";
 import type { Diff } from "../../../ports/workspace.ts";
+import type { Holder } from "./ask-holder.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import { truncate } from "../../output/display-width.ts";
@@ -19,7 +19,7 @@ export interface Saved {
   readonly leftOut: readonly LeftOut[];
   readonly unfinishedRestore: string | null;
   /** Who saved it for us; null: we did. */
-  readonly savedBy: LeaseOwner | null;
+  readonly savedBy: Holder | null;
   /** Files were wanted, and this repository is bare. */
   readonly noWorktree: boolean;
 }
@@ -57,7 +57,7 @@ export interface ShownPlan {
   readonly started: boolean;
   readonly run: string | null;
   /** Who would be asked for it; null: nobody has the run now. */
-  readonly asks: LeaseOwner | null;
+  readonly asks: Holder | null;
   readonly leftOut: readonly LeftOut[];
 }
 
@@ -76,7 +76,7 @@ export function planText(shown: ShownPlan, page: Page): string {
   return `${verb} ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
 }
 
-function ownerText({ label, pid, host }: LeaseOwner): string {
+function ownerText({ label, pid, host }: Holder): string {
   return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
 }
 

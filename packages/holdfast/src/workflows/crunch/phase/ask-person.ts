@@ -50,4 +50,4 @@ export async function askPerson(
   return answer;
 }
 
-export const USER = "user";
+const USER = "user";

@@ -1,4 +1,5 @@
 import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
+import type { Phase } from "../../../core/crunch/phase.ts";
 import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
@@ -30,7 +31,7 @@ export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBat
 }
 
 /** Asked of what is written down alone: in this process or before. */
-export function isSettled({ context }: PhaseWork, naming: Naming): boolean {
+function isSettled({ context }: PhaseWork, naming: Naming): boolean {
   return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
 }
 
@@ -100,8 +101,17 @@ async function mend(
 }
 
 const MENDED = "keep both changes";
-export const LEFT_OUT = "leave it out";
-export const STOP = "stop";
+const LEFT_OUT = "leave it out";
+const STOP = "stop";
+
+/** Why a person ended the phase over files that do not go together; null: nobody did. */
+export function stoppedOver(conflicts: readonly Conflict[], phase: Phase): string | null {
+  const over = conflicts.find(
+    (conflict) =>
+      conflict.phase === phase && conflict.choices.includes(LEFT_OUT) && conflict.resolution?.choice === STOP,
+  );
+  return over === undefined ? null : `Stopped by a person over ${over.topic}`;
+}
 
 async function resolve(
   given: PhaseWork,

@@ -39,7 +39,7 @@ const failure = (rest: Partial<Extract<GraphEnd, { kind: "failed" }>> = {}): Gra
   ...rest,
 });
 const plan = (graph: Graph, end: GraphEnd, rest: { checks?: boolean; replays?: number } = {}) =>
-  planPhaseEnd({ graph, end, checks: false, replays: 0, limit: 1, ...rest });
+  planPhaseEnd({ graph, end, stopped: null, checks: false, replays: 0, limit: 1, ...rest });
 
 describe("what the end of a phase's graph means", () => {
   test("all complete: it has ended", () => {

@@ -9,7 +9,7 @@ import { abortIn, resultsIn } from "./node-result.ts";
 export type PhaseEndPlan =
   /** `failed`: nodes that came to nothing, and may. */
   | { readonly kind: "ended"; readonly failed: readonly FailedNode[] }
-  /** Somebody of the team ended it for all. */
+  /** Somebody of the team, or a person, ended it for all. */
   | { readonly kind: "aborted"; readonly reason: string }
   | { readonly kind: "replay" }
   /** It does not do what it should: the work goes back. */
@@ -29,6 +29,8 @@ export interface FailedNode {
 export function planPhaseEnd(params: {
   readonly graph: Graph;
   readonly end: GraphEnd;
+  /** Why a person ended it; null: nobody did. */
+  readonly stopped: string | null;
   /** Does the phase judge the work of another? */
   readonly checks: boolean;
   /** How often the failed ones were run again. */
@@ -36,15 +38,15 @@ export function planPhaseEnd(params: {
   readonly limit: number;
 }): PhaseEndPlan {
   const { graph, end, checks } = params;
-  const aborted = abortIn(graph);
+  const aborted = abortIn(graph) ?? params.stopped;
   if (aborted !== null) return { kind: "aborted", reason: aborted };
   const failed = failedNodes(graph);
   const grave = checks ? graveFindings(graph) : [];
   if (checks && (failed.length > 0 || grave.length > 0)) return sentBack(failed, grave);
   if (end.kind !== "failed") return { kind: "ended", failed: [] };
-  const stopped = end.abortedBy !== null || end.batch !== null;
-  if (!stopped && params.replays < params.limit) return { kind: "replay" };
-  if (!stopped && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
+  const halted = end.abortedBy !== null || end.batch !== null;
+  if (!halted && params.replays < params.limit) return { kind: "replay" };
+  if (!halted && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
   return { kind: "ask", question: `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?` };
 }
 

@@ -10,6 +10,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 import { askPerson } from "./ask-person.ts";
 import { COORDINATOR } from "./call-agent.ts";
 import { captureKnowledge, injectKnowledge, planDecisions } from "./keep-knowledge.ts";
+import { stoppedOver } from "./merge-batch.ts";
 import { resultsIn } from "./node-result.ts";
 import type { PhaseWork } from "./phase-work.ts";
 import { PHASE_ANSWERS, planPhaseEnd } from "./plan-phase-end.ts";
@@ -85,7 +86,8 @@ async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
     });
     const now = context.graph.now() ?? graph;
     const limit = work.options.limits.replays;
-    const plan = planPhaseEnd({ graph: now, end, checks: phase === "e2e", replays, limit });
+    const stopped = stoppedOver(context.state.conflicts, phase);
+    const plan = planPhaseEnd({ graph: now, end, stopped, checks: phase === "e2e", replays, limit });
     const settled = await settleEnd(given, { plan, graph: now, replays });
     if (settled !== null) return settled;
   }

@@ -13,6 +13,7 @@ import { isoNow, requireSetup, tell } from "../work.ts";
 import type { CrunchContext } from "../work.ts";
 import { callAgent } from "./call-agent.ts";
 import { hearReply } from "./hear-reply.ts";
+import { stoppedOver } from "./merge-batch.ts";
 import { nodePrompt } from "./node-prompt.ts";
 import { abortIn, resultOf } from "./node-result.ts";
 import type { PhaseWork } from "./phase-work.ts";
@@ -21,7 +22,7 @@ import type { PhaseWork } from "./phase-work.ts";
 export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
   const { work, context, phase } = given;
   const graph = requireGraph(context);
-  const aborted = abortIn(graph);
+  const aborted = abortIn(graph) ?? stoppedOver(context.state.conflicts, phase);
   if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
   await moveTask(given, { node, name: scope.name("active"), status: "active" });
   const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
