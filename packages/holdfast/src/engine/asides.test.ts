@@ -299,6 +299,32 @@ describe("a call aside that was cut off", () => {
   });
 });
 
+test("an agent that deletes the folder it works in has failed, and the run goes on", async () => {
+  const reports: AgentReport[] = [];
+  const work: StageFunction<State> = async ({ aside, agent, dropAside, mergeAside }) => {
+    for (const attempt of ["1", "2"]) {
+      const place = await aside(`x${attempt}`);
+      const report = await agent({ ...CALL, name: `work ${attempt}`, aside: place, env: { WHAT: place.name } });
+      reports.push(report);
+      if (report.commit === null) await dropAside(place);
+      else await mergeAside("merge", { aside: place, commit: report.commit });
+    }
+    return DONE;
+  };
+  const toy = await started(work, (task) => {
+    if (task.env["WHAT"] === "x2") return writeOwn(task);
+    rmSync(task.cwd, { recursive: true });
+    return { text: "done" };
+  });
+  await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(reports).toMatchObject([
+    { outcome: "failed", cause: "crash", commit: null, message: expect.stringContaining("is gone") },
+    { outcome: "completed", changed: true },
+  ]);
+  expect(inRun(toy, "x2.txt")).toBe("x2\n");
+  expect(await toy.workspaces.asides.list()).toEqual([]);
+});
+
 describe("a run that goes elsewhere", () => {
   const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
 
