@@ -5,7 +5,7 @@ import { isJsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
 import { reliedOn, withIssue, withPushed } from "./relied-on.ts";
 import type { IssueChange, ResumeAction } from "./resume.ts";
-import type { Visit } from "./visit.ts";
+import { nextVisit } from "./visit.ts";
 
 /** Where the run stands once the world as it is now counts as known: the next resume compares with this. */
 export function adoptWorld(params: {
@@ -48,20 +48,8 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
   }
 }
 
-/**
- * A stay of its own, under a number that no effect has. What was in the middle of something is still to be put back, and events that nobody has
- * taken in yet are still to be.
- */
 function movedTo(position: Position, { stage, why }: { readonly stage: string; readonly why: string }): Position {
-  const { number, running, unreduced } = position.visit;
-  const visit: Visit = {
-    number: number + 1,
-    steps: {},
-    failures: {},
-    ...(running === undefined ? {} : { running }),
-    ...(unreduced === undefined ? {} : { unreduced }),
-  };
-  return { ...position, stage, reason: why, visit };
+  return { ...position, stage, reason: why, visit: nextVisit(position.visit) };
 }
 
 function changeIssue(planes: Planes, change: IssueChange): Planes {

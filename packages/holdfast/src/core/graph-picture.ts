@@ -1,6 +1,6 @@
 import type { Graph, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
 import { batchesOf, criticalPath, describeProblem, predecessorsOf, validateGraph } from "./graph-order.ts";
-import { resumePoint } from "./graph-resume-point.ts";
+import { resumePoint } from "./graph-recovery.ts";
 import { stateOf } from "./graph-state.ts";
 import type { Json } from "./json.ts";
 import { isJsonObject } from "./json.ts";

@@ -4,7 +4,7 @@ import { emptyPlanes } from "./checkpoint.ts";
 import type { Graph, NodeStatus } from "./graph.ts";
 import { recoveryEvents, resumePoint } from "./graph-recovery.ts";
 import { sampleGraph, sampleNode as node } from "./graph-sample.ts";
-import { addNode, stateOf, stepGraph } from "./graph-state.ts";
+import { addNode, progressOf, readyNodes, stateOf, stepGraph } from "./graph-state.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import { someGraph } from "./graph-random.ts";
 import type { Visit } from "./visit.ts";
@@ -91,9 +91,34 @@ describe("the point to go on from is a node's id, not a place in a numbering (cr
     expect(resumePoint(addNode(half, { node: node("new", []), at }))).toBe("b");
   });
 
+  test("it is what a resumed run does or asks first, whatever the graph", () => {
+    const statuses = fc.constantFrom<NodeStatus>("pending", "queued", "running", "complete", "unknown");
+    fc.assert(
+      fc.property(someGraph({ maxNodes: 8 }), fc.array(statuses, { minLength: 8, maxLength: 8 }), (plain, drawn) => {
+        const states = Object.fromEntries(
+          plain.nodes.map(({ id }, index) => [id, { ...stateOf(plain, id), status: drawn[index] ?? "pending" }]),
+        );
+        const died: Graph = { ...plain, states };
+        const resumed = recoverAll(died);
+        const first = [
+          ...readyNodes(resumed, { limit: Number.POSITIVE_INFINITY }),
+          ...resumed.nodes.map(({ id }) => id).filter((id) => stateOf(resumed, id).status === "unknown"),
+        ];
+        const point = resumePoint(resumed);
+        if (first.length > 0) expect(first).toContain(point);
+        else expect(point === null).toBe(progressOf(resumed).kind !== "waiting");
+      }),
+    );
+  });
+
   test("what waits for an approval is where work goes on when nothing else can", () => {
     const edge = { from: "a", to: "b", type: "approval", by: "qa", approvedAt: null } as const;
     const held = after(sampleGraph([node("a"), node("b")], [edge]), start("a"), complete("a"));
     expect(resumePoint(held)).toBe("b");
   });
 });
+
+function recoverAll(graph: Graph): Graph {
+  const died = graph.nodes.filter(({ id }) => ["running", "queued"].includes(stateOf(graph, id).status));
+  return after(graph, ...died.map(({ id }): GraphEvent => ({ kind: "recover", node: id, at })));
+}

@@ -47,3 +47,17 @@ export interface RunningStep {
 export type RecordTokens = { readonly input: number; readonly output: number };
 
 export const NO_VISIT: Visit = { number: 0, steps: {}, failures: {} };
+
+/**
+ * A stay of its own, under a number that no effect has. What was in the middle of something is still to be put back, and events that nobody has
+ * taken in yet are still to be.
+ */
+export function nextVisit({ number, running, unreduced }: Visit): Visit {
+  return {
+    number: number + 1,
+    steps: {},
+    failures: {},
+    ...(running === undefined ? {} : { running }),
+    ...(unreduced === undefined ? {} : { unreduced }),
+  };
+}

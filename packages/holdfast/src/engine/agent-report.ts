@@ -1,3 +1,4 @@
+import { HoldfastError } from "../core/error.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
 import type { Amounts } from "../core/position.ts";
@@ -39,11 +40,11 @@ export async function concludeCall(
   const collected = await collectOutputs(stay, trying);
   stay.open();
   const before = writer.files?.tree ?? null;
-  const finish = (found: Found, sequence: number | null): readonly [AgentReport, NewEntry] => {
-    const report = reportOf(tried, { ...found, ...collected });
-    settleSpent(writer, { estimate: trying.estimate, actual: tried.spent });
+  const finish = (found: Found, sequence: number | null, as = tried): readonly [AgentReport, NewEntry] => {
+    const report = reportOf(as, { ...found, ...collected });
+    settleSpent(writer, { estimate: trying.estimate, actual: as.spent });
     writer.beside.delete(name);
-    return [report, finishStep(stay, name, { result: report, spent: tried.spent, sequence })];
+    return [report, finishStep(stay, name, { result: report, spent: as.spent, sequence })];
   };
   let report: AgentReport | undefined;
   if (trying.files) {
@@ -60,10 +61,10 @@ export async function concludeCall(
   } else {
     const found = aside === null ? NOT_ASIDE : await foundAside(stay, aside, trying.workspace);
     stay.open();
-    const [made, entry] = finish(found, null);
+    const [made, entry] = found === null ? finish(NOT_ASIDE, null, deserted(tried)) : finish(found, null);
     report = made;
     await writer.append(entry);
-    if (aside !== null && found.commit !== null) aside.commit = found.commit;
+    if (aside !== null && found !== null && found.commit !== null) aside.commit = found.commit;
   }
   if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
   writer.tell({ kind: "step_finished", step: name, replayed: false });
@@ -74,14 +75,29 @@ type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
 
 const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
 
-/** Pinned before the journal names it. */
-async function foundAside({ writer }: Stay, aside: OpenAside, workspace: Workspace): Promise<Found> {
+/** Pinned before the journal names it. null: the folder is gone. */
+async function foundAside({ writer }: Stay, aside: OpenAside, workspace: Workspace): Promise<Found | null> {
   const { parts, run } = writer;
   const asides = requireAsides(writer, aside.name);
-  const { tree, commit, skipped } = await workspace.look(lookParams(parts));
+  const look = await workspace.look(lookParams(parts)).catch((error: unknown) => {
+    if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return null;
+    throw error;
+  });
+  if (look === null) return null;
+  const { tree, commit, skipped } = look;
   await asides.pin({ run: run.id, commit });
   const changed = tree !== (await asides.treeOf(aside.commit));
   return { changed, commit, aside: { name: aside.name, from: aside.commit, skipped } };
+}
+
+/** Who takes the folder away that it works in has done nothing, whatever it says; to fail over it each time would be the end of the run. */
+function deserted(tried: Tried): Tried {
+  const { outcome } = tried;
+  if (outcome.kind === "failed") return tried;
+  const { session, usage } = outcome;
+  const message = "The folder that it worked in is gone, and its work with it";
+  const failed = { kind: "failed", cause: "crash", message, hint: null, until: null, instant: false } as const;
+  return { ...tried, outcome: { ...failed, session, usage } };
 }
 
 async function collectOutputs(

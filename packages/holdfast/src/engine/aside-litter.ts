@@ -1,4 +1,6 @@
 import { commitsIn } from "../core/commits-in.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { ErrorCode } from "../core/error.ts";
 import type { RetentionPlan } from "../core/retention.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { AsideInfo, AsideRef } from "../ports/aside.ts";
@@ -32,10 +34,18 @@ export async function findAsideLitter(
   const litter: string[] = [];
   for (const [id, own] of Map.groupBy(refs, ({ run }) => run)) {
     const run = ended.get(id);
-    if (run !== undefined) litter.push(...(await unnamed(parts, { ...params, run, refs: own })));
+    // Where a checkpoint cannot be read, nobody knows what it needs: all stays, and verify tells of the damage.
+    if (run !== undefined) litter.push(...(await unnamed(parts, { ...params, run, refs: own }).catch(keepAll)));
   }
   return { refs: litter, folders: folders.filter(({ run }) => ended.has(run)) };
 }
+
+function keepAll(error: unknown): readonly string[] {
+  if (error instanceof HoldfastError && DAMAGE.has(error.code)) return [];
+  throw error;
+}
+
+const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STORE_CUT", "CHECKPOINT_NOT_FOUND"]);
 
 async function isOver(parts: Parts, { id, state }: RunSummary): Promise<boolean> {
   if (state.kind !== "done" && state.kind !== "fatal") return false;

@@ -1,10 +1,12 @@
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
 import type { AgentTask } from "../ports/agent.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { startInWorktree, type ToyWorktree } from "../testing/toy-worktree.ts";
+import { runGraph } from "./graph/run-graph.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { AgentReport, Aside, AsideMerged, StageContext, StageFunction } from "./stage-context.ts";
 
@@ -297,6 +299,32 @@ describe("a call aside that was cut off", () => {
   });
 });
 
+test("an agent that deletes the folder it works in has failed, and the run goes on", async () => {
+  const reports: AgentReport[] = [];
+  const work: StageFunction<State> = async ({ aside, agent, dropAside, mergeAside }) => {
+    for (const attempt of ["1", "2"]) {
+      const place = await aside(`x${attempt}`);
+      const report = await agent({ ...CALL, name: `work ${attempt}`, aside: place, env: { WHAT: place.name } });
+      reports.push(report);
+      if (report.commit === null) await dropAside(place);
+      else await mergeAside("merge", { aside: place, commit: report.commit });
+    }
+    return DONE;
+  };
+  const toy = await started(work, (task) => {
+    if (task.env["WHAT"] === "x2") return writeOwn(task);
+    rmSync(task.cwd, { recursive: true });
+    return { text: "done" };
+  });
+  await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(reports).toMatchObject([
+    { outcome: "failed", cause: "crash", commit: null, message: expect.stringContaining("is gone") },
+    { outcome: "completed", changed: true },
+  ]);
+  expect(inRun(toy, "x2.txt")).toBe("x2\n");
+  expect(await toy.workspaces.asides.list()).toEqual([]);
+});
+
 describe("a run that goes elsewhere", () => {
   const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
 
@@ -360,5 +388,37 @@ describe("a run that goes elsewhere", () => {
     await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
     expect(sessions).toEqual([null, null, "s1"]);
     rmSync(forked?.root ?? "", { recursive: true, force: true });
+  });
+
+  test("forked while a node that must not run twice worked aside, the fork asks whether it happened", async () => {
+    const stop = new AbortController();
+    let calls = 0;
+    const toy = await started(
+      async (context) => {
+        await runGraph(context, {
+          graph: sampleGraph([sampleNode("once", [], { idempotent: false })]),
+          limit: 1,
+          work: async (_node, scope) => {
+            const beside = await context.aside(scope.name("aside"));
+            await context.agent({ ...CALL, name: scope.name("agent"), aside: beside });
+            return { kind: "complete", result: null };
+          },
+        });
+        return DONE;
+      },
+      () => {
+        calls += 1;
+        stop.abort();
+        return {};
+      },
+    );
+    await toy.go(toy.workflow, { signal: stop.signal });
+    const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
+    const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(toy.parts, run);
+    const { id } = await handle.fork({ sequence, id: "forked" });
+    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "parked", on: "person" });
+    expect(calls).toBe(1);
+    rmSync((await toy.workspaces.find(id))?.root ?? "", { recursive: true, force: true });
   });
 });

@@ -4,6 +4,7 @@ import type { NewEntry, StageEntered } from "../core/journal.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Position } from "../core/position.ts";
 import { runNotFound } from "../core/refusals.ts";
+import { nextVisit } from "../core/visit.ts";
 import { holdLease } from "./hold-lease.ts";
 import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
@@ -53,7 +54,7 @@ function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "r
     ...position,
     ...to,
     attempts: bump(position.attempts, to.stage),
-    visit: { number: position.visit.number + 1, steps: {}, failures: {} },
+    visit: nextVisit(position.visit),
   };
 }
 

@@ -7,7 +7,7 @@ import type { CreateWorkspace, Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { lookParams } from "./parts.ts";
-import { rewoundTo } from "./planes.ts";
+import { recoveredGraph, rewoundTo } from "./planes.ts";
 
 /**
  * A new run whose first checkpoint is `source`. Every step may be repeated: killed half-way, the same fork with the
@@ -53,7 +53,7 @@ export async function fork(params: {
         sequence: 1,
         trigger: "fork",
         name: `fork of ${source.id}`,
-        planes: forkedPlanes(source.planes, forked),
+        planes: forkedPlanes(source.planes, forked, new Date(parts.clock.now()).toISOString()),
         parent,
       },
     });
@@ -64,10 +64,11 @@ export async function fork(params: {
 }
 
 /** Calls aside that were under way are the parent's. */
-function forkedPlanes(planes: Planes, files: FilesPlane | null): Planes {
+function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
+  const graph = recoveredGraph(position, at);
   const visit = forgetAsideCalls(position.visit);
-  return { ...planes, files, position: { ...position, visit }, conversation: rewoundTo(conversation, "fork") };
+  return { ...planes, files, position: { ...position, graph, visit }, conversation: rewoundTo(conversation, "fork") };
 }
 
 async function forkFiles(params: {

@@ -5,6 +5,7 @@ import type { Json } from "../core/json.ts";
 import type { Look, RestorePlan, Workspace } from "../ports/workspace.ts";
 import { removeFolder, requireAsides, requireOpen } from "./asides.ts";
 import { lookParams } from "./parts.ts";
+import { placing } from "./placing.ts";
 import { beginStep, failStep, finishStep } from "./run-step.ts";
 import type { Aside, AsideMerged } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -55,7 +56,7 @@ export async function mergeAside(
   async function place(merged: AsideMerged, workspace: Workspace, plan: RestorePlan): Promise<AsideMerged> {
     await beginStep(stay, name, { files: true, estimate: null });
     try {
-      await workspace.applyRestore(plan);
+      await placing(writer, () => workspace.applyRestore(plan));
     } catch (error) {
       throw await failStep(stay, name, error);
     }

@@ -129,7 +129,7 @@ function visitAgain(target: Visit, newest: Visit): Visit {
 }
 
 /** Before it is forgotten which steps were under way: a node that must not run twice may have done its work. */
-function recoveredGraph(position: Position, at: string): Position["graph"] {
+export function recoveredGraph(position: Position, at: string): Position["graph"] {
   const { graph } = position;
   return graph === null ? null : recoveryEvents(position, at).reduce(stepGraph, graph);
 }

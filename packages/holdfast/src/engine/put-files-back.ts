@@ -1,23 +1,25 @@
+import type { Checkpoint, FilesPlane } from "../core/checkpoint.ts";
 import type { NewEntry } from "../core/journal.ts";
 import { HoldfastError } from "../core/error.ts";
+import type { Workspace } from "../ports/workspace.ts";
 import { lookParams } from "./parts.ts";
+import { placing } from "./placing.ts";
 import { finished, started } from "./repair-place.ts";
 import type { RunWriter } from "./run-writer.ts";
+
+interface PutBack {
+  readonly to: number;
+  readonly trigger: "error_recovery" | "before_restore";
+  readonly why: string;
+  readonly finish: (tree: string | null) => readonly NewEntry[];
+}
 
 /**
  * Makes the files what they are in a checkpoint of this run; the position stays. What is there now is saved first, so
  * nothing is lost. Killed in between, the journal shows a restore of files that began, and the same call again completes it.
  * `finish` changes memory when the files are back, and says so in entries of the same commit. Returns the tree.
  */
-export async function putFilesBack(
-  writer: RunWriter,
-  params: {
-    readonly to: number;
-    readonly trigger: "error_recovery" | "before_restore";
-    readonly why: string;
-    readonly finish: (tree: string | null) => readonly NewEntry[];
-  },
-): Promise<string | null> {
+export async function putFilesBack(writer: RunWriter, params: PutBack): Promise<string | null> {
   const { workspace, parts, run } = writer;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
   const to = target.planes.files;
@@ -25,7 +27,15 @@ export async function putFilesBack(
     await appendAll(writer, params.finish(null));
     return null;
   }
-  const from = await workspace.look(lookParams(parts));
+  return await placing(writer, () => putBack(writer, params, { workspace, target, to }));
+}
+
+async function putBack(
+  writer: RunWriter,
+  params: PutBack,
+  { workspace, target, to }: { readonly workspace: Workspace; readonly target: Checkpoint; readonly to: FilesPlane },
+): Promise<string> {
+  const from = await workspace.look(lookParams(writer.parts));
   if (from.tree === to.tree) {
     await appendAll(writer, params.finish(to.tree));
     return to.tree;
@@ -39,10 +49,7 @@ export async function putFilesBack(
       return [started(target)];
     },
   });
-  writer.placing = true;
-  const { tree } = await workspace.applyRestore(plan).finally(() => {
-    writer.placing = false;
-  });
+  const { tree } = await workspace.applyRestore(plan);
   await writer.save({
     trigger: "restore",
     name: `files of ${target.id}`,

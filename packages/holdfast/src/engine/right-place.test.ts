@@ -147,6 +147,25 @@ describe("an agent that is to change nothing", () => {
     expect(planes.files?.artifacts.map(({ path }) => path)).toContain("more.txt");
   });
 
+  test("and checkpoints are taken meanwhile, by whoever: it is taken back all the same", async () => {
+    let save = (): Promise<void> => Promise.resolve();
+    const { parts, go, workspace } = await startInWorktree(async (_task, root) => {
+      await save();
+      writeFileSync(join(root, "more.txt"), "more\n");
+      await save();
+      return { text: "all is well" };
+    });
+    const workflow = define({
+      work: (context) => {
+        save = () => context.checkpoint({ trigger: "manual" });
+        return calling({ changesFiles: false })(context);
+      },
+    });
+    await begin(parts, workflow, workspace);
+    await go(workflow);
+    expect(git(workspace.root, "status", "--porcelain")).toBe("");
+  });
+
   test("and changes nothing: no checkpoint more", async () => {
     const { parts, store, go, workspace } = await startInWorktree();
     const workflow = define({ work: calling({ changesFiles: false }) });

@@ -35,18 +35,25 @@ async function checkPlace(writer: RunWriter, root: string, step: string): Promis
   });
 }
 
+/** Where the files stood when a call began: by the newest checkpoint, and by what of ours was at work on them. */
+export interface BeganAt {
+  readonly files: FilesPlane | null;
+  readonly sequence: number;
+  readonly fileSteps: number;
+  readonly alone: boolean;
+}
+
+export function beganAt({ files, sequence, fileSteps, running }: RunWriter): BeganAt {
+  return { files, sequence, fileSteps, alone: ![...running.values()].some((step) => step.files) };
+}
+
 /**
  * After a call that is to change nothing. What it changed all the same was seen by no gate and no review, so it is saved and then taken
- * back, commits included. `sequence`: the newest checkpoint when the call began; a newer one means that others changed files meanwhile.
+ * back, commits included: where nothing of ours changed files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
  */
-export async function takeBackChanges(
-  writer: RunWriter,
-  step: string,
-  began: { readonly files: FilesPlane | null; readonly sequence: number },
-): Promise<void> {
-  const { workspace, sequence } = writer;
-  const others = [...writer.running.values()].some(({ files }) => files);
-  if (workspace === undefined || began.files === null || others || sequence !== began.sequence) return;
+export async function takeBackChanges(writer: RunWriter, step: string, began: BeganAt): Promise<void> {
+  const { workspace } = writer;
+  if (workspace === undefined || began.files === null || !began.alone || writer.fileSteps !== began.fileSteps) return;
   if (!(await isChanged(writer, workspace, began.files))) return;
   await writer.save({ trigger: "error_recovery", name: `what ${step} changed` });
   const saved = `${writer.run.id}@${writer.sequence}`;

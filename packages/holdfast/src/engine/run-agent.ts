@@ -17,7 +17,7 @@ import { planAgentFailure } from "./plan-agent-failure.ts";
 import type { FailurePlan } from "./plan-agent-failure.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { attemptOf, beginStep, failEntry, failStep, markOf } from "./run-step.ts";
-import { keepBranch, takeBackChanges } from "./right-place.ts";
+import { beganAt, keepBranch, takeBackChanges } from "./right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -105,7 +105,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   for (const path of call.collect ?? []) await outputs.remove(path);
   stay.check();
   const began = writer.parts.clock.now();
-  const { files: before, sequence } = writer;
+  const before = beganAt(writer);
   const talk = talkOf(stay, trying);
   const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
   let outcome: AgentOutcome;
@@ -115,8 +115,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
-  if (files) await keepBranch(writer, call.name, before);
-  else if (aside === null) await takeBackChanges(writer, call.name, { files: before, sequence });
+  if (files) await keepBranch(writer, call.name, before.files);
+  else if (aside === null) await takeBackChanges(writer, call.name, before);
   const who = { agent: trying.agent.name, model: trying.model };
   const usage = priced(writer, outcome.usage, who);
   const spent = spentOf(usage);

@@ -71,6 +71,7 @@ export async function beginStep(
   const { aside, ...step } = params;
   writer.running.set(name, { ...step, base: writer.sequence });
   if (aside !== undefined) writer.asides.set(name, aside);
+  if (params.files) writer.fileSteps += 1;
   await writer.append({ kind: "step.started", body });
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
 }

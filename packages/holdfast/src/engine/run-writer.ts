@@ -56,8 +56,10 @@ export class RunWriter {
   readonly began: number;
   /** Resources of which it was told that 80 % are used. */
   readonly budgetTold = new Set<Resource>();
-  /** Files are being put in place by us: what lies there now is half of each, and no checkpoint that anybody asked for. */
-  placing = false;
+  /** How many steps that change the run's files have begun. */
+  fileSteps = 0;
+  /** So often, files are being put in place by us: what lies there now is half of each, and no checkpoint that anybody asked for. */
+  placing = 0;
   /** Bring into memory what only the agents that work now can tell, before a checkpoint that no step of theirs takes. */
   readonly beforeSave = new Set<() => Promise<void>>();
   /** Values of the workflow. */

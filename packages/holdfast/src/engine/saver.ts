@@ -7,7 +7,6 @@ import type { CurrentFiles, Workspace } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { lookParams } from "./parts.ts";
 import { captureParams, nextPlanes } from "./planes.ts";
-import { readProgress } from "./read-progress.ts";
 import type { SaveParams } from "./planes.ts";
 import { readStanding } from "./standing.ts";
 
@@ -134,15 +133,7 @@ export class Saver {
   }
 
   async #loadNewest(): Promise<Planes> {
-    const latest = await this.newest();
-    if (latest === undefined) return emptyPlanes({ workflow: this.#workflow });
-    // What was finished after it is in the journal alone: a checkpoint that passed over it would have it done again.
-    for await (const { kind } of this.#parts.store.readJournal({ run: this.#run, after: latest.entry })) {
-      if (!kind.startsWith("step.") && !kind.startsWith("graph.")) continue;
-      const { progress } = await readProgress(this.#parts, this.#run);
-      return { ...latest.planes, position: progress.position };
-    }
-    return latest.planes;
+    return (await this.newest())?.planes ?? emptyPlanes({ workflow: this.#workflow });
   }
 
   async #nextSequence(): Promise<number> {

@@ -101,6 +101,7 @@ async function restoreFiles(stay: Stay, name: string, sequence: number): Promise
   if (known !== undefined) return known as { readonly tree: string };
   return await stay.busy(async () => {
     let result = { tree: "" };
+    writer.fileSteps += 1;
     await putFilesBack(writer, {
       to: sequence,
       trigger: "before_restore",

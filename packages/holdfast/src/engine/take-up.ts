@@ -55,7 +55,7 @@ export async function takeUp<S extends JsonObject>(params: {
     }),
     effects: await parts.store.listEffects(run),
   });
-  await recoverNodes(writer, progress);
+  await recoverNodes(writer, newest, progress);
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
     for (const [name, step] of Object.entries(progress.position.visit.running ?? {})) writer.uncounted.set(name, step);
   // Who fell back went back too: agents may remember what cannot be used.
@@ -72,10 +72,11 @@ export async function takeUp<S extends JsonObject>(params: {
 
 /**
  * Before anything else is written: later checkpoints do not know any more which steps were under way. Who fell back has
- * a checkpoint to write first, which holds what is in memory.
+ * a checkpoint to write first, which holds what is in memory; and which calls aside were under way, only the one that it
+ * fell back to knows.
  */
-async function recoverNodes(writer: RunWriter, { position, fellBack }: Progress): Promise<void> {
-  const events = recoveryEvents(position, writer.isoNow());
+async function recoverNodes(writer: RunWriter, newest: Checkpoint, { position, fellBack }: Progress): Promise<void> {
+  const events = recoveryEvents(fellBack ? newest.planes.position : position, writer.isoNow());
   if (events.length === 0) return;
   writer.schedule?.apply(events);
   if (!fellBack) await writer.append(movedEntry(events, writer.visit));

@@ -10,11 +10,18 @@ export async function withTimer<T>(
   before: () => Promise<void> = () => Promise.resolve(),
 ): Promise<T> {
   const { writer } = stay;
-  writer.beforeSave.add(before);
+  let brought = Promise.resolve();
+  const bring = (): Promise<void> => {
+    brought = before();
+    return brought;
+  };
+  writer.beforeSave.add(bring);
   try {
     return await work();
   } finally {
-    writer.beforeSave.delete(before);
+    writer.beforeSave.delete(bring);
+    // What it would still bring is older than what is known when the work has ended.
+    await brought.catch(() => undefined);
     await writer.quiet();
   }
 }

@@ -1,13 +1,24 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from "node:fs";
+import type { Stats } from "node:fs";
 
 export type FileKind = "absent" | "file" | "directory" | "other";
 
 /** Never follows a link and never opens anything, so a FIFO or device in a file's place cannot hang us. */
 export function fileKind(path: string): FileKind {
-  const stat = lstatSync(path, { throwIfNoEntry: false });
+  const stat = statusOf(path);
   if (stat === undefined) return "absent";
   if (stat.isFile()) return "file";
   return stat.isDirectory() ? "directory" : "other";
+}
+
+function statusOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    // Nothing is below a file.
+    if (error instanceof Error && "code" in error && error.code === "ENOTDIR") return undefined;
+    throw error;
+  }
 }
 
 export type RegularFile =

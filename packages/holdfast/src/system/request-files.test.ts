@@ -1,4 +1,5 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -54,6 +55,12 @@ test("what nobody can read is removed; what was asked of another holder is swept
     ["else.json", JSON.stringify(request("a"))],
   ] as const)
     writeFileSync(join(directory, name), text);
+  expect((await requests.waiting("r1")).map(({ id }) => id).toSorted()).toEqual(["now", "old"]);
+  mkdirSync(join(directory, "folder.json/in"), { recursive: true });
+  symlinkSync("/dev/zero", join(directory, "endless.json"));
+  writeFileSync(join(directory, "huge.json"), " ".repeat(100_000));
+  // Whoever opened it to read would wait for ever.
+  execFileSync("mkfifo", [join(directory, "pipe.json")]);
   expect((await requests.waiting("r1")).map(({ id }) => id).toSorted()).toEqual(["now", "old"]);
   for (const name of ["late.json.new", "fresh.json.new"]) writeFileSync(join(directory, name), "{");
   utimesSync(join(directory, "late.json.new"), 1, 1);

@@ -1,4 +1,5 @@
-import { mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { lstat, mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { CheckpointRequest, Requests } from "../ports/requests.ts";
 
@@ -26,9 +27,9 @@ export function createRequestFiles(store: string): Requests {
       for (const name of await namesIn(directoryOf(run))) {
         if (!name.endsWith(".json")) continue;
         const path = join(directoryOf(run), name);
-        const request = parse(await readOrNothing(path), { run, id: name.slice(0, -".json".length) });
+        const request = parse(await readNote(path), { run, id: name.slice(0, -".json".length) });
         if (request === "gone") continue;
-        if (request === "unreadable") await rm(path, { force: true });
+        if (request === "unreadable") await remove(path);
         else found.push(request);
       }
       return found;
@@ -44,10 +45,10 @@ export function createRequestFiles(store: string): Requests {
     async sweep({ run, epoch }) {
       for (const name of await namesIn(directoryOf(run))) {
         const path = join(directoryOf(run), name);
-        const request = parse(await readOrNothing(path), { run, id: name.replace(/\..*$/, "") });
+        const request = parse(await readNote(path), { run, id: name.replace(/\..*$/, "") });
         if (typeof request === "string" || request.epoch !== epoch) {
           // One that is being written at this moment is for the holder of now.
-          if (!name.endsWith(".new") || (await isOld(path))) await rm(path, { force: true });
+          if (!name.endsWith(".new") || (await isOld(path))) await remove(path);
         }
       }
     },
@@ -87,8 +88,20 @@ async function namesIn(directory: string): Promise<readonly string[]> {
   return await missing(readdir(directory), []);
 }
 
-async function readOrNothing(path: string): Promise<string | null> {
-  return await missing(readFile(path, "utf8"), null);
+/** null: it is not there. Empty, as if torn, for what cannot be a note of ours: a link, a pipe that nobody writes to, a folder, something huge. */
+async function readNote(path: string): Promise<string | null> {
+  const found = await missing(lstat(path), null);
+  if (found === null) return null;
+  if (!found.isFile() || found.size > LONGEST_NOTE) return "";
+  return await missing(readFile(path, { encoding: "utf8", flag: NEVER_WAITS }), null);
+}
+
+/** Bytes; the longest name of a checkpoint is far below. */
+const LONGEST_NOTE = 65_536;
+const NEVER_WAITS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+async function remove(path: string): Promise<void> {
+  await rm(path, { force: true, recursive: true });
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -24,6 +24,8 @@ const ANSWER = {
   recommendations: [{ scope: "s", choice: "c", rationale: "why", confidence: 70, actionable: true }],
   handoff: { to: "dev-go", reason: "Go" },
   follow_ups: [{ agent: "techwriter", action: "document", task: "write" }],
+  escalate: { reason: "Who pays?", options: ["us", "them"] },
+  broadcasts: [{ event: "CHECKPOINT", message: "before the migration" }],
   knowledge: [{ type: "decision", content: "k", tags: ["t"] }],
 };
 

@@ -4,6 +4,7 @@ import { initialCrunchState, parseCrunchState } from "../../core/crunch/crunch-s
 import { HoldfastError } from "../../core/error.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import { findBase } from "../publish/find-base.ts";
+import { importedIssue } from "../publish/imported-issue.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import type { CrunchOptions } from "./options.ts";
 
@@ -21,20 +22,7 @@ export async function adoptCrunchState(params: {
   readonly root: string;
 }): Promise<CrunchState> {
   const { parts, options, root } = params;
-  const { forge } = parts;
-  if (forge === null)
-    throw new HoldfastError({
-      code: "FORGE_FAILED",
-      message: "There is no forge to take the issue from and open a pull request at",
-      hint: "Add a remote, or configure `forge:` in holdfast.config.yaml; then resume again.",
-    });
-  const issue = await forge.getIssue(params.issue);
-  if (issue === null || issue.number !== params.issue)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `There is no issue ${params.issue} at ${forge.location}, which the imported run is about`,
-      hint: "Resume it in a clone of the repository that it came from.",
-    });
+  const { forge, issue } = await importedIssue(parts, params.issue);
   const { values } = params.planes.context;
   const state = Object.hasOwn(values, "messages") ? parseCrunchState(values) : initialCrunchState;
   const branch = await parts.branches.of(root);

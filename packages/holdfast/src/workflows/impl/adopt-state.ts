@@ -2,6 +2,7 @@ import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import { findBase } from "../publish/find-base.ts";
+import { importedIssue } from "../publish/imported-issue.ts";
 import { loadTemplates } from "./load-templates.ts";
 import { outputFiles } from "./output-files.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
@@ -23,20 +24,7 @@ export async function adoptImplState(params: {
   readonly root: string;
 }): Promise<ImplState> {
   const { parts, options, root } = params;
-  const { forge } = parts;
-  if (forge === null)
-    throw new HoldfastError({
-      code: "FORGE_FAILED",
-      message: "There is no forge to take the issue from and open a pull request at",
-      hint: "Add a remote, or configure `forge:` in holdfast.config.yaml; then resume again.",
-    });
-  const found = await forge.getIssue(params.issue);
-  if (found === null || found.number !== params.issue)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `There is no issue ${params.issue} at ${forge.location}, which the imported run is about`,
-      hint: "Resume it in a clone of the repository that it came from.",
-    });
+  const { forge, issue: found } = await importedIssue(parts, params.issue);
   const issue: Issue = { ...found };
   const branch = await parts.branches.of(root);
   const answer = await findBase({ branch, forge, named: options.baseBranch });

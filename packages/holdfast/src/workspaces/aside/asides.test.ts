@@ -124,6 +124,21 @@ describe("an aside", () => {
     expect(scene.repo.git("log", "-1", "--format=%s", `${kept?.commit}^1`)).toBe("by the agent\n");
   });
 
+  test("goes without a trace although its agent made a repository in place of the link to git", async () => {
+    const scene = await start();
+    const { aside, files } = await scene.open("x");
+    files.write("made.txt", "made\n");
+    rmSync(files.path(".git"));
+    files.git("init", "-q");
+    const [info] = await scene.workspaces.asides.list();
+    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "" });
+    expect(existsSync(dirname(aside.root))).toBe(false);
+    const texts = (await scene.workspaces.asides.refs()).map(({ commit }) =>
+      scene.repo.git("ls-tree", "--name-only", commit),
+    );
+    expect(texts.join("\n")).toContain("made.txt");
+  });
+
   test("is made again from a call's commit, standing on what the agent committed", async () => {
     const scene = await start();
     const { aside, base, files } = await scene.open("x");

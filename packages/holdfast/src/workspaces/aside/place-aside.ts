@@ -7,7 +7,6 @@ import type { Look, Workspace } from "../../ports/workspace.ts";
 import { replaceIndex } from "../branch/replace-index.ts";
 import { syncFileSystem, syncRepository } from "../durable.ts";
 import { clearEntryLocks, clearPlace, leavingNothing } from "../git-leftovers.ts";
-import { mendGitLink } from "../git-link.ts";
 import { capturePlaceOf, openGitWorkspace } from "../git-workspace.ts";
 import { LINK_MODE } from "../index-memo.ts";
 import { readOptions } from "../prepare-restore.ts";
@@ -19,6 +18,7 @@ import { findWorktree, listWorktrees, type WorktreeRecord } from "../worktree-li
 import { ownerOf } from "./aside-entry.ts";
 import { asideRoot } from "./aside-root.ts";
 import { comesFrom } from "./comes-from.ts";
+import { findMended } from "./find-mended.ts";
 import { removeAside } from "./remove-aside.ts";
 import { treeOfCommit } from "./tree-of-commit.ts";
 
@@ -45,10 +45,7 @@ export async function findAside(
   name: Pick<AsideName, "run" | "name">,
 ): Promise<Workspace | undefined> {
   const owner = ownerOf({ run: name.run, key: asideKey(name.name) });
-  const found = await findWorktree(repository, owner);
-  // An agent may have cleaned its own link to git away, or put a repository in its place.
-  const isMended = found?.exists === false && (await mendGitLink({ root: found.path, gitDir: found.gitDir }));
-  const record = isMended ? await findWorktree(repository, owner) : found;
+  const record = await findMended(repository, owner);
   if (record === undefined || !record.exists || record.unfinished) return undefined;
   return openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
 }

@@ -5,7 +5,7 @@ import { openGitWorkspace } from "../git-workspace.ts";
 import { takeAway } from "../remove-worktree.ts";
 import type { Repository } from "../repository.ts";
 import { readEntries } from "../worktree-entry.ts";
-import { findWorktree } from "../worktree-list.ts";
+import { findMended } from "./find-mended.ts";
 import { ownerOf } from "./aside-entry.ts";
 import { pinAside } from "./aside-pin.ts";
 import { comesFrom } from "./comes-from.ts";
@@ -20,7 +20,7 @@ export async function removeAside(
   const owner = ownerOf(params);
   // A stage that runs again asks once more for all that were removed: that must not cost a git each.
   if (!(await readEntries(repository)).some((entry) => entry.run === owner)) return;
-  const record = await findWorktree(repository, owner);
+  const record = await findMended(repository, owner);
   if (record === undefined) return;
   if (record.exists && !record.unfinished) {
     const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });

@@ -1,32 +1,48 @@
-import type { AgentReply } from "../../../core/crunch/reply.ts";
-import type { GraphEdge, GraphNode } from "../../../core/graph.ts";
+import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
+import type { Graph, GraphNode } from "../../../core/graph.ts";
 import type { Heard } from "./hear-reply.ts";
+import { resultsIn } from "./node-result.ts";
+import { planFurther } from "./plan-further.ts";
+import type { Further } from "./plan-further.ts";
 import type { PhaseWork } from "./phase-work.ts";
 
-/** Work that an agent hands over or found becomes nodes after its own, each once. */
-export async function addNodes({ team }: PhaseWork, { node, scope, reply }: Heard): Promise<void> {
-  const members = team.members.map(({ agent }) => agent);
-  for (const one of planNodes({ node, attempt: scope.attempt, reply, members })) await scope.add(one.node, one.edges);
+/** Planned once and kept: others add nodes at the same time, and that must not change what was planned. */
+export async function addNodes(
+  { context, team }: PhaseWork,
+  { node, scope, reply }: Pick<Heard, "node" | "scope" | "reply">,
+): Promise<Further> {
+  if (reply.handoff === null && reply.followUps.length === 0) return { nodes: [], left: [], stranded: null };
+  const further = await context.step(scope.name("further"), () => {
+    const graph = context.graph.now();
+    if (graph === null) throw new TypeError("a node works and there is no graph");
+    const members = team.members.map(({ agent }) => agent);
+    const size = graph.nodes.length;
+    const task = taskOfNode(graph, node);
+    return planFurther({ node, attempt: scope.attempt, task, reply, members, size, depth: depthOf(graph, node.id) });
+  });
+  for (const { id, agent, action } of further.nodes) {
+    const added: GraphNode = { ...node, id, agent, action, dependencies: [node.id], outputs: [] };
+    await scope.add(added, [{ from: node.id, to: id, type: "sequence" }]);
+  }
+  return further;
 }
 
-/** Who is not of the team gets nothing to do: the work stays with the one who found it, in its answer. */
-export function planNodes(params: {
-  readonly node: GraphNode;
-  readonly attempt: number;
-  readonly reply: Pick<AgentReply, "handoff" | "followUps">;
-  readonly members: readonly string[];
-}): readonly { readonly node: GraphNode; readonly edges: readonly GraphEdge[] }[] {
-  const { node, members } = params;
-  const { handoff, followUps } = params.reply;
-  const wanted = [
-    ...(handoff === null ? [] : [{ agent: handoff.to, action: node.action, name: "handoff" }]),
-    ...followUps.map(({ agent, action }, index) => ({ agent, action, name: `follow-up-${index + 1}` })),
-  ];
-  return wanted
-    .filter(({ agent }) => members.includes(agent))
-    .map(({ agent, action, name }) => {
-      const id = `${node.id}-${params.attempt}-${name}`;
-      const added: GraphNode = { ...node, id, agent, action, dependencies: [node.id], outputs: [] };
-      return { node: added, edges: [{ from: node.id, to: id, type: "sequence" }] };
-    });
+/** What an added node is to do is in the result of the one that asked for it; of the others the graph says it. */
+export function taskOfNode(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
+  return askerOf(graph, node.id)?.task ?? taskOf(graph, node);
+}
+
+function depthOf(graph: Graph, id: string): number {
+  let depth = 0;
+  for (let asker = askerOf(graph, id); asker !== null; asker = askerOf(graph, asker.id)) depth += 1;
+  return depth;
+}
+
+function askerOf(graph: Graph, id: string): { readonly id: string; readonly task: string } | null {
+  for (const { node, result } of resultsIn(graph)) {
+    const task = result.further?.[id];
+    if (result.further !== undefined && Object.hasOwn(result.further, id) && task !== undefined)
+      return { id: node, task };
+  }
+  return null;
 }

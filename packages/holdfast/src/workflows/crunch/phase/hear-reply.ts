@@ -5,7 +5,6 @@ import type { GraphNode } from "../../../core/graph.ts";
 import type { NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { requireSetup, tell } from "../work.ts";
-import { addNodes } from "./add-nodes.ts";
 import { COORDINATOR } from "./call-agent.ts";
 import { sendMessage } from "./send-message.ts";
 import { takeCheckpoint } from "./phase-work.ts";
@@ -20,12 +19,11 @@ export interface Heard {
   readonly report: AgentReport;
 }
 
-/** Writes an answer down and does what it asks for: work for others, a word to everybody, something to be kept. */
+/** Writes an answer down and does what it asks for: a word to everybody, something to be kept. */
 export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
   await answer(given, heard);
   await broadcast(given, heard);
   await planCaptures(given, heard);
-  await addNodes(given, heard);
 }
 
 /** A request has one answer: who hands the work over answers by that. */

@@ -1,11 +1,11 @@
 import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
 import type { Phase } from "../../../core/crunch/phase.ts";
-import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
 import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
 import type { Aside } from "../../../engine/stage-context.ts";
 import { isoNow, tell } from "../work.ts";
+import { taskOfNode } from "./add-nodes.ts";
 import { askPerson } from "./ask-person.ts";
 import { callAgent } from "./call-agent.ts";
 import { resultsIn } from "./node-result.ts";
@@ -26,7 +26,7 @@ export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBat
     if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
     const naming: Naming = (part) => `${result.of}/${part}`;
     if (isSettled(given, naming)) continue;
-    await mergeNode(given, { node, task: taskOf(graph, node), held: result.aside, naming });
+    await mergeNode(given, { node, task: taskOfNode(graph, node), held: result.aside, naming });
   }
 }
 

@@ -5,6 +5,7 @@ import type { Graph } from "../../../core/graph.ts";
 import { stateOf } from "../../../core/graph-state.ts";
 import { isJsonObject } from "../../../core/json.ts";
 import type { Json } from "../../../core/json.ts";
+import type { Further } from "./plan-further.ts";
 
 /**
  * What a node that is complete leaves in the graph: all that the rest of the phase decides on, so that a phase which is taken up in the
@@ -23,6 +24,8 @@ export type NodeResult = {
   readonly escalate: ReplyEscalation | null;
   /** Why it wants the phase to end, for everybody. */
   readonly abort: string | null;
+  /** What the nodes are to do that it asked for, by their ids. Absent: it asked for none. */
+  readonly further?: Readonly<Record<string, string>>;
 };
 
 export function resultOf(params: {
@@ -30,18 +33,36 @@ export function resultOf(params: {
   readonly reply: AgentReply;
   readonly of: string;
   readonly aside: NodeResult["aside"];
+  readonly further: Further;
 }): NodeResult {
-  const { node, reply, of, aside } = params;
+  const { node, reply, of, aside, further } = params;
+  const tasks = further.nodes.map((one) => [one.id, one.task] as const);
   return {
     of,
     status: reply.status,
-    summary: reply.summary,
+    summary: summaryOf(reply, further),
     findings: reply.findings,
     recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
     aside,
-    escalate: reply.escalate ?? blocked(reply),
+    escalate: reply.escalate ?? stranded(further) ?? blocked(reply),
     abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
+    ...(tasks.length === 0 ? {} : { further: Object.fromEntries(tasks) }),
   };
+}
+
+/** With what it wanted done and nobody does: those who come after it read it here. */
+export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pick<Further, "left">): string {
+  if (left.length === 0) return summary;
+  const named = left.slice(0, LEFT_NAMED).join("; ");
+  const more = left.length > LEFT_NAMED ? `; and ${left.length - LEFT_NAMED} more` : "";
+  return `${summary}\nLeft undone: ${named}${more}`;
+}
+
+const LEFT_NAMED = 10;
+
+/** Who hands its work to nobody has not done it: a person says what becomes of it. */
+function stranded({ stranded: why }: Further): ReplyEscalation | null {
+  return why === null ? null : { reason: `${why}. Do it yourself or leave it, then say so`, options: [] };
 }
 
 /** Who can do nothing and names nobody who could waits for a person. */

@@ -1,7 +1,7 @@
 import type { AgentOutput } from "../../../core/crunch/crunch-state.ts";
 import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
-import { editsFiles, taskOf } from "../../../core/crunch/plan-phase-graph.ts";
+import { editsFiles } from "../../../core/crunch/plan-phase-graph.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { TaskStatus } from "../../../core/crunch/team.ts";
@@ -11,11 +11,12 @@ import type { NodeOutcome, NodeScope } from "../../../engine/graph/graph-work.ts
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { isoNow, requireSetup, tell } from "../work.ts";
 import type { CrunchContext } from "../work.ts";
+import { addNodes, taskOfNode } from "./add-nodes.ts";
 import { callAgent } from "./call-agent.ts";
 import { hearReply } from "./hear-reply.ts";
 import { stoppedOver } from "./merge-batch.ts";
 import { nodePrompt } from "./node-prompt.ts";
-import { abortIn, resultOf } from "./node-result.ts";
+import { abortIn, resultOf, summaryOf } from "./node-result.ts";
 import type { PhaseWork } from "./phase-work.ts";
 
 /** One try of a node: asked for, worked on, answered and written down. */
@@ -48,10 +49,12 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
     await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
     return failure(report, reply);
   }
-  await deliver(given, { node, scope, reply });
+  // Of a try that failed nothing follows: the next one asks again.
+  const further = await addNodes(given, { node, scope, reply });
+  await deliver(given, { node, scope, reply: { ...reply, summary: summaryOf(reply, further) } });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
   const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
-  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held }) };
+  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held, further }) };
 }
 
 function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {
@@ -88,7 +91,7 @@ function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph):
   return nodePrompt({
     node,
     about: settings.agents[node.agent]?.about ?? "a member of the team.",
-    task: taskOf(graph, node),
+    task: taskOfNode(graph, node),
     phase,
     edits: editsFiles(graph, node),
     issue,
