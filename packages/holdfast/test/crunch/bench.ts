@@ -28,6 +28,8 @@ export interface Bench extends AsyncDisposable {
   work(): Promise<RunOutcome>;
   /** A person's answer to the question that the run waits with. */
   answer(text: string): Promise<void>;
+  /** Another issue is enriched, in a run of its own; what that run then knows. */
+  second(issue: number): Promise<CrunchState>;
   planes(): Promise<Planes>;
   state(): Promise<CrunchState>;
   /** "stage:event" in the order of the journal. */
@@ -105,6 +107,12 @@ export async function makeBench(params: {
             options: params.options ?? {},
           });
       return report.outcome;
+    },
+    async second(number) {
+      const options = { ...params.options, target: "enrich" };
+      const report = await holdfast.start({ workflow: "crunch", work: { kind: "issue", number }, agent, options });
+      const latest = await holdfast.store.latest(report.run);
+      return parseCrunchState(latest?.planes.context.values ?? {});
     },
     answer: (answer) => holdfast.work.approve({ run, answer, by: "tester" }),
     state: async () => parseCrunchState((await planes()).context.values),

@@ -44,3 +44,28 @@ test("labels of two phases are for a person to decide", async () => {
   expect((await bench.state()).outputs.map(({ node }) => node)).toEqual(["spec"]);
   expect(await bench.labels()).toEqual(["state:ready"]);
 });
+
+test("with the target done it waits for the merge; then the issue says done, and what was learnt is told to the next run", async () => {
+  const learns = reply("spec", { knowledge: [{ type: "pattern", content: "Greetings are short.", tags: ["api"] }] });
+  await using bench = await makeBench({
+    answers: [learns, ...PASS],
+    options: { ...settings(), target: "done" },
+    issue: { labels: ["domain:api"] },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    on: "person",
+    reason: expect.stringContaining("Merge it"),
+  });
+  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  const pull = await bench.forge.findPullRequest("feature/issue-1-add-a-greeting");
+  await bench.forge.mergePullRequest(pull?.number ?? 0, { head: pull?.headCommit ?? "" });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.labels()).toEqual(["domain:api", "state:done"]);
+  const { knowledge } = await bench.state();
+  expect(knowledge.entries.map(({ type }) => type)).toEqual(["pattern", "resolution"]);
+
+  await bench.forge.createIssue({ title: "Greet twice", body: "Again.", labels: ["domain:api"], key: "second" });
+  const second = await bench.second(3);
+  expect(second.knowledge.injected[0]?.entries).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
+});

@@ -1,7 +1,10 @@
 import { defaultCrunchSettings } from "../../src/core/crunch/default-settings.ts";
 import type { TemplateNode } from "../../src/core/crunch/graph-template.ts";
+import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { JsonObject } from "../../src/core/json.ts";
+import type { Position } from "../../src/core/position.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
+import type { Testimony } from "./witness.ts";
 
 const usage = { input: 300, output: 100, microUsd: 5000 };
 
@@ -84,6 +87,37 @@ function crunchOptions(): JsonObject {
   return { maxParallel: 3, limits: { replays: 0 }, settings };
 }
 
+/** Three conflicts of three kinds, a timeout, a failed node and its dependent, every request answered once, every lesson kept once. */
+function claims({ values, position, forge }: Pick<Testimony, "values" | "position" | "forge">): readonly string[] {
+  const state = parseCrunchState(values as JsonObject);
+  const { graph } = position as Pick<Position, "graph">;
+  const { records, refused } = state.messages;
+  const facts: Readonly<Record<string, unknown>> = {
+    conflicts: state.conflicts.map(({ resolution }) => resolution?.how).toSorted(),
+    states: Object.entries(graph?.states ?? {}).map(([id, { status, timeouts = 0 }]) => `${id} ${status} ${timeouts}`),
+    open: records.filter(({ message, status }) => message.type === "REQUEST" && status.kind === "awaiting").length,
+    withdrawn: records.filter(({ status }) => status.kind === "withdrawn").length,
+    refused: refused.length + state.refused.length,
+    kept: state.knowledge.captured.map(({ name }) => name).length,
+    labels: forge.filter((line) => line.startsWith("labels")).length,
+  };
+  const expected: Readonly<Record<string, unknown>> = {
+    conflicts: ["agreement", "veto", "vote"],
+    states: NODES.map(({ id }) => `${id} ${STATUS[id] ?? "complete"} ${id === "late" ? 1 : 0}`).toSorted(),
+    open: 0,
+    withdrawn: 1,
+    refused: 0,
+    // Three decisions and what two agents thought worth keeping.
+    kept: 5,
+    labels: 6,
+  };
+  return Object.keys(expected)
+    .filter((what) => JSON.stringify(facts[what]) !== JSON.stringify(expected[what]))
+    .map((what) => `${what}: ${JSON.stringify(facts[what])} instead of ${JSON.stringify(expected[what])}`);
+}
+
+const STATUS: Readonly<Record<string, string>> = { fails: "failed", skipped: "skipped" };
+
 const leg: Leg = { options: crunchOptions(), limit: {}, raises: false, own: "crunch", ends: "done" };
 
 /** A team at work, killed at every write: three conflicts, one of them ended by a veto and one by mending files, a timeout and a failed node. */
@@ -117,6 +151,7 @@ export const CRUNCH: Scenario = {
     }),
     stands("dev-python", { choice: "use sessions" }),
   ],
+  claims,
   legs: [leg],
   ci: null,
   moved: null,

@@ -47,6 +47,7 @@ export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[
   if (finished.size !== calm.finished.length) problems.push("a step finished twice");
   for (const [path, text] of Object.entries(scenario.expected))
     if (calm.files[path] !== text) problems.push(`${path} holds ${JSON.stringify(calm.files[path])}`);
+  problems.push(...(scenario.claims?.(calm) ?? []));
   if (calm.pushes.hook !== calm.pushes.reflog) problems.push("the remote's witnesses differ");
   if (new Set(calm.calls).size !== calm.calls.length) problems.push("an agent was called twice");
   return problems;

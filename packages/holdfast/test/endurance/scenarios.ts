@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../src/core/json.ts";
+import type { Testimony } from "./witness.ts";
 import type { Budget } from "../../src/core/position.ts";
 
 /** One process after another, each to the end that is expected of it; a scenario is over with its last leg. */
@@ -22,6 +23,8 @@ export interface Scenario {
   readonly moved: { readonly path: string; readonly text: string } | null;
   /** Do agents work at the same time? Then one may come to begin after another's death was seen. */
   readonly atOnce?: boolean;
+  /** What the undisturbed run must show to be the one that the scenario is about; every killed one is compared with it. */
+  readonly claims?: (calm: Pick<Testimony, "values" | "position" | "forge">) => readonly string[];
   /** Of the final files. */
   readonly expected: Readonly<Record<string, string>>;
 }

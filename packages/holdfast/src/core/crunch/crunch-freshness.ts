@@ -13,10 +13,11 @@ import type { Phase } from "./phase.ts";
  */
 export const crunchFreshness: Freshness = {
   isOwn: (finding, standing) =>
-    finding.kind === "issue_labels_changed" &&
-    ownPhases(standing).some((phase) =>
-      sameLabels(textsOf(finding.actual), replaceStateLabel(textsOf(finding.expected), phase)),
-    ),
+    awaitsMerge(finding, standing) ||
+    (finding.kind === "issue_labels_changed" &&
+      ownPhases(standing).some((phase) =>
+        sameLabels(textsOf(finding.actual), replaceStateLabel(textsOf(finding.expected), phase)),
+      )),
   judge: (finding) => {
     if (finding.kind === "files_changed") return "ask";
     return finding.kind === "issue_labels_changed" ? judgeLabels(finding) : null;
@@ -32,6 +33,14 @@ export const crunchFreshness: Freshness = {
     return { stage: phase, why: `The issue's label says ${label}, and the run stood at ${stage}: it goes on there.` };
   },
 };
+
+/** What a run waits for at its last phase, and what comes with it, is no surprise: the stage sees it and concludes, which ends the run with its label. */
+function awaitsMerge(finding: Finding, { position, values }: Standing): boolean {
+  const opened = isJsonObject(values["pullRequest"]);
+  return AWAITED.has(finding.kind) && position.stage === "ready-to-merge" && opened;
+}
+
+const AWAITED: ReadonlySet<Finding["kind"]> = new Set<Finding["kind"]>(["pull_request_merged", "issue_closed"]);
 
 /** Phases that a run works in, or ends at. */
 const CARRIED: ReadonlySet<Phase> = new Set<Phase>([

@@ -4,6 +4,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
+import { answerWords } from "../../output/answer-words.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
@@ -19,7 +20,7 @@ export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags
       json: () => ({ run: id, question, answer: null, by: null }),
       text: (page) => questionText(asking, page),
     });
-    shell.say(`Answer with: ${shell.talk.program} approve ${id} ${question.options.join("|") || "ANSWER"}`);
+    shell.say(`Answer with: ${shell.talk.program} approve ${id} ${answerWords(question.options)}`);
     return "decision";
   }
   const by = input.text("by") ?? whoAmI();

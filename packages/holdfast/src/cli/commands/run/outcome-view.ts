@@ -1,5 +1,6 @@
 import type { RunOutcome, RunStatus } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
+import { answerWords } from "../../output/answer-words.ts";
 import { escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
@@ -65,7 +66,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
     case "done":
       // A run that was to go only so far.
       return status.stage === "stopped" && status.pullRequest === null
-        ? [`Go on with: ${program} resume ${id} --target PHASE`]
+        ? [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")]
         : [];
     case "fatal":
       return [
@@ -79,7 +80,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
         ];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
-        ? [`Answer with: ${program} approve ${id} ${condition.question.options.join("|")}`]
+        ? [`Answer with: ${program} approve ${id} ${answerWords(condition.question.options)}`]
         : [`Go on with: ${program} resume ${id}${flags.always}`];
     }
     case "interrupted":

@@ -35,8 +35,16 @@ export function finishedError(
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `Issue ${issue} has a run already: ${run.id} ${end}${request === null ? "" : `, and its pull request is ${request}`}`,
-    hint: `See it: \`holdfast show ${run.id}\`. To carry the issue to another pull request all the same: \`holdfast run ${issue} --again\`.`,
+    hint: `${goOnHint(run)}See it: \`holdfast show ${run.id}\`. To carry the issue to another pull request all the same: \`holdfast run ${issue} --again\`.`,
     retry: "ask",
     data: { run: run.id, request },
   });
+}
+
+/** A run that was to go only so far is gone on with, not begun again. */
+function goOnHint({ id, workflow, latest }: RunSummary): string {
+  const target = "--target PHASE";
+  return workflow === "crunch" && latest?.stage === "stopped"
+    ? `Go on to a later one: \`holdfast resume ${id} ${target}\`. `
+    : "";
 }

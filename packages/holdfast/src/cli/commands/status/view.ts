@@ -1,5 +1,6 @@
 import type { Condition, RunStatus } from "../../../app.ts";
 import type { Lease } from "../../../core/lease.ts";
+import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { compactGraphLines, graphLines } from "../../output/graph-lines.ts";
@@ -90,7 +91,7 @@ export function nextText(status: RunStatus, page: Page): string {
     case "parked":
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
-        : `Answer with: ${page.program} approve ${run.id} ${condition.question.options[0] ?? "ANSWER"}`;
+        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options.slice(0, 1))}`;
     case "crashed":
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
