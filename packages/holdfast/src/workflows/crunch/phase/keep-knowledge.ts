@@ -42,7 +42,7 @@ export async function planDecisions(context: CrunchContext, phase: Phase): Promi
       name,
       type: "decision",
       content,
-      tags: [],
+      tags: context.state.team?.domains ?? [],
       source: { type: "issue", ref: `#${issue.number}`, phase },
       issue: issue.number,
     };
@@ -59,7 +59,7 @@ export async function keepResolution(context: CrunchContext, at: string): Promis
     name,
     type: "resolution",
     content: [`Issue #${issue.number}, ${issue.title}: ${context.position.reason ?? "done"}`, ...done].join("\n"),
-    tags: [],
+    tags: context.state.team?.domains ?? [],
     source: { type: "issue", ref: `#${issue.number}`, phase: "done" },
     issue: issue.number,
   };
