@@ -1,8 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { HoldfastError } from "../core/error.ts";
 import type { RetentionPolicy } from "../core/retention.ts";
 import { defaultRetention } from "../core/retention.ts";
+import type { Store } from "../ports/store.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import { startInWorktree } from "../testing/toy-worktree.ts";
 import { applyGc, planGc } from "./collector.ts";
@@ -64,6 +66,24 @@ test("refs of asides stay while a checkpoint tells of them, and go a day after t
   const { unpinned } = await sweep(newestOnly);
   expect(unpinned.filter((ref) => ref.includes("/aside/"))).toHaveLength(2);
   expect(await toy.refs()).toBe(0);
+});
+
+test("where a checkpoint cannot be read, gc goes on and keeps all that it may need", async () => {
+  const toy = await merged();
+  await toy.finish();
+  toy.pass(2 * DAY);
+  const damaged = new HoldfastError({ code: "STORE_CORRUPT", message: "its bytes do not match their digest" });
+  const store = new Proxy(toy.store, {
+    get(real, name: keyof Store) {
+      if (name === "getCheckpoint") return () => Promise.reject(damaged);
+      const member: unknown = real[name];
+      return typeof member === "function" ? member.bind(real) : member;
+    },
+  });
+  const parts = { ...toy.parts, store };
+  const { unpinned } = await applyGc(parts, await planGc(parts, {}));
+  expect(unpinned.filter((ref) => ref.includes("/aside/"))).toEqual([]);
+  expect(await toy.refs()).toBe(2);
 });
 
 test("a folder that a run left when it ended is gc's, and not one of a run that goes on", async () => {

@@ -325,6 +325,28 @@ test("an agent that deletes the folder it works in has failed, and the run goes 
   expect(await toy.workspaces.asides.list()).toEqual([]);
 });
 
+test("no checkpoint by the clock holds half of a merge", async () => {
+  const toy = await started(sideBySide(nothing(), ["x"]), writeOwn);
+  const timers = async () => (await toy.store.listCheckpoints({ run: ID, trigger: "timer" })).length;
+  let meanwhile: number | undefined;
+  const find: ToyWorktree["workspaces"]["find"] = async (run) => {
+    const workspace = await toy.workspaces.find(run);
+    if (workspace === undefined) return undefined;
+    return {
+      ...workspace,
+      async applyRestore(plan) {
+        const before = await timers();
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        meanwhile = (await timers()) - before;
+        return await workspace.applyRestore(plan);
+      },
+    };
+  };
+  const parts = { ...toy.parts, workspaces: { ...toy.workspaces, find }, checkpointEveryMs: 1 };
+  await expect(toy.go(toy.workflow, { parts })).resolves.toMatchObject({ kind: "done" });
+  expect(meanwhile).toBe(0);
+});
+
 describe("a run that goes elsewhere", () => {
   const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
 

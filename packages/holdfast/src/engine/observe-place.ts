@@ -97,11 +97,15 @@ async function filesChanged(
   files: FilesPlane,
   look: Look,
 ): Promise<Finding> {
-  const { files: changed, text } = await workspaces.diff({ from: files.tree, to: look.tree, format: "patch" });
+  const between = { from: files.tree, to: look.tree };
+  const { files: changed } = await workspaces.diff({ ...between, format: "names" });
+  // One that is too large to be held must not stand in the way of a resume.
+  const patch = await workspaces.diff({ ...between, format: "patch" }).catch(() => null);
   const names = changed.slice(0, NAMED).map(({ path }) => path);
   const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
   const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${names.join(", ")}${more}`;
-  return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, diff: shortened(text) };
+  const diff = patch === null ? {} : { diff: shortened(patch.text) };
+  return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, ...diff };
 }
 
 /** Enough to see what somebody did; `holdfast diff` shows all of it. */

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { HoldfastError } from "../core/error.ts";
 import type { PullRequest } from "../ports/forge.ts";
 import { BRANCH, ISSUE, RUN, headOf, mergedRequest, startResumeScene } from "../testing/resume-scene.ts";
+import type { Workspaces } from "../ports/workspace.ts";
 import type { ResumeScene } from "../testing/resume-scene.ts";
 
 const request = (change: Partial<PullRequest>): PullRequest => ({ ...mergedRequest(""), ...change });
@@ -46,6 +47,16 @@ describe("nothing changed", () => {
 });
 
 describe("each difference is found", () => {
+  test("files whose patch is too large to be held: named all the same", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().write("work.txt", "edited\n");
+    const diff: Workspaces["diff"] = (params) =>
+      params.format === "patch" ? Promise.reject(new Error("too much output")) : scene.workspaces.diff(params);
+    const parts = { ...scene.parts, workspaces: { ...scene.workspaces, diff } };
+    const { findings } = await scene.plan({ parts });
+    expect(findings).toMatchObject([{ kind: "files_changed", summary: expect.stringMatching(/work\.txt$/) }]);
+  });
+
   test("all of them at once: none hides another", async () => {
     const scene = await startResumeScene();
     scene.forge.issue = { ...ISSUE, title: "T", body: "Do it.\nNow.", labels: [], state: "closed" };

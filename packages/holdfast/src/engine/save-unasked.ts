@@ -1,4 +1,3 @@
-import { HoldfastError } from "../core/error.ts";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { reasonOf } from "./reason-of.ts";
 import type { RunWriter, SaveRequest } from "./run-writer.ts";
@@ -32,17 +31,17 @@ export function saveByClock(writer: RunWriter): AsyncDisposable {
 }
 
 const LOOK_MS = 15_000;
+const PLACED_MS = 20;
 
 /** Not while work is being stopped, which saves by itself, nor while files are half in place. */
 export function mayAsk(writer: RunWriter): boolean {
   return writer.halt.cause === undefined && writer.placing === 0;
 }
 
-const BUSY = "Files of the run are being put in place, or its work is being stopped";
-
 /** A checkpoint in the middle of whatever the stage is doing. */
 export async function saveFromOutside(writer: RunWriter, request: SaveRequest): Promise<void> {
   for (const bring of writer.beforeSave) await bring();
-  if (!mayAsk(writer)) throw new HoldfastError({ code: "WORKSPACE_BUSY", message: BUSY, retry: "later" });
+  // Begun while the agents were asked what they know.
+  while (writer.placing > 0) await new Promise((resolve) => setTimeout(resolve, PLACED_MS));
   await writer.save(request);
 }

@@ -21,17 +21,20 @@ export interface Heard {
 
 /** Writes an answer down and does what it asks for: a word to everybody, something to be kept. */
 export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
-  await answer(given, heard);
+  await answerRequest(given, { ...heard, name: heard.scope.name("answer") });
   await broadcast(given, heard);
   await planCaptures(given, heard);
 }
 
 /** A request has one answer: who hands the work over answers by that. */
-async function answer({ context, phase }: PhaseWork, { node, scope, request, reply, report }: Heard): Promise<void> {
+export async function answerRequest(
+  { context, phase }: PhaseWork,
+  { request, reply, report, name }: Pick<Heard, "request" | "reply" | "report"> & { readonly name: string },
+): Promise<void> {
   const { handoff } = reply;
   const envelope = {
-    name: scope.name("answer"),
-    from: node.agent,
+    name,
+    from: request.to,
     to: COORDINATOR,
     answers: request.id,
     phase,

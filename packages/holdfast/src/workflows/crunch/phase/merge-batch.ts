@@ -1,5 +1,6 @@
 import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
 import type { Phase } from "../../../core/crunch/phase.ts";
+import { parseReply } from "../../../core/crunch/reply.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
 import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
@@ -8,6 +9,7 @@ import { isoNow, tell } from "../work.ts";
 import { taskOfNode } from "./add-nodes.ts";
 import { askPerson } from "./ask-person.ts";
 import { callAgent } from "./call-agent.ts";
+import { answerRequest } from "./hear-reply.ts";
 import { resultsIn } from "./node-result.ts";
 import type { NodeResult } from "./node-result.ts";
 import { mendPrompt } from "./node-prompt.ts";
@@ -67,7 +69,7 @@ async function mend(
   });
   await takeCheckpoint(given, "conflict_start", conflict.topic);
   const fresh = await context.aside(naming("mend-aside"));
-  const { report } = await callAgent(work, context, {
+  const { report, request } = await callAgent(work, context, {
     naming: (part) => naming(`mend-${part}`),
     agent: node.agent,
     role: `mend-${node.id}`,
@@ -81,6 +83,11 @@ async function mend(
     outputs: [],
     aside: fresh,
   });
+  if (report.outcome === "completed") {
+    // Nobody else can make this change: who hands it over has not made it.
+    const reply = { ...parseReply(report.text), handoff: null };
+    await answerRequest(given, { request, reply, report, name: naming("mend-answer") });
+  }
   const again =
     report.outcome === "failed" || report.commit === null
       ? null
