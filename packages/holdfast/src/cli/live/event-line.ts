@@ -1,4 +1,5 @@
 import type { ProgressEvent } from "../../app.ts";
+import { belongsToGraph } from "../../core/graph-names.ts";
 import { graphMoveText } from "../../core/graph-words.ts";
 import { escapeText, escapeWords } from "../output/escape-text.ts";
 import { paint } from "../output/page.ts";
@@ -26,7 +27,8 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       return `  ${escapeText(event.event)}${score}${reason}`;
     }
     case "step_finished":
-      return event.replayed ? `  ${escapeText(event.step)} was finished before` : null;
+      // A graph has dozens of steps for a node, and tells of its nodes itself.
+      return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
     case "step_failed": {
       const again = event.retryAt === null ? "" : `; again at ${event.retryAt.slice(11, 19)} UTC`;
       return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}`;

@@ -139,6 +139,12 @@ describe("the picture", () => {
     const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
     expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
   });
+
+  test("what was finished before is told, but for the many steps of a graph's nodes", () => {
+    const line = (step: string) => eventLine({ ...base, kind: "step_finished", step, replayed: true }, PAGE);
+    expect(line("head")).toBe("12:00:00    head was finished before\n");
+    expect(["node:a#1/request", "batch:1#1/conflicts", "graph:e2e-0/escalate"].map(line)).toEqual([null, null, null]);
+  });
 });
 
 test("only a terminal with a cursor is redrawn", () => {

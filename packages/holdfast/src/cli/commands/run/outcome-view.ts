@@ -3,7 +3,7 @@ import type { Exit } from "../../../core/exit.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { escapeWords } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
-import type { Page } from "../../output/page.ts";
+import type { Page, Style } from "../../output/page.ts";
 import { spentText } from "../../output/spent-text.ts";
 import { wrap } from "../../output/wrap.ts";
 import { momentText } from "../show/fields.ts";
@@ -41,21 +41,17 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
   const { id } = status.run;
   switch (outcome.kind) {
     case "done":
-      return told(paint(page, "green", "Done"), `${id}: ${outcome.reason}`, page);
+      return told("green", "Done", `${id}: ${outcome.reason}`, page);
     case "fatal":
-      return told(paint(page, "red", "Given up"), `${id}: ${outcome.reason}`, page);
+      return told("red", "Given up", `${id}: ${outcome.reason}`, page);
     case "parked": {
       const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
-      return told(paint(page, "yellow", `Parked on ${outcome.on}`), `${id}: ${sentence(outcome.reason)}${until}`, page);
+      return told("yellow", `Parked on ${outcome.on}`, `${id}: ${sentence(outcome.reason)}${until}`, page);
     }
     case "interrupted":
-      return told(
-        paint(page, "yellow", "Interrupted"),
-        `${id}: the agent was stopped and everything is saved${at(status)}.`,
-        page,
-      );
+      return told("yellow", "Interrupted", `${id}: the agent was stopped and everything is saved${at(status)}.`, page);
     case "ask":
-      return told(paint(page, "yellow", "Needs a decision"), `${id}: nothing was changed.`, page);
+      return told("yellow", "Needs a decision", `${id}: nothing was changed.`, page);
   }
 }
 
@@ -104,9 +100,11 @@ function at(status: RunStatus): string {
   return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
 }
 
-function told(head: string, text: string, page: Page): readonly string[] {
-  const [first = "", ...rest] = wrap(escapeWords(text), Math.min(page.width, 100) - 2);
-  return [`${head} ${first}`, ...rest.map((line) => `  ${line}`)];
+/** Words stay whole, however narrow the page: an address is there to be copied. */
+function told(style: Style, head: string, text: string, page: Page): readonly string[] {
+  const [first = "", ...rest] = wrap(`${head} ${escapeWords(text)}`, Math.min(page.width, 100) - 2);
+  const painted = first.startsWith(head) ? paint(page, style, head) + first.slice(head.length) : first;
+  return [painted, ...rest.map((line) => `  ${line}`)];
 }
 
 function sentence(text: string): string {

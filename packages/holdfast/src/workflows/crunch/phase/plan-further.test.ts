@@ -24,7 +24,7 @@ test("work that is handed to nobody of the team is not taken for done", () => {
   for (const to of ["nobody", "__proto__", "../.."]) {
     const { nodes, stranded } = planFurther({ ...given, reply: { handoff: { ...handoff, to }, followUps: [] } });
     expect(nodes).toEqual([]);
-    expect(stranded).toBe(`hands its work over to ${to}, who is not of the team: It is Go.`);
+    expect(stranded).toBe(`it hands its work over to ${to}, who is not of the team: It is Go.`);
   }
 });
 

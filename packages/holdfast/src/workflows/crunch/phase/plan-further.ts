@@ -48,7 +48,7 @@ export function planFurther(params: {
     const why = obstacle(one, { ...params, size: params.size + nodes.length, index });
     const { agent, action } = one;
     if (why === null) nodes.push({ id: `${node.id}-${params.attempt}-${one.name}`, agent, action, task: one.task });
-    else if (one === handed) stranded = `hands its work over to ${one.agent}, ${why}: ${handoff?.reason ?? task}`;
+    else if (one === handed) stranded = `it hands its work over to ${one.agent}, ${why}: ${handoff?.reason ?? task}`;
     else left.push(`${one.task} (for ${one.agent}, ${why})`);
   }
   return { nodes, left, stranded };
