@@ -6,7 +6,7 @@ import type { NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { requireSetup, tell } from "../work.ts";
 import { addNodes } from "./add-nodes.ts";
-import { COORDINATOR } from "./call-agent.ts";
+import { answerRequest } from "./answer-request.ts";
 import { sendMessage } from "./send-message.ts";
 import { takeCheckpoint } from "./phase-work.ts";
 import type { PhaseWork } from "./phase-work.ts";
@@ -22,54 +22,11 @@ export interface Heard {
 
 /** Writes an answer down and does what it asks for: work for others, a word to everybody, something to be kept. */
 export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
-  await answer(given, heard);
+  const { node, scope, request, reply, report } = heard;
+  await answerRequest(given, { name: scope.name("answer"), agent: node.agent, request, reply, report });
   await broadcast(given, heard);
   await planCaptures(given, heard);
   await addNodes(given, heard);
-}
-
-/** A request has one answer: who hands the work over answers by that. */
-async function answer({ context, phase }: PhaseWork, { node, scope, request, reply, report }: Heard): Promise<void> {
-  const { handoff } = reply;
-  const envelope = {
-    name: scope.name("answer"),
-    from: node.agent,
-    to: COORDINATOR,
-    answers: request.id,
-    phase,
-    priority: request.priority,
-  };
-  if (handoff !== null) {
-    const contextTransfer = {
-      workCompleted: [reply.summary],
-      remainingWork: reply.followUps.map(({ task }) => task),
-      relevantFindings: reply.findings.map(({ title }) => title),
-    };
-    const payload = {
-      reason: handoff.reason,
-      recommendedAgent: handoff.to,
-      contextTransfer,
-      urgency: "NORMAL",
-    } as const;
-    await sendMessage(context, envelope, { type: "HANDOFF", payload });
-    return;
-  }
-  const { inputTokens, outputTokens } = report.usage;
-  await sendMessage(context, envelope, {
-    type: "RESPONSE",
-    payload: {
-      status: reply.status,
-      result: {
-        summary: reply.summary,
-        outputs: reply.outputs,
-        filesModified: reply.filesModified,
-        filesCreated: reply.filesCreated,
-      },
-      findings: reply.findings,
-      metrics: { durationMs: report.milliseconds, tokens: (inputTokens ?? 0) + (outputTokens ?? 0) },
-      handoff: null,
-    },
-  });
 }
 
 async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promise<void> {

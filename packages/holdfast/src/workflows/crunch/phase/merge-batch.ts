@@ -1,12 +1,14 @@
 import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
 import type { Phase } from "../../../core/crunch/phase.ts";
 import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
+import { parseReply } from "../../../core/crunch/reply.ts";
 import type { Graph, GraphNode } from "../../../core/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
 import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
 import type { Aside } from "../../../engine/stage-context.ts";
 import { isoNow, tell } from "../work.ts";
 import { askPerson } from "./ask-person.ts";
+import { answerRequest } from "./answer-request.ts";
 import { callAgent } from "./call-agent.ts";
 import { resultsIn } from "./node-result.ts";
 import type { NodeResult } from "./node-result.ts";
@@ -67,7 +69,7 @@ async function mend(
   });
   await takeCheckpoint(given, "conflict_start", conflict.topic);
   const fresh = await context.aside(naming("mend-aside"));
-  const { report } = await callAgent(work, context, {
+  const { report, request } = await callAgent(work, context, {
     naming: (part) => naming(`mend-${part}`),
     agent: node.agent,
     role: `mend-${node.id}`,
@@ -81,14 +83,19 @@ async function mend(
     outputs: [],
     aside: fresh,
   });
+  const reply = report.outcome === "completed" ? parseReply(report.text) : null;
+  if (reply !== null)
+    await answerRequest(given, { name: naming("mend-answer"), agent: node.agent, request, reply, report });
+  const gaveUp = reply === null || reply.status === "FAILED" || reply.status === "BLOCKED";
   const again =
-    report.outcome === "failed" || report.commit === null
+    gaveUp || report.commit === null
       ? null
       : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
   await context.dropAside(aside);
-  if (again?.kind === "merged")
+  // One that changed nothing has not made its change again: it would be lost without a word.
+  if (again?.kind === "merged" && again.files.length > 0)
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
-  await context.dropAside(fresh);
+  if (again?.kind !== "merged") await context.dropAside(fresh);
   const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
   const answer = await askPerson(given, {
     naming,
