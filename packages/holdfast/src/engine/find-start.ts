@@ -66,7 +66,8 @@ type Read =
   | { readonly kind: "whole"; readonly checkpoint: Checkpoint }
   | { readonly kind: "damaged"; readonly problem: string };
 
-async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
+/** Its planes and its git objects, or what is wrong with them. */
+export async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
   if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
   try {
     const checkpoint = await parts.store.getCheckpoint({ run, sequence });
