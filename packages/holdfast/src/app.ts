@@ -56,6 +56,9 @@ export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export type { SaveParams } from "./engine/planes.ts";
+export type { RestoreStep } from "./core/restore-step.ts";
+export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
+export { blocked } from "./engine/restorer.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
 export type { SavePlan } from "./engine/saver.ts";
 export type { GcPlan, GcReport, Repaired, RunHandle };
@@ -152,6 +155,15 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       liveness: (owner) => livenessOf(owner, processIdentity()),
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
+      sessionsOf: async (agent) => {
+        // Only a restore of a conversation asks, and all agents come with it.
+        const { createAgentRegistry } = await import("./agents/registry.ts");
+        try {
+          return createAgentRegistry({ clock: systemClock, directory: cwd }).agent(agent);
+        } catch {
+          return null;
+        }
+      },
     };
     const { forge = { kind: "auto", path: null }, prices = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;

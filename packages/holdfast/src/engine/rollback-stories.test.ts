@@ -2,13 +2,12 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { chooseRollback } from "../core/rollback/choose-rollback.ts";
 import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import { tellStory } from "../testing/rollback-story.ts";
 import type { Round, Story } from "../testing/rollback-story.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import { startInWorktree } from "../testing/toy-worktree.ts";
-import { readRollbackFacts } from "./read-rollback.ts";
+import { findRollback } from "./find-rollback.ts";
 
 /** Ways in which runs go wrong, each carried out by the real engine; and where a careful engineer would go back to, with the reason. */
 
@@ -99,6 +98,16 @@ describe("where a careful engineer would go back to", () => {
     const choice = await story.choose();
     expect(choice).toMatchObject({ kind: "back", chosen: story.after(1) });
     expect(whyNot(choice, story.after(2))).toMatch(/^quarantined: /);
+    await story.restore(choice);
+    expect(story.app()).toBe("one\n");
+  });
+
+  test("the git objects of the last good files are gone: older files, and the loss is named", async () => {
+    const story = await tellStory([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
+    removeObject(story, "two\n");
+    const choice = await story.choose();
+    expect(choice).toMatchObject({ kind: "back", chosen: story.after(1) });
+    expect(whyNot(choice, story.after(2))).toBe("damaged: its git objects are not in this repository");
     await story.restore(choice);
     expect(story.app()).toBe("one\n");
   });
@@ -256,7 +265,7 @@ describe("where a careful engineer would go back to", () => {
     await begin(parts, workflow, workspace);
     // 1 and 2: the first step; 3: the second begins; 4: the checkpoint in its middle; 5: its end.
     expect(await crash(workflow, 5, "before")).toBe("died");
-    const choice = chooseRollback(await readRollbackFacts(parts, ID), { pastEffects: false });
+    const choice = await findRollback(parts, { run: ID, pastEffects: false });
     expect((await store.latest(ID))?.trigger).toBe("timer");
     expect(choice).toMatchObject({ kind: "back", chosen: 2 });
     expect(whyNot(choice, 3)).toBe("half_step: it was taken in the middle of second");
@@ -272,6 +281,14 @@ describe("where a careful engineer would go back to", () => {
     expect(whyNot(again, story.after(1))).toMatch(/^older: checkpoint \d+ has the same files/);
   });
 });
+
+/** What a gc of somebody else's, or a lost disk, takes away. */
+function removeObject({ tree, workspaces }: Story, text: string): void {
+  writeFileSync(join(tree.root, ".git-object-of"), text);
+  const id = tree.git("hash-object", ".git-object-of").trim();
+  rmSync(join(tree.root, ".git-object-of"));
+  rmSync(join(workspaces.commonDir, "objects", id.slice(0, 2), id.slice(2)));
+}
 
 /** A bit that flipped on the disk. */
 function damage({ store }: Pick<Story, "store">, sequence: number): void {

@@ -2,10 +2,12 @@ import type { Checkpoint, CheckpointSummary } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { JournalEntry } from "../core/journal.ts";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
+import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { Run, RunSummary } from "../core/run.ts";
 import type { CheckpointQuery, Tombstone } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
+import { findRollback } from "./find-rollback.ts";
 import { fork } from "./forker.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
@@ -16,6 +18,7 @@ import { findRunWorkspace } from "./run-workspace.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import type { RestoreReport, RunRestorePlan } from "./restorer.ts";
+import { RestoreLog } from "./restore-log.ts";
 import { Saver } from "./saver.ts";
 import type { SavePlan } from "./saver.ts";
 
@@ -107,9 +110,12 @@ export class RunHandle implements AsyncDisposable {
     readonly sequence: number;
     readonly paths?: readonly string[];
   }): Promise<RunRestorePlan> {
-    const target = await this.get(params.sequence);
-    const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
-    return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+    const log = new RestoreLog();
+    const target = await log.during("integrity", () => this.get(params.sequence));
+    return await log.during("files", async () => {
+      const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
+      return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+    });
   }
 
   async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {
@@ -118,7 +124,6 @@ export class RunHandle implements AsyncDisposable {
       return await applyRestore({
         parts: this.#parts,
         plan,
-        target: await this.get(plan.target.sequence),
         saver: this.#saver,
         lease,
         workspace: plan.files === null ? undefined : await this.#ownWorkspace(),
@@ -126,6 +131,11 @@ export class RunHandle implements AsyncDisposable {
     } finally {
       this.#saver.forget();
     }
+  }
+
+  /** Where a careful engineer would go back to, why, and why not to the others. Looks only. */
+  async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
+    return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
   }
 
   /** Plans and applies in one go. */

@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { chooseRollback } from "../core/rollback/choose-rollback.ts";
 import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { EffectSpec, StageFunction } from "../engine/stage-context.ts";
-import { readRollbackFacts } from "../engine/read-rollback.ts";
+import { findRollback } from "../engine/find-rollback.ts";
 import { RunHandle } from "../engine/run-handle.ts";
 import { begin, define, ID } from "./toy-run.ts";
 import type { State } from "./toy-run.ts";
@@ -54,8 +53,7 @@ export async function tellStory(rounds: readonly Round[]): Promise<Story> {
   return {
     ...toy,
     after: (round) => 3 * round + 1,
-    choose: async ({ pastEffects = false } = {}) =>
-      chooseRollback(await readRollbackFacts(toy.parts, ID), { pastEffects }),
+    choose: ({ pastEffects = false } = {}) => findRollback(toy.parts, { run: ID, pastEffects }),
     async restore({ chosen }) {
       const run = await toy.store.getRun(ID);
       if (chosen === null || run === undefined) throw new Error("nothing was chosen");

@@ -8,7 +8,6 @@ import { findCause } from "./find-cause.ts";
 const candidate = (sequence: number, more: Partial<RollbackCandidate> = {}): RollbackCandidate => ({
   sequence,
   entry: sequence * 10,
-  trigger: "stage",
   stage: "work",
   iteration: 1,
   tree: `t${sequence}`,

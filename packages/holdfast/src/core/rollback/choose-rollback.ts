@@ -104,8 +104,7 @@ function against(params: {
   if (damage !== null) return { kind: damage.kind, why: damage.problem };
   const [step] = half;
   if (step !== undefined) return { kind: "half_step", why: `it was taken in the middle of ${half.join(", ")}` };
-  if (candidate.leftBehind || candidate.trigger === "before_restore")
-    return { kind: "left_behind", why: "the run went back from it already" };
+  if (candidate.leftBehind) return { kind: "left_behind", why: "the run went back from it already" };
   if (candidate.ended) return { kind: "ended", why: "the run had given up by then" };
   if (params.hasFiles && candidate.tree === null) return { kind: "no_files", why: "it holds no files" };
   const bad = cause.bad.get(filesKey(candidate));

@@ -1,5 +1,4 @@
 import type { RunState } from "../run.ts";
-import type { Trigger } from "../trigger.ts";
 
 /** All that a rollback is chosen from: read from the journal once, and judged without looking anywhere else. */
 export interface RollbackFacts {
@@ -18,7 +17,6 @@ export interface RollbackCandidate {
   readonly sequence: number;
   /** Place in the journal: effects are before or after it. */
   readonly entry: number;
-  readonly trigger: Trigger;
   readonly stage: string;
   readonly iteration: number;
   readonly tree: string | null;
@@ -26,7 +24,7 @@ export interface RollbackCandidate {
   readonly damage: Damage | null;
   /** Steps that were changing files when it was taken. */
   readonly half: readonly string[];
-  /** A restore went back past it. */
+  /** A restore went back past it, or replaced files of it. */
   readonly leftBehind: boolean;
   /** The run had ended, or stood in the stage that ends it. */
   readonly ended: boolean;

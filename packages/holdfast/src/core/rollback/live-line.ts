@@ -4,29 +4,43 @@ import type { JournalEntry } from "../journal.ts";
 export class LiveLine {
   #line: number[] = [];
   readonly #left = new Set<number>();
-  #pending: number | null = null;
+  #pending: { readonly target: number; readonly whole: boolean } | null = null;
+  /** What stood there before the restore that is under way. */
+  #before: number | null = null;
 
   read({ kind, body }: Pick<JournalEntry, "kind" | "body">): void {
     switch (kind) {
       case "checkpoint":
-        if (typeof body["sequence"] === "number") this.#line.push(body["sequence"]);
+        if (typeof body["sequence"] !== "number") return;
+        this.#line.push(body["sequence"]);
+        if (body["trigger"] === "before_restore") this.#before = body["sequence"];
         return;
-      case "restore.started":
-        // Of single paths, or of files alone: the run goes on where it stands.
-        this.#pending = body["paths"] === null ? sequenceOf(body["target"]) : null;
-        return;
-      case "restore.finished": {
+      case "restore.started": {
         const target = sequenceOf(body["target"]);
-        if (target !== null && target === this.#pending) this.#goBack(target);
-        this.#pending = null;
+        this.#pending = target === null ? null : { target, whole: body["paths"] === null };
+        this.#before = null;
         return;
       }
+      case "restore.finished":
+        this.#finish(sequenceOf(body["target"]));
+        return;
       default:
     }
   }
 
   left(sequence: number): boolean {
     return this.#left.has(sequence);
+  }
+
+  /** A restore that was taken back names what it went back to instead. */
+  #finish(target: number | null): void {
+    const [pending, before] = [this.#pending, this.#before];
+    this.#pending = null;
+    this.#before = null;
+    if (pending === null || pending.target !== target) return;
+    if (pending.whole) this.#goBack(target);
+    // Of single paths, or of files alone: the run goes on where it stands.
+    else if (before !== null) this.#left.add(before);
   }
 
   #goBack(target: number): void {

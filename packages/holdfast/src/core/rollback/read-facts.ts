@@ -1,7 +1,6 @@
 import type { JournalEntry } from "../journal.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { RunState } from "../run.ts";
-import type { Trigger } from "../trigger.ts";
 import { EffectNotes } from "./effect-notes.ts";
 import { filesKey } from "./facts.ts";
 import type { CheckResult, Damage, FileCounts, RollbackCandidate, RollbackFacts, ScoreResult } from "./facts.ts";
@@ -15,7 +14,6 @@ type ReadEntry = Pick<JournalEntry, "entry" | "kind" | "body">;
 /** What is known of a checkpoint beside the journal. */
 export interface KnownCheckpoint {
   readonly sequence: number;
-  readonly trigger: Trigger;
   readonly damage: Damage | null;
   readonly changed: FileCounts | null;
 }

@@ -1,6 +1,6 @@
 import type { JournalEntry } from "../journal.ts";
 import { isJsonObject } from "../json.ts";
-import type { JsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../json.ts";
 import type { RunState } from "../run.ts";
 import type { Trouble } from "./facts.ts";
 import { agentFailure, eventVerdict, isOutside, stepVerdict } from "./read-verdict.ts";
@@ -12,7 +12,8 @@ export class TroubleNotes {
   #trouble: Trouble = NONE;
   /** Steps that are calls of an agent: what fails there is the call, not the files. */
   readonly #calls = new Set<string>();
-  #goesBack = false;
+  /** Of a restore of a whole checkpoint that is under way. */
+  #target: Json | undefined;
 
   read({ kind, body }: Pick<JournalEntry, "kind" | "body">): void {
     switch (kind) {
@@ -51,11 +52,11 @@ export class TroubleNotes {
         else if (this.#trouble.kind !== "outside") this.#trouble = { kind: "failed", reason: textOf(body, "reason") };
         return;
       case "restore.started":
-        this.#goesBack = body["paths"] === null;
+        this.#target = body["paths"] === null ? body["target"] : undefined;
         return;
       case "restore.finished":
-        // Files alone are put back by the run itself, after a step that failed.
-        if (this.#goesBack) this.#trouble = NONE;
+        // Files alone are put back by the run itself, after a step that failed; and a restore may have been taken back.
+        if (this.#target !== undefined && body["target"] === this.#target) this.#trouble = NONE;
         return;
       case "run.reopened":
         this.#trouble = NONE;

@@ -1,39 +1,63 @@
 import type { CheckpointSummary } from "../core/checkpoint.ts";
+import { chooseRollback } from "../core/rollback/choose-rollback.ts";
+import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { Damage, FileCounts, RollbackFacts } from "../core/rollback/facts.ts";
 import { FactsReader } from "../core/rollback/read-facts.ts";
 import type { KnownCheckpoint } from "../core/rollback/read-facts.ts";
 import type { Diff } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
-import { readWhole } from "./find-start.ts";
+import { NOT_HERE, readWhole } from "./find-start.ts";
 import type { Parts } from "./parts.ts";
 
 /** Older than this, what a step changed is of no interest any more: each costs a comparison of trees. */
 const COMPARED = 64;
 
-/** The facts of a failure: the journal from its beginning, every checkpoint's integrity, and what changed between them. Changes nothing. */
-export async function readRollbackFacts(parts: Parts, run: string): Promise<RollbackFacts> {
+/**
+ * Reads the failure and chooses where to go back to. Changes nothing. The git objects of a checkpoint are looked at when it would be the
+ * one: to walk the trees of all would take minutes in a long run.
+ */
+export async function findRollback(
+  parts: Parts,
+  params: { readonly run: string; readonly pastEffects: boolean },
+): Promise<RollbackChoice> {
+  let facts = await readFacts(parts, params.run);
+  for (;;) {
+    const choice = chooseRollback(facts, params);
+    const tree = facts.candidates.find(({ sequence }) => sequence === choice.chosen)?.tree ?? null;
+    if (choice.chosen === null || tree === null || (await isHere(parts, params.run, choice.chosen))) return choice;
+    const damage: Damage = { kind: "damaged", problem: NOT_HERE };
+    facts = { ...facts, candidates: facts.candidates.map((one) => (one.tree === tree ? { ...one, damage } : one)) };
+  }
+}
+
+async function readFacts(parts: Parts, run: string): Promise<RollbackFacts> {
   const summary = await parts.store.getRun(run);
   const reader = new FactsReader();
   for await (const entry of parts.store.readJournal({ run })) reader.read(entry);
   const newestFirst = await Array.fromAsync(allCheckpoints(parts.store, run));
   const known: KnownCheckpoint[] = [];
   for (const [at, checkpoint] of newestFirst.entries()) {
-    const { sequence, trigger } = checkpoint;
+    const { sequence } = checkpoint;
     const before = at < COMPARED ? newestFirst[at + 1] : undefined;
     const damage = await damageOf(parts, checkpoint);
-    known.push({ sequence, trigger, damage, changed: await countChanges(parts, before?.tree, checkpoint.tree) });
+    known.push({ sequence, damage, changed: await countChanges(parts, before?.tree, checkpoint.tree) });
   }
   return reader.facts({ run, state: summary?.state ?? { kind: "open" }, known });
 }
 
 async function damageOf(parts: Parts, checkpoint: CheckpointSummary): Promise<Damage | null> {
-  const read = await readWhole(parts, checkpoint);
+  const read = await readWhole({ ...parts, workspaces: null }, checkpoint);
   if (read.kind === "whole") return null;
   return { kind: checkpoint.quarantined ? "quarantined" : "damaged", problem: read.problem };
 }
 
-async function countChanges(
-  parts: Parts,
+async function isHere(parts: Parts, run: string, sequence: number): Promise<boolean> {
+  const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+  return files === null || parts.workspaces === null || (await parts.workspaces.has(files));
+}
+
+export async function countChanges(
+  parts: Pick<Parts, "workspaces">,
   from: string | null | undefined,
   to: string | null,
 ): Promise<FileCounts | null> {
@@ -44,7 +68,7 @@ async function countChanges(
   try {
     diff = await parts.workspaces.diff({ from, to, format: "names" });
   } catch {
-    // One of the trees is not here: its checkpoint is named as damaged.
+    // One of the trees is not here; its checkpoint is named as damaged when it would be the one.
     return null;
   }
   const counts = { ...none };
