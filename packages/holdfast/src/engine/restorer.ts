@@ -89,7 +89,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
 
   const { files } = plan;
   const undo = await log.during("files", () => {
-    if (files.blocked.length > 0) throw blocked(plan);
+    refuseBlocked(plan);
     return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
   });
   const back = { parts, saver, lease, workspace, undo, changes: files.changes };
@@ -208,15 +208,19 @@ function overwritten(root: string): HoldfastError {
 }
 
 /** Known from the plan alone, so nothing is begun that would then be refused. */
-export function blocked(plan: RunRestorePlan): HoldfastError {
+export function refuseBlocked(plan: RunRestorePlan): void {
   const paths = plan.files?.blocked ?? [];
+  if (paths.length === 0) return;
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
-  return new HoldfastError({
+  const log = new RestoreLog();
+  log.tell("integrity", "done", `${plan.target.id} is whole`);
+  const error = new HoldfastError({
     code: "RESTORE_REFUSED",
     message: `Restoring ${plan.target.id} would overwrite ${paths[0] ?? ""}${more}, which no checkpoint holds`,
     hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
     data: { blocked: paths },
   });
+  throw log.failed("files", error);
 }
 
 function noFiles(target: Checkpoint): HoldfastError {

@@ -13,6 +13,8 @@ import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
 import { newestWhole } from "./newest-whole.ts";
 import { checkSave } from "./planes.ts";
+import { previewCheckpoints } from "./preview-checkpoints.ts";
+import type { CheckpointPreview } from "./preview-checkpoints.ts";
 import type { SaveParams } from "./planes.ts";
 import { findRunWorkspace } from "./run-workspace.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
@@ -136,6 +138,11 @@ export class RunHandle implements AsyncDisposable {
   /** Where a careful engineer would go back to, why, and why not to the others. Looks only. */
   async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
     return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
+  }
+
+  /** For somebody who chooses: the newest ones, with what changed and what was done since. Looks only. */
+  async preview(limit: number): Promise<readonly CheckpointPreview[]> {
+    return await previewCheckpoints(this.#parts, { run: this.id, limit, workspace: await this.workspace() });
   }
 
   /** Plans and applies in one go. */
