@@ -84,9 +84,10 @@ function effectsText(effects: readonly string[]): string {
 }
 
 function noteCell(checkpoint: CheckpointPreview["checkpoint"], advice: RollbackChoice): Cell {
-  if (checkpoint.sequence === advice.chosen) return { text: "advised", style: "green" };
+  const advised = checkpoint.sequence === advice.chosen;
   const no = advice.rejected.find(({ sequence }) => sequence === checkpoint.sequence);
-  const told = no === undefined || no.kind === "older" ? "" : no.kind.replaceAll("_", " ");
-  const { name } = checkpoint;
-  return { text: [told, ...(name === null ? [] : [`"${name}"`])].filter((one) => one !== "").join(", ") };
+  const told = advised ? "advised" : no === undefined || no.kind === "older" ? "" : no.kind.replaceAll("_", " ");
+  const name = checkpoint.name === null ? "" : `"${checkpoint.name}"`;
+  const text = [told, name].filter((one) => one !== "").join(", ");
+  return advised ? { text, style: "green" } : { text };
 }

@@ -8,6 +8,9 @@ import { displayWidth } from "./output/display-width.ts";
 
 let journey: Journey;
 
+/** The one of util-linux gives a child a real pseudo-terminal; other systems spell it differently. */
+const SCRIPT = "script";
+
 /** Three rounds of work and test; the third breaks what the second had. */
 const WORKFLOW = `
 import { writeFileSync } from "node:fs";
@@ -161,7 +164,7 @@ describe.skipIf(!hasScript())("on a terminal (needs util-linux script)", () => {
 
 function hasScript(): boolean {
   try {
-    return execFileSync("script", ["--version"], { encoding: "utf8" }).includes("util-linux");
+    return execFileSync(SCRIPT, ["--version"], { encoding: "utf8" }).includes("util-linux");
   } catch {
     return false;
   }
@@ -173,7 +176,7 @@ async function typed(
 ): Promise<{ readonly output: string; readonly status: number | null }> {
   const { entry, directory } = journey.holdfast;
   const child = spawn(
-    "script",
+    SCRIPT,
     ["-qec", `stty cols 120; "${process.execPath}" "${entry}" --no-color ${command}`, "/dev/null"],
     {
       cwd: journey.repository(),
