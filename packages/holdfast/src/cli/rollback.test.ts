@@ -85,8 +85,11 @@ test("restore --smart says what happened, where it goes back to and why not else
   expect(done.status).toBe(0);
   expect(done.stderr).toMatch(/✓ integrity {4}.*is whole\n✓ files {8}1 written, 0 removed;/);
   expect(done.stderr).toMatch(/- conversation there is none in it\n/);
-  expect(done.stderr).toMatch(/✓ resume {7}the run stands at work; it had ended, and goes on only when forced\n/);
+  expect(done.stderr).toMatch(/✓ resume {7}the run stands at work; it had ended, and goes on only when\s+forced\n/);
+  expect(done.stdout).toContain(`Go on with: holdfast resume ${run}@latest --force\n`);
   expect(await app(run)).toBe("two\n");
+  const again = await journey.json("restore", run, "--smart");
+  expect([again.rollback.chosen, again.report]).toEqual([12, null]);
 });
 
 test("resume --from smart goes back and on", async () => {

@@ -152,6 +152,8 @@ async function agentOf(parts: Parts, name: string): Promise<SessionAgent | null>
 
 async function standing(parts: Parts, { run, stage, iteration }: Checkpoint): Promise<string> {
   const state = (await parts.store.getRun(run))?.state.kind;
+  // Saved by hand, with no workflow that would go on.
+  if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
   const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
   return state === "fatal" || state === "done" ? `${where}; it had ended, and goes on only when forced` : where;
 }

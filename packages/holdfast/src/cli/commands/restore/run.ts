@@ -16,7 +16,7 @@ import { unknownPath } from "../../unknown-path.ts";
 import { runHeld, waitForRun } from "../../wait-for-run.ts";
 import { worktreePaths } from "../../worktree-paths.ts";
 import { lostWith } from "./lost-with.ts";
-import { nothingText, planText, reportText } from "./view.ts";
+import { goOnText, nothingText, planText, reportText } from "./view.ts";
 import type { Shown } from "./view.ts";
 import type { restoreSpec } from "./spec.ts";
 
@@ -46,7 +46,10 @@ export async function run(shell: Shell, input: Input<(typeof restoreSpec)["flags
   if (!input.on("yes") && !(await decide(shell, shown))) return "decision";
   const report = await withSteps(shell, () => apply(shell, handle, plan));
   shell.say(restoreStepsText(report.steps, shell.talk));
-  shell.print({ json: () => ({ ...shown, dryRun, report }), text: (page) => reportText({ ...shown, report }, page) });
+  shell.print({
+    json: () => ({ ...shown, dryRun, report }),
+    text: (page) => reportText({ ...shown, report }, page) + (rollback === undefined ? "" : goOnText(summary, page)),
+  });
   return "done";
 }
 
