@@ -1,7 +1,8 @@
 import type { CheckpointSummary } from "../core/checkpoint.ts";
 import { chooseRollback } from "../core/rollback/choose-rollback.ts";
 import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
-import type { Damage, FileCounts, RollbackFacts } from "../core/rollback/facts.ts";
+import type { Damage, FileCounts, RollbackCandidate, RollbackFacts } from "../core/rollback/facts.ts";
+import { findCause } from "../core/rollback/find-cause.ts";
 import { FactsReader } from "../core/rollback/read-facts.ts";
 import type { KnownCheckpoint } from "../core/rollback/read-facts.ts";
 import type { Diff } from "../ports/workspace.ts";
@@ -9,7 +10,7 @@ import { allCheckpoints } from "./all-checkpoints.ts";
 import { NOT_HERE, readWhole } from "./find-start.ts";
 import type { Parts } from "./parts.ts";
 
-/** Older than this, what a step changed is of no interest any more: each costs a comparison of trees. */
+/** Older than this, what a step changed is of no interest any more. */
 const COMPARED = 64;
 
 /**
@@ -21,6 +22,8 @@ export async function findRollback(
   params: { readonly run: string; readonly pastEffects: boolean },
 ): Promise<RollbackChoice> {
   let facts = await readFacts(parts, params.run);
+  // Comparing trees is the dearest of all, and only for those with nothing else to go by.
+  if (findCause(facts).kind === "unknown") facts = await withChanges(parts, facts);
   for (;;) {
     const choice = chooseRollback(facts, params);
     const tree = facts.candidates.find(({ sequence }) => sequence === choice.chosen)?.tree ?? null;
@@ -34,15 +37,21 @@ async function readFacts(parts: Parts, run: string): Promise<RollbackFacts> {
   const summary = await parts.store.getRun(run);
   const reader = new FactsReader();
   for await (const entry of parts.store.readJournal({ run })) reader.read(entry);
-  const newestFirst = await Array.fromAsync(allCheckpoints(parts.store, run));
   const known: KnownCheckpoint[] = [];
-  for (const [at, checkpoint] of newestFirst.entries()) {
-    const { sequence } = checkpoint;
-    const before = at < COMPARED ? newestFirst[at + 1] : undefined;
-    const damage = await damageOf(parts, checkpoint);
-    known.push({ sequence, damage, changed: await countChanges(parts, before?.tree, checkpoint.tree) });
-  }
+  for await (const checkpoint of allCheckpoints(parts.store, run))
+    known.push({ sequence: checkpoint.sequence, damage: await damageOf(parts, checkpoint) });
   return reader.facts({ run, state: summary?.state ?? { kind: "open" }, known });
+}
+
+async function withChanges(parts: Parts, facts: RollbackFacts): Promise<RollbackFacts> {
+  const oldestFirst = facts.candidates.toSorted((a, b) => a.sequence - b.sequence);
+  const first = Math.max(1, oldestFirst.length - COMPARED);
+  const candidates: RollbackCandidate[] = [];
+  for (const [at, one] of oldestFirst.entries()) {
+    const changed = at < first ? null : await countChanges(parts, oldestFirst[at - 1]?.tree, one.tree);
+    candidates.push({ ...one, changed });
+  }
+  return { ...facts, candidates };
 }
 
 async function damageOf(parts: Parts, checkpoint: CheckpointSummary): Promise<Damage | null> {

@@ -28,7 +28,7 @@ export interface RollbackCandidate {
   readonly leftBehind: boolean;
   /** The run had ended, or stood in the stage that ends it. */
   readonly ended: boolean;
-  /** Against the checkpoint before it; null: not known. */
+  /** Against the checkpoint before it; null: nobody has looked. */
   readonly changed: FileCounts | null;
 }
 

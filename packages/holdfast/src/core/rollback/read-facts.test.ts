@@ -26,7 +26,7 @@ function read(lines: readonly Line[]): RollbackFacts {
   const reader = new FactsReader();
   for (const [at, [kind, body]] of lines.entries()) reader.read({ entry: at + 1, kind, body });
   const known = lines.flatMap(([kind, body]) =>
-    kind === "checkpoint" ? [{ sequence: Number(body["sequence"]), damage: null, changed: null }] : [],
+    kind === "checkpoint" ? [{ sequence: Number(body["sequence"]), damage: null }] : [],
   );
   return reader.facts({ run: "r", state: { kind: "open" }, known });
 }

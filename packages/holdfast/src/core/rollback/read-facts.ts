@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../json.ts";
 import type { RunState } from "../run.ts";
 import { EffectNotes } from "./effect-notes.ts";
 import { filesKey } from "./facts.ts";
-import type { CheckResult, Damage, FileCounts, RollbackCandidate, RollbackFacts, ScoreResult } from "./facts.ts";
+import type { CheckResult, Damage, RollbackCandidate, RollbackFacts, ScoreResult } from "./facts.ts";
 import { LiveLine } from "./live-line.ts";
 import { eventVerdict, stepVerdict } from "./read-verdict.ts";
 import type { Verdict } from "./read-verdict.ts";
@@ -15,7 +15,6 @@ type ReadEntry = Pick<JournalEntry, "entry" | "kind" | "body">;
 export interface KnownCheckpoint {
   readonly sequence: number;
   readonly damage: Damage | null;
-  readonly changed: FileCounts | null;
 }
 
 /** A judgement whose checkpoint is not known yet: the files are told by the next one, unless a step changes them first. */
@@ -108,7 +107,7 @@ export class FactsReader {
       if (one === undefined) return [];
       const { score: _score, ...rest } = seen;
       const leftBehind = this.#line.left(seen.sequence);
-      return [{ ...rest, ...one, leftBehind, ended: this.#isEnded(seen) }];
+      return [{ ...rest, ...one, leftBehind, ended: this.#isEnded(seen), changed: null }];
     });
     const live = <T extends { readonly sequence: number }>(one: T): boolean => !this.#line.left(one.sequence);
     return {
