@@ -171,7 +171,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
     });
     const error = await fails(story, story.after(1), { store });
     expect(error).toMatchObject({ code: "DISK_FULL" });
-    expect(failedAt(error)).toMatch(/files:done values:not_reached .*verify:failed/);
+    expect(failedAt(error)).toMatch(/files:done values:failed conversation:not_reached verify:not_reached /);
   });
 });
 

@@ -95,18 +95,23 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   const back = { parts, saver, lease, workspace, undo, changes: files.changes };
   const done = await log.during("files", () => orTakeBack(back, () => workspace.applyRestore(files)));
   log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
-  const checkpoint = await log.during("verify", () =>
+  const after = await log.during("verify", () =>
     orTakeBack(back, async () => {
-      const after = await saver.snapshot(workspace, `restore of ${target.id}`);
-      if (after.files.tree !== done.tree) throw overwritten(workspace.root);
-      return await saver.commit({
+      const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
+      if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root);
+      return snapshot;
+    }),
+  );
+  const checkpoint = await log.during("values", () =>
+    orTakeBack(back, () =>
+      saver.commit({
         lease,
         planes: { ...resumed, files: after.files },
         params: { trigger: "restore", name: `restore of ${target.id}` },
         entries: [{ kind: "restore.finished", body: { target: target.id, tree: done.tree } }],
         sequence: after.sequence,
-      });
-    }),
+      }),
+    ),
   );
   const { written, removed } = done;
   return await report({ work: params, log, target, undo, checkpoint, written, removed });
