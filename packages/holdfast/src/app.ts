@@ -62,6 +62,10 @@ export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent } from "./engine/progress-event.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export type { SaveParams } from "./engine/planes.ts";
+export type { RestoreStep } from "./core/restore-step.ts";
+export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
+export { refuseBlocked } from "./engine/restorer.ts";
+export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
 export type { SavePlan } from "./engine/saver.ts";
 export type { GcPlan, GcReport, Repaired, RunHandle };
@@ -162,6 +166,15 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       leaseWaitMs: params.leaseWaitMs ?? 0,
       requests: params.pretend === true ? null : createRequestFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
+      sessionsOf: async (agent) => {
+        // Only a restore of a conversation asks, and all agents come with it.
+        const { createAgentRegistry } = await import("./agents/registry.ts");
+        try {
+          return createAgentRegistry({ clock: systemClock, directory: cwd }).agent(agent);
+        } catch {
+          return null;
+        }
+      },
     };
     const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;

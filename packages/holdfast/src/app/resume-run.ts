@@ -3,6 +3,7 @@ import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
+import type { RestoreStep } from "../core/restore-step.ts";
 import type { Answers, ResumePlan } from "../core/resume.ts";
 import { raiseLimits } from "../engine/answer.ts";
 import { conduct } from "../engine/conduct.ts";
@@ -54,7 +55,11 @@ export async function resumeRun<S extends JsonObject>(
   const { run, workflow, limit } = request;
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
-  await apply(parts, planned);
+  for (const { step, outcome, text } of await apply(parts, planned)) {
+    if (outcome === "skipped") continue;
+    const at = new Date(parts.clock.now()).toISOString();
+    watching.listen?.({ run, at, kind: "note", text: `restore, ${step}: ${text}` });
+  }
   const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
   if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
@@ -78,12 +83,12 @@ export function stopOf(planned: TakeUpPlan): WorkReport | null {
   return outcome === null ? null : { run, outcome };
 }
 
-async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<void> {
+async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<readonly RestoreStep[]> {
   const { plan } = planned;
-  if (plan.kind === "nothing" || plan.kind === "refuse") return;
-  if (plan.actions.length === 0 && plan.judgements.length === 0) return;
+  if (plan.kind === "nothing" || plan.kind === "refuse") return [];
+  if (plan.actions.length === 0 && plan.judgements.length === 0) return [];
   await using lease = await holdLease(parts, planned.run.id);
-  await applyTakeUp({ parts, lease: lease.lease, planned });
+  return (await applyTakeUp({ parts, lease: lease.lease, planned })).steps ?? [];
 }
 
 /** null: it goes on. */

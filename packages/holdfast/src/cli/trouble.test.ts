@@ -123,7 +123,7 @@ test("a restore that would change nothing writes nothing", async () => {
   const restored = await run("restore", "r@1", "--yes");
   expect([restored.stdout.split("\n")[0], restored.stderr]).toEqual([
     "Restored r@1: 1 file written, 0 removed. Saved as r@3.",
-    "",
+    expect.stringMatching(/^✓ integrity .*\n✓ files [^]*\n✓ resume .*saved by hand\n$/),
   ]);
 });
 

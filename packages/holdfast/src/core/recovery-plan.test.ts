@@ -10,10 +10,9 @@ interface Some {
   readonly sequence: number;
   readonly intact?: boolean;
   readonly effectsReconcilable?: boolean;
-  readonly score?: number | null;
 }
 
-function candidate({ sequence, intact = true, effectsReconcilable = true, score = null }: Some): Candidate {
+function candidate({ sequence, intact = true, effectsReconcilable = true }: Some): Candidate {
   const checkpoint: CheckpointSummary = {
     id: `r@${sequence}`,
     run: "r",
@@ -25,7 +24,7 @@ function candidate({ sequence, intact = true, effectsReconcilable = true, score 
     createdAt: "2026-01-01T00:00:00Z",
     stage: "impl",
     iteration: 1,
-    score,
+    score: null,
     tree: null,
     tags: [],
     size: { logical: 0, added: 0 },
@@ -36,7 +35,6 @@ function candidate({ sequence, intact = true, effectsReconcilable = true, score 
 }
 
 const last: Strategy = { kind: "last" };
-const smart = (failedAt: number | null = null): Strategy => ({ kind: "smart", failedAt });
 const chosen = (sequence: number): Strategy => ({ kind: "chosen", sequence });
 const open: RunState = { kind: "open" };
 const done: RunState = { kind: "done", at: "t" };
@@ -113,80 +111,18 @@ describe("chosen", () => {
   });
 });
 
-describe("smart", () => {
-  test("goes before the cause, past what is damaged and what could be done twice", () => {
-    const some = [
-      { sequence: 5 },
-      { sequence: 4 },
-      { sequence: 3, effectsReconcilable: false },
-      { sequence: 2, intact: false },
-      { sequence: 1 },
-    ];
-    expect(plan(smart(4), some)).toMatchObject({
-      kind: "restore",
-      checkpoint: "r@1",
-      why: "it is the newest that is safe",
-      passedOver: [
-        { checkpoint: "r@5", why: expect.stringContaining("cause") },
-        { checkpoint: "r@4", why: expect.stringContaining("cause") },
-        { checkpoint: "r@3", why: expect.stringContaining("twice") },
-        { checkpoint: "r@2", why: expect.stringContaining("digest") },
-      ],
-    });
-  });
-
-  test("goes to the best score when the newest fell below it; of equals the newest", () => {
-    const some = [
-      { sequence: 1, score: 90 },
-      { sequence: 2, score: 90 },
-      { sequence: 3, score: null },
-      { sequence: 4, score: 60 },
-    ];
-    const found = plan(smart(), some);
-    expect(found).toMatchObject({
-      checkpoint: "r@2",
-      why: "it has the best score (90); the newest safe one fell to 60",
-      passedOver: [{ checkpoint: "r@4" }, { checkpoint: "r@3" }],
-    });
-  });
-
-  test("a best score that is damaged, unsafe or behind the cause does not count; without a fall the newest stays", () => {
-    expect(
-      plan(smart(), [
-        { sequence: 1, score: 99, intact: false },
-        { sequence: 2, score: 5 },
-      ]),
-    ).toMatchObject({
-      checkpoint: "r@2",
-    });
-    expect(
-      plan(smart(3), [
-        { sequence: 3, score: 99 },
-        { sequence: 2, score: 5 },
-      ]),
-    ).toMatchObject({ checkpoint: "r@2" });
-    expect(
-      plan(smart(), [
-        { sequence: 1, score: 90 },
-        { sequence: 2, score: 90 },
-      ]),
-    ).toMatchObject({ checkpoint: "r@2" });
-    expect(plan(smart(), [{ sequence: 1, score: 90 }, { sequence: 2 }])).toMatchObject({ checkpoint: "r@2" });
-  });
-});
-
 describe("ended runs", () => {
   const some = [{ sequence: 1 }, { sequence: 2 }];
 
   test("resuming a done run is a success that changes nothing (agentize made it fatal)", () => {
-    for (const strategy of [last, smart(), chosen(1)]) {
+    for (const strategy of [last, chosen(1)]) {
       expect(plan(strategy, some, { state: done })).toEqual({ kind: "done", why: "Run r is done since t" });
     }
     expect(plan(last, [], { state: done, force: true })).toMatchObject({ kind: "done" });
   });
 
   test("a fatal run is refused with its original reason, unless forced from a chosen checkpoint", () => {
-    for (const strategy of [last, smart(), chosen(1)]) {
+    for (const strategy of [last, chosen(1)]) {
       expect(plan(strategy, some, { state: fatal })).toMatchObject({
         kind: "refused",
         why: "Run r ended at t: max iterations (7) reached",
@@ -213,17 +149,12 @@ const someCandidates = fc.uniqueArray(
     sequence: fc.integer({ min: 1, max: 12 }),
     intact: fc.boolean(),
     effectsReconcilable: fc.boolean(),
-    score: fc.option(fc.nat(3)),
   }),
   { selector: (one) => one.sequence },
 );
-const someStrategy = fc.oneof(
-  fc.constant(last),
-  fc.option(fc.integer({ min: 1, max: 13 })).map(smart),
-  fc.integer({ min: 1, max: 12 }).map(chosen),
-);
+const someStrategy = fc.oneof(fc.constant(last), fc.integer({ min: 1, max: 12 }).map(chosen));
 
-test("what is chosen is whole; smart is also safe and before the cause; all newer ones are accounted for", () => {
+test("what is chosen is whole, and all newer ones are accounted for", () => {
   fc.assert(
     fc.property(someCandidates, someStrategy, (some, strategy) => {
       const found = plan(strategy, some);
@@ -231,12 +162,7 @@ test("what is chosen is whole; smart is also safe and before the cause; all newe
         expect(strategy.kind).toBe("chosen");
         return;
       }
-      const usable = some.filter(
-        (one) =>
-          one.intact !== false &&
-          (strategy.kind !== "smart" ||
-            (one.effectsReconcilable !== false && one.sequence < (strategy.failedAt ?? Number.POSITIVE_INFINITY))),
-      );
+      const usable = some.filter((one) => one.intact);
       const named = found.passedOver.map((one) => one.checkpoint).toSorted();
       if (found.kind === "nothing") {
         expect(usable).toEqual([]);

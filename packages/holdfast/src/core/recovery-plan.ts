@@ -62,13 +62,7 @@ function choose(strategy: Strategy, newestFirst: readonly Candidate[]): Choice {
     case "chosen":
       return chooseChosen(strategy.sequence, newestFirst);
     case "last":
-      return chooseNewest(newestFirst, damageOf);
-    case "smart":
-      return preferBest(
-        newestFirst,
-        chooseNewest(newestFirst, (one) => unsafeBecause(one, strategy.failedAt)),
-        strategy.failedAt,
-      );
+      return chooseNewest(newestFirst);
   }
 }
 
@@ -81,61 +75,21 @@ function chooseChosen(sequence: number, candidates: readonly Candidate[]): Choic
   return { kind: "found", candidate, why: "it was chosen", passedOver: [], damage: [] };
 }
 
-/** The newest against which nothing speaks; those before it are named with what does. */
-function chooseNewest(newestFirst: readonly Candidate[], against: (one: Candidate) => string | null): Choice {
+/** The newest that is whole; those before it are named with what is wrong. */
+function chooseNewest(newestFirst: readonly Candidate[]): Choice {
   const passedOver: PassedOver[] = [];
   const damage: Finding[] = [];
   for (const candidate of newestFirst) {
-    const why = against(candidate);
+    const why = damageOf(candidate);
     if (why === null) return { kind: "found", candidate, why: whyNewest(passedOver), passedOver, damage };
     passedOver.push({ checkpoint: candidate.checkpoint.id, why });
-    if (!candidate.intact) damage.push(damageFinding(candidate));
+    damage.push(damageFinding(candidate));
   }
   return { kind: "none", passedOver };
 }
 
 function whyNewest(passedOver: readonly PassedOver[]): string {
-  return passedOver.length === 0 ? "it is the newest" : "it is the newest that is safe";
-}
-
-/** When the score has fallen since the best one, the best is the better start. Of equals the newest: it holds more work. */
-function preferBest(newestFirst: readonly Candidate[], choice: Choice, failedAt: number | null): Choice {
-  if (choice.kind !== "found") return choice;
-  const newest = choice.candidate;
-  const score = newest.checkpoint.score;
-  if (score === null) return choice;
-  let best = newest;
-  for (const one of newestFirst) {
-    if (one.checkpoint.sequence >= newest.checkpoint.sequence || unsafeBecause(one, failedAt) !== null) continue;
-    if ((one.checkpoint.score ?? score) > (best.checkpoint.score ?? score)) best = one;
-  }
-  if (best === newest) return choice;
-  const between = newestFirst.filter(
-    ({ checkpoint }) =>
-      checkpoint.sequence > best.checkpoint.sequence && checkpoint.sequence <= newest.checkpoint.sequence,
-  );
-  return {
-    kind: "found",
-    candidate: best,
-    why: `it has the best score (${best.checkpoint.score}); the newest safe one fell to ${score}`,
-    passedOver: [
-      ...choice.passedOver,
-      ...between.map((one) => ({
-        checkpoint: one.checkpoint.id,
-        why: unsafeBecause(one, failedAt) ?? `its score (${one.checkpoint.score ?? "none"}) is not the best`,
-      })),
-    ],
-    damage: [...choice.damage, ...between.filter((one) => !one.intact).map(damageFinding)],
-  };
-}
-
-function unsafeBecause(candidate: Candidate, failedAt: number | null): string | null {
-  const damage = damageOf(candidate);
-  if (damage !== null) return damage;
-  if (failedAt !== null && candidate.checkpoint.sequence >= failedAt)
-    return "it already holds the cause of the failure";
-  if (!candidate.effectsReconcilable) return "an effect after it cannot be looked up, so going back could do it twice";
-  return null;
+  return passedOver.length === 0 ? "it is the newest" : "it is the newest that is whole";
 }
 
 function damageOf(candidate: Candidate): string | null {
@@ -176,5 +130,5 @@ function planEnded(run: string, state: RunState): RecoveryPlan | null {
 function noneLeft(run: string, passedOver: readonly PassedOver[]): string {
   return passedOver.length === 0
     ? `Run ${run} has no checkpoint yet`
-    : `None of the ${passedOver.length} checkpoints of run ${run} is safe to go back to`;
+    : `None of the ${passedOver.length} checkpoints of run ${run} is whole`;
 }

@@ -1,11 +1,8 @@
 import type { CheckpointId, CheckpointSummary } from "./checkpoint.ts";
 import type { Finding, Verdict } from "./finding.ts";
 
-export type Strategy =
-  | { readonly kind: "last" }
-  | { readonly kind: "chosen"; readonly sequence: number }
-  /** `failedAt`: the first checkpoint that already holds the cause, when that is known. */
-  | { readonly kind: "smart"; readonly failedAt: number | null };
+/** What is chosen by reading the failure (rollback/) is a chosen one here. */
+export type Strategy = { readonly kind: "last" } | { readonly kind: "chosen"; readonly sequence: number };
 
 /** What is known about a candidate before it is chosen. */
 export interface Candidate {

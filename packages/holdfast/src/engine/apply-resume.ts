@@ -4,6 +4,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { Setting } from "../core/finding.ts";
 import type { NewEntry, StageEntered } from "../core/journal.ts";
 import type { Lease } from "../core/lease.ts";
+import type { RestoreStep } from "../core/restore-step.ts";
 import type { Judgement, ResumeAction, ResumePlan } from "../core/resume.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Workspace } from "../ports/workspace.ts";
@@ -28,6 +29,8 @@ export interface ResumeReport {
   readonly workspace: Workspace | undefined;
   /** The newest checkpoint, when this made one. */
   readonly checkpoint: CheckpointSummary | null;
+  /** Of a restore, when the run went back. */
+  readonly steps?: readonly RestoreStep[];
 }
 
 const NOTHING: ResumeReport = { workspace: undefined, checkpoint: null };
@@ -106,7 +109,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   const target = targetOf(actions, place.unfinished);
   const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
-  const planes = adoptWorld({ planes: moved ?? standing.planes, actions, current });
+  const planes = adoptWorld({ planes: moved?.planes ?? standing.planes, actions, current });
   const entries = [
     ...judgements.flatMap(note),
     ...actions.flatMap((action) => noteBack(action)),
@@ -128,7 +131,9 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     workspace,
     trigger: putsBack ? "before_restore" : "automatic",
   });
-  if (!putsBack || workspace === undefined || parts.workspaces === null) return { workspace, checkpoint: adopted };
+  const told = moved === null ? {} : { steps: moved.steps };
+  if (!putsBack || workspace === undefined || parts.workspaces === null)
+    return { workspace, checkpoint: adopted, ...told };
   const tree = await placeFiles({
     parts,
     workspaces: parts.workspaces,
@@ -144,7 +149,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     workspace,
     trigger: "restore",
   });
-  return { workspace, checkpoint: restored };
+  return { workspace, checkpoint: restored, ...told };
 }
 
 /** Actions whose outcome is part of the next checkpoint. */
@@ -178,17 +183,22 @@ async function moveTo(params: {
   readonly standing: Planes;
   readonly workspace: Workspace | undefined;
   readonly target: Target;
-}): Promise<Planes> {
+}): Promise<Moved> {
   const { saver, standing, workspace, target: to } = params;
   const { parts, run, lease } = params.work;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: to.sequence });
   const plan = await planRestore({ parts, target, workspace, paths: to.paths ?? undefined });
-  await applyRestore({ parts, plan, target, saver, lease, workspace });
-  if (to.paths !== null) return standing;
+  const { steps } = await applyRestore({ parts, plan, saver, lease, workspace });
+  if (to.paths !== null) return { planes: standing, steps };
   const planes = (await saver.newest())?.planes ?? target.planes;
   const { budget, visit: last } = standing.position;
   const visit = { ...planes.position.visit, number: Math.max(planes.position.visit.number, last.number) };
-  return { ...planes, position: { ...planes.position, budget, visit } };
+  return { planes: { ...planes, position: { ...planes.position, budget, visit } }, steps };
+}
+
+interface Moved {
+  readonly planes: Planes;
+  readonly steps: readonly RestoreStep[];
 }
 
 async function commitHere(params: {

@@ -66,15 +66,16 @@ type Read =
   | { readonly kind: "whole"; readonly checkpoint: Checkpoint }
   | { readonly kind: "damaged"; readonly problem: string };
 
-async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
+export const NOT_HERE = "its git objects are not in this repository";
+
+/** Its planes and its git objects, or what is wrong with them. */
+export async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
   if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
   try {
     const checkpoint = await parts.store.getCheckpoint({ run, sequence });
     const { files } = checkpoint.planes;
     const here = files === null || parts.workspaces === null || (await parts.workspaces.has(files));
-    return here
-      ? { kind: "whole", checkpoint }
-      : { kind: "damaged", problem: "its git objects are not in this repository" };
+    return here ? { kind: "whole", checkpoint } : { kind: "damaged", problem: NOT_HERE };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "STORE_CORRUPT")
       return { kind: "damaged", problem: error.message };

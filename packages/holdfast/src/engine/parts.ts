@@ -1,5 +1,6 @@
 import type { LeaseOwner, OwnerLiveness } from "../core/lease.ts";
 import type { RetentionPolicy } from "../core/retention.ts";
+import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Requests } from "../ports/requests.ts";
 import type { Store } from "../ports/store.ts";
@@ -26,7 +27,11 @@ export interface Parts {
   readonly requests: Requests | null;
   /** Where new worktrees go; undefined: the workspace's own default. */
   readonly worktreePath: ((run: string) => string) | undefined;
+  /** What an agent of this name can do with its sessions; null: no such agent. Absent: nobody knows agents here. */
+  readonly sessionsOf?: (agent: string) => Promise<SessionAgent | null>;
 }
+
+export type SessionAgent = Pick<Agent, "name" | "capabilities" | "sessions">;
 
 /** What every snapshot and look is taken with. */
 export function lookParams(parts: Parts): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {

@@ -2,10 +2,14 @@ import type { Checkpoint, CheckpointSummary, Planes } from "../core/checkpoint.t
 import { HoldfastError } from "../core/error.ts";
 import type { Lease } from "../core/lease.ts";
 import type { RestorePlan, Workspace } from "../ports/workspace.ts";
-import type { Parts } from "./parts.ts";
+import type { RestoreStep } from "../core/restore-step.ts";
+import type { Parts, SessionAgent } from "./parts.ts";
 import { lookParams } from "./parts.ts";
 import { restoredPlanes } from "./planes.ts";
+import { RestoreLog } from "./restore-log.ts";
 import type { Saver } from "./saver.ts";
+import { orTakeBack } from "./take-restore-back.ts";
+import { tellConversation } from "./tell-conversation.ts";
 
 export interface RunRestorePlan {
   readonly run: string;
@@ -23,6 +27,7 @@ export interface RestoreReport {
   readonly checkpoint: CheckpointSummary;
   readonly written: number;
   readonly removed: number;
+  readonly steps: readonly RestoreStep[];
 }
 
 /** Looks only, and holds on to nothing: killed here, nothing is left behind. */
@@ -51,19 +56,16 @@ export async function planRestore(params: {
 }
 
 /**
- * before_restore checkpoint and "started" entry in one commit → files → "finished" entry and restore checkpoint in one
- * commit. Killed anywhere, the journal shows an unfinished restore, what was there is in a checkpoint, and the same
+ * The checkpoint is read again → before_restore checkpoint and "started" entry in one commit → files → files verified → "finished" entry and
+ * restore checkpoint (values and conversation) in one commit → read back. A step that fails ends it with everything as it was; its error
+ * carries the list of steps. Killed anywhere, the journal shows an unfinished restore, what was there is in a checkpoint, and the same
  * restore run again completes it.
  */
-export async function applyRestore(params: {
-  readonly parts: Parts;
-  readonly plan: RunRestorePlan;
-  readonly target: Checkpoint;
-  readonly saver: Saver;
-  readonly lease: Lease;
-  readonly workspace: Workspace | undefined;
-}): Promise<RestoreReport> {
-  const { plan, target, saver, lease, workspace } = params;
+export async function applyRestore(params: RestoreWork): Promise<RestoreReport> {
+  const { parts, plan, saver, lease, workspace } = params;
+  const log = new RestoreLog();
+  const target = await log.during("integrity", () => parts.store.getCheckpoint(plan.target));
+  log.tell("integrity", "done", `${target.id} is whole`);
   const newest = await saver.newest();
   if (newest === undefined) throw noFiles(target);
   const resumed =
@@ -73,29 +75,95 @@ export async function applyRestore(params: {
   const started = { target: target.id, paths: plan.paths };
 
   if (plan.files === null || workspace === undefined) {
-    const checkpoint = await saver.commit({
-      lease,
-      planes: { ...resumed, files: newest.planes.files },
-      params: { trigger: "restore", name: `restore of ${target.id}` },
-      entries: [
-        { kind: "restore.started", body: started },
-        { kind: "restore.finished", body: { target: target.id } },
-      ],
-    });
-    return { undo: summaryOf(newest), checkpoint, written: 0, removed: 0 };
+    log.tell("files", "skipped", "it holds none, or there is no worktree to put them in");
+    const checkpoint = await log.during("values", () =>
+      saver.commit({
+        lease,
+        planes: { ...resumed, files: newest.planes.files },
+        params: { trigger: "restore", name: `restore of ${target.id}` },
+        entries: [
+          { kind: "restore.started", body: started },
+          { kind: "restore.finished", body: { target: target.id } },
+        ],
+      }),
+    );
+    return await report({ work: params, log, target, undo: summaryOf(newest), checkpoint, written: 0, removed: 0 });
   }
 
-  const undo = await saveBefore({ ...params, workspace, files: plan.files, newest: newest.planes, started });
-  const result = await workspace.applyRestore(plan.files);
-  const after = await saver.snapshot(workspace, `restore of ${target.id}`);
-  const checkpoint = await saver.commit({
-    lease,
-    planes: { ...resumed, files: after.files },
-    params: { trigger: "restore", name: `restore of ${target.id}` },
-    entries: [{ kind: "restore.finished", body: { target: target.id, tree: result.tree } }],
-    sequence: after.sequence,
+  const { files } = plan;
+  const undo = await log.during("files", () => {
+    refuseBlocked(plan);
+    return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
   });
-  return { undo, checkpoint, written: result.written, removed: result.removed };
+  const back = { parts, saver, lease, workspace, undo, changes: files.changes };
+  const done = await log.during("files", () => orTakeBack(back, () => workspace.applyRestore(files)));
+  log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
+  const after = await log.during("verify", () =>
+    orTakeBack(back, async () => {
+      const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
+      if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root);
+      return snapshot;
+    }),
+  );
+  const checkpoint = await log.during("values", () =>
+    orTakeBack(back, () =>
+      saver.commit({
+        lease,
+        planes: { ...resumed, files: after.files },
+        params: { trigger: "restore", name: `restore of ${target.id}` },
+        entries: [{ kind: "restore.finished", body: { target: target.id, tree: done.tree } }],
+        sequence: after.sequence,
+      }),
+    ),
+  );
+  const { written, removed } = done;
+  return await report({ work: params, log, target, undo, checkpoint, written, removed });
+}
+
+export interface RestoreWork {
+  readonly parts: Parts;
+  readonly plan: RunRestorePlan;
+  readonly saver: Saver;
+  readonly lease: Lease;
+  readonly workspace: Workspace | undefined;
+}
+
+/** Tells the rest of the steps, from what is durable now. */
+async function report(params: {
+  readonly work: RestoreWork;
+  readonly log: RestoreLog;
+  readonly target: Checkpoint;
+  readonly undo: CheckpointSummary;
+  readonly checkpoint: CheckpointSummary;
+  readonly written: number;
+  readonly removed: number;
+}): Promise<RestoreReport> {
+  const { work, log, target, undo, checkpoint, written, removed } = params;
+  const { parts, plan } = work;
+  if (plan.paths === null) {
+    log.tell("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
+    const { conversation } = target.planes;
+    tellConversation(log, conversation, conversation === null ? null : await agentOf(parts, conversation.agent));
+  } else {
+    log.tell("values", "skipped", "only these paths were asked for");
+    log.tell("conversation", "skipped", "only these paths were asked for");
+  }
+  const saved = await log.during("verify", () => parts.store.getCheckpoint(checkpoint));
+  log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
+  log.tell("resume", "done", plan.paths === null ? await standing(parts, saved) : "the run stands where it stood");
+  return { undo, checkpoint, written, removed, steps: log.steps() };
+}
+
+async function agentOf(parts: Parts, name: string): Promise<SessionAgent | null> {
+  return (await parts.sessionsOf?.(name)) ?? null;
+}
+
+async function standing(parts: Parts, { run, stage, iteration }: Checkpoint): Promise<string> {
+  const state = (await parts.store.getRun(run))?.state.kind;
+  // Saved by hand, with no workflow that would go on.
+  if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
+  const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
+  return state === "fatal" || state === "done" ? `${where}; it had ended, and goes on only when forced` : where;
 }
 
 async function saveBefore(params: {
@@ -138,6 +206,31 @@ function busy(root: string, operation: string): HoldfastError {
     hint: `Finish it or abort it (git ${operation} --abort), then restore.`,
     retry: "later",
   });
+}
+
+function overwritten(root: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `Files in ${root} were changed by somebody else right after they were restored`,
+    hint: "Stop what is writing there, then restore again.",
+    retry: "later",
+  });
+}
+
+/** Known from the plan alone, so nothing is begun that would then be refused. */
+export function refuseBlocked(plan: RunRestorePlan): void {
+  const paths = plan.files?.blocked ?? [];
+  if (paths.length === 0) return;
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
+  const log = new RestoreLog();
+  log.tell("integrity", "done", `${plan.target.id} is whole`);
+  const error = new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Restoring ${plan.target.id} would overwrite ${paths[0] ?? ""}${more}, which no checkpoint holds`,
+    hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
+    data: { blocked: paths },
+  });
+  throw log.failed("files", error);
 }
 
 function noFiles(target: Checkpoint): HoldfastError {

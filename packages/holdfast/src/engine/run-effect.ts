@@ -184,6 +184,6 @@ function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {
     kind: spec.kind,
     target: spec.target,
     payload: pureSha256(canonicalJson(payload)),
-    detail: { payload },
+    detail: { payload, ...(spec.rollback === "refuse" ? { rollback: spec.rollback } : {}) },
   };
 }

@@ -2,22 +2,27 @@ import type { Checkpoint, CheckpointSummary } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { JournalEntry } from "../core/journal.ts";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
+import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { Run, RunSummary } from "../core/run.ts";
 import type { CheckpointQuery, Tombstone } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
 import { askCheckpoint } from "./ask-checkpoint.ts";
 import type { AskParams, Asked } from "./ask-checkpoint.ts";
+import { findRollback } from "./find-rollback.ts";
 import { fork } from "./forker.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
 import { newestWhole } from "./newest-whole.ts";
 import { checkSave } from "./planes.ts";
+import { previewCheckpoints } from "./preview-checkpoints.ts";
+import type { CheckpointPreview } from "./preview-checkpoints.ts";
 import type { SaveParams } from "./planes.ts";
 import { findRunWorkspace } from "./run-workspace.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { applyRestore, planRestore } from "./restorer.ts";
 import type { RestoreReport, RunRestorePlan } from "./restorer.ts";
+import { RestoreLog } from "./restore-log.ts";
 import { Saver } from "./saver.ts";
 import type { SavePlan } from "./saver.ts";
 
@@ -116,9 +121,12 @@ export class RunHandle implements AsyncDisposable {
     readonly sequence: number;
     readonly paths?: readonly string[];
   }): Promise<RunRestorePlan> {
-    const target = await this.get(params.sequence);
-    const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
-    return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+    const log = new RestoreLog();
+    const target = await log.during("integrity", () => this.get(params.sequence));
+    return await log.during("files", async () => {
+      const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
+      return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+    });
   }
 
   async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {
@@ -127,7 +135,6 @@ export class RunHandle implements AsyncDisposable {
       return await applyRestore({
         parts: this.#parts,
         plan,
-        target: await this.get(plan.target.sequence),
         saver: this.#saver,
         lease,
         workspace: plan.files === null ? undefined : await this.#ownWorkspace(),
@@ -135,6 +142,16 @@ export class RunHandle implements AsyncDisposable {
     } finally {
       this.#saver.forget();
     }
+  }
+
+  /** Where a careful engineer would go back to, why, and why not to the others. Looks only. */
+  async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
+    return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
+  }
+
+  /** For somebody who chooses: the newest ones, with what changed and what was done since. Looks only. */
+  async preview(limit: number): Promise<readonly CheckpointPreview[]> {
+    return await previewCheckpoints(this.#parts, { run: this.id, limit, workspace: await this.workspace() });
   }
 
   /** Plans and applies in one go. */

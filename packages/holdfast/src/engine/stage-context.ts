@@ -121,6 +121,11 @@ export interface EffectSpec<R extends Json> {
   readonly target: string;
   /** What is done, as data; its digest is compared when the same key comes again. */
   readonly payload: Json;
+  /**
+   * "refuse": what it leaves outside does not fit older files (a migrated database, a published version), so a smart rollback goes back
+   * behind it only when that is asked for. "adopt" (default): a run that comes here again finds it, and goes on.
+   */
+  readonly rollback?: "adopt" | "refuse";
   /** Is it there already? "absent" only when the target says so. */
   readonly lookUp: () => Promise<Lookup>;
   /**

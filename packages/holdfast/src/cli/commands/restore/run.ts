@@ -1,31 +1,39 @@
-import type { Holdfast, RestoreReport, RunHandle, RunRestorePlan } from "../../../app.ts";
+import { refuseBlocked } from "../../../app.ts";
+import type { Holdfast, RestoreReport, RollbackChoice, RunHandle, RunRestorePlan } from "../../../app.ts";
 import type { CheckpointSummary } from "../../../core/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
+import { stepsOf } from "../../../core/restore-step.ts";
 import type { Input, Shell } from "../../command.ts";
+import type { Page } from "../../output/page.ts";
+import { restoreStepsText } from "../../output/restore-steps-text.ts";
+import { findRun } from "../../find-run.ts";
+import { noRollback } from "../../no-rollback.ts";
+import { pickCheckpoint } from "../../pick-checkpoint.ts";
 import { resolveAddress } from "../../resolve-address.ts";
+import { rollbackText } from "../../rollback-text.ts";
 import { unknownPath } from "../../unknown-path.ts";
 import { runHeld, waitForRun } from "../../wait-for-run.ts";
 import { worktreePaths } from "../../worktree-paths.ts";
 import { lostWith } from "./lost-with.ts";
-import { nothingText, planText, reportText } from "./view.ts";
+import { goOnText, nothingText, planText, reportText } from "./view.ts";
 import type { Shown } from "./view.ts";
 import type { restoreSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof restoreSpec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open({ create: false });
-  const target = await resolveAddress(shell, holdfast, {
-    typed: input.operand(0) ?? "",
-    instead: "holdfast restore ADDRESS",
-  });
+  const found = await findTarget(shell, holdfast, input);
+  if (found.kind === "nothing") return found.exit;
+  const { target, rollback } = found;
   const handle = await holdfast.run(target.run);
   if (!dryRun) await waitForRun(shell, handle);
-  const plan = await planOf(shell, holdfast, { handle, target, typed: input.paths });
+  const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths }));
   const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
-  const shown = { plan, lost: lostWith(plan, planes.files) };
+  const shown = { plan, lost: lostWith(plan, planes.files), ...(rollback === undefined ? {} : { rollback }) };
   if (dryRun) {
-    shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => planText(shown, page) });
+    const why = (page: Page): string => (rollback === undefined ? "" : rollbackText(target.run, rollback, page));
+    shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
     return "done";
   }
   // An unfinished restore leaves a mark in the journal; only another restore takes it away.
@@ -34,11 +42,91 @@ export async function run(shell: Shell, input: Input<(typeof restoreSpec)["flags
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
     return "done";
   }
-  refuseBlocked(plan);
+  await withSteps(shell, async () => refuseBlocked(plan));
   if (!input.on("yes") && !(await decide(shell, shown))) return "decision";
-  const report = await apply(shell, handle, plan);
-  shell.print({ json: () => ({ ...shown, dryRun, report }), text: (page) => reportText({ ...shown, report }, page) });
+  const report = await withSteps(shell, () => apply(shell, handle, plan));
+  shell.say(restoreStepsText(report.steps, shell.talk));
+  shell.print({
+    json: () => ({ ...shown, dryRun, report }),
+    text: (page) => reportText({ ...shown, report }, page) + (rollback === undefined ? "" : goOnText(summary, page)),
+  });
   return "done";
+}
+
+type Found =
+  | { readonly kind: "found"; readonly target: CheckpointSummary; readonly rollback?: RollbackChoice }
+  | { readonly kind: "nothing"; readonly exit: Exit };
+
+/** The checkpoint that was named, the one that is chosen by reading the failure, or the one that a person picks. */
+async function findTarget(
+  shell: Shell,
+  holdfast: Holdfast,
+  input: Input<(typeof restoreSpec)["flags"]>,
+): Promise<Found> {
+  const typed = input.operand(0) ?? "";
+  const [smart, pick, pastEffects] = [input.on("smart"), input.on("pick"), input.on("past-effects")];
+  refuseMixed({ typed, smart, pick, pastEffects });
+  if (!smart && !pick) {
+    const target = await resolveAddress(shell, holdfast, { typed, instead: "holdfast restore ADDRESS" });
+    return { kind: "found", target };
+  }
+  const { id } = await findRun(holdfast, typed);
+  const handle = await holdfast.run(id);
+  if (pick) {
+    const sequence = await pickCheckpoint(shell, handle, { instead: `holdfast restore ${id}@SEQ` });
+    if (sequence !== null) return { kind: "found", target: await handle.get(sequence) };
+    shell.say("Not restored; nothing was changed.");
+    return { kind: "nothing", exit: "decision" };
+  }
+  const rollback = await handle.planRollback({ pastEffects });
+  if (rollback.kind === "back") {
+    if (!input.on("dry-run")) shell.say(rollbackText(id, rollback, shell.talk));
+    return { kind: "found", target: await handle.get(rollback.chosen), rollback };
+  }
+  const dryRun = input.on("dry-run");
+  if (rollback.kind === "none" && !dryRun) {
+    shell.say(rollbackText(id, rollback, shell.talk));
+    throw noRollback(id, rollback);
+  }
+  shell.print({
+    json: () => ({ plan: null, lost: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
+    text: (page) => rollbackText(id, rollback, page),
+  });
+  return { kind: "nothing", exit: rollback.kind === "stay" ? "done" : "decision" };
+}
+
+function refuseMixed(typed: {
+  readonly typed: string;
+  readonly smart: boolean;
+  readonly pick: boolean;
+  readonly pastEffects: boolean;
+}): void {
+  const flag = typed.smart ? "--smart" : "--pick";
+  const why =
+    typed.smart && typed.pick
+      ? "--smart and --pick are two ways to choose"
+      : (typed.smart || typed.pick) && typed.typed.includes("@")
+        ? `${flag} chooses a checkpoint, and ${typed.typed} names one already`
+        : typed.pastEffects && !typed.smart
+          ? "--past-effects is for --smart"
+          : null;
+  if (why === null) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: why,
+    hint: "Give one of them: restore RUN --smart, restore RUN --pick or restore RUN@7.",
+  });
+}
+
+/** What each step came to is told also when one of them failed. */
+async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const steps = error instanceof HoldfastError ? stepsOf(error.data) : [];
+    if (steps.length > 0) shell.say(restoreStepsText(steps, shell.talk));
+    throw error;
+  }
 }
 
 async function planOf(
@@ -57,19 +145,6 @@ async function planOf(
     if (!(cause instanceof HoldfastError) || cause.code !== "USAGE" || root === undefined) throw cause;
     throw await unknownPath({ shell, holdfast, target, root, paths, cause });
   }
-}
-
-/** Known from the plan alone, so nobody is asked about something that would then be refused. */
-function refuseBlocked(plan: RunRestorePlan): void {
-  const blocked = plan.files?.blocked ?? [];
-  const [first] = blocked;
-  if (first === undefined) return;
-  throw new HoldfastError({
-    code: "RESTORE_REFUSED",
-    message: `Restoring ${plan.target.id} would overwrite ${first}${blocked.length > 1 ? ` and ${blocked.length - 1} more` : ""}, which no checkpoint holds`,
-    hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
-    data: { blocked },
-  });
 }
 
 async function decide(shell: Shell, shown: Shown): Promise<boolean> {

@@ -57,7 +57,7 @@ test("what will not be ignored any more is told before and after", () => {
   const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [] };
   const line = "    ! no longer ignored, so in the next checkpoint: .env and 2 more\n";
   expect(planText(shown, PAGE)).toContain(line);
-  const report = { undo: null, checkpoint: sampleSummary(), written: 0, removed: 1 };
+  const report = { undo: null, checkpoint: sampleSummary(), written: 0, removed: 1, steps: [] };
   expect(reportText({ ...shown, report }, PAGE)).toContain(line);
 });
 
@@ -67,6 +67,7 @@ test("the report says how to undo", () => {
     checkpoint: sampleSummary({ sequence: 9 }),
     written: 2,
     removed: 1,
+    steps: [],
   };
   expect(reportText({ plan: plan({}), report, lost: [] }, PAGE)).toMatchInlineSnapshot(`
     "Restored fix-login@7: 2 files written, 1 removed. Saved as fix-login@9.

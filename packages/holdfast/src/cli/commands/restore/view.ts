@@ -1,4 +1,5 @@
 import type { RestoreReport, RunRestorePlan } from "../../../app.ts";
+import type { RunSummary } from "../../../core/run.ts";
 import type { FileChange, RestorePlan } from "../../../ports/workspace.ts";
 import { countText } from "../../output/count-text.ts";
 import { truncate } from "../../output/display-width.ts";
@@ -56,6 +57,14 @@ export function nothingText(plan: RunRestorePlan): string {
   return plan.paths === null
     ? `Nothing to restore: ${escapeText(id)} is the newest checkpoint, and the files are as it has them.\n`
     : `Nothing to restore: these files are as ${escapeText(id)} has them.\n`;
+}
+
+/** How the run is carried on from where it stands now; nothing for one that no workflow carries. */
+export function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
+  if (workflow === "manual" || workflow === "none") return "";
+  const ended = state.kind === "fatal" || state.kind === "done";
+  const line = `${page.program} resume ${escapeText(id)}${ended ? "@latest --force" : ""}`;
+  return `Go on with: ${paint(page, "bold", line)}\n`;
 }
 
 export function reportText(params: Shown & { readonly report: RestoreReport }, page: Page): string {

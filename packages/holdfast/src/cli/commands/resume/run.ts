@@ -1,9 +1,12 @@
-import type { Holdfast } from "../../../app.ts";
+import type { Holdfast, RollbackChoice, RunHandle } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { parseAnswers } from "../../../core/resume-answers.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
+import { noRollback } from "../../no-rollback.ts";
+import { pickCheckpoint } from "../../pick-checkpoint.ts";
+import { rollbackText } from "../../rollback-text.ts";
 import { modelOf, readLimits, readSession } from "../run/read-request.ts";
 import type { resumeSpec } from "./spec.ts";
 import { takeUpRun } from "./take-up-run.ts";
@@ -14,8 +17,11 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const sessionMs = readSession(input);
   const agent = modelOf("agent", input.text("agent"));
   const typed = input.operand(0);
-  const address = input.text("from") ?? (typed?.includes("@") === true ? typed : undefined);
-  if (input.on("force") && address === undefined) {
+  const from = input.text("from");
+  const way = from === "smart" || from === "pick" ? from : undefined;
+  const address = way === undefined ? (from ?? (typed?.includes("@") === true ? typed : undefined)) : undefined;
+  refusePastEffects(input.on("past-effects"), way);
+  if (input.on("force") && from === undefined && address === undefined) {
     throw new HoldfastError({
       code: "USAGE",
       message: "--force needs a checkpoint to begin again from",
@@ -25,6 +31,9 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const holdfast = await shell.open({ create: false });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
+  const found =
+    way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
+  if (found === null) return "decision";
   const target = input.text("target");
   if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
   const workflow = input.text("workflow");
@@ -37,8 +46,40 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
     dryRun: input.on("dry-run"),
     wait: input.on("wait"),
     ...(chosen === undefined ? {} : { from: chosen.sequence }),
+    ...found,
     ...(workflow === undefined ? {} : { workflow }),
     ...(agent === undefined ? {} : { agent }),
+  });
+}
+
+/** Nothing in `from`: the run goes on from where it stands. null: the person changed their mind. */
+async function chooseStart(
+  shell: Shell,
+  handle: RunHandle,
+  way: "smart" | "pick",
+  pastEffects: boolean,
+): Promise<{ readonly from?: number; readonly rollback?: RollbackChoice } | null> {
+  if (way === "pick") {
+    const instead = `holdfast resume ${handle.id} --from ${handle.id}@SEQ`;
+    const sequence = await pickCheckpoint(shell, handle, { instead });
+    if (sequence !== null) return { from: sequence };
+    shell.say("Not resumed; nothing was changed.");
+    return null;
+  }
+  const rollback = await handle.planRollback({ pastEffects });
+  if (rollback.kind === "none") {
+    shell.say(rollbackText(handle.id, rollback, shell.talk));
+    throw noRollback(handle.id, rollback);
+  }
+  return { rollback, ...(rollback.kind === "back" ? { from: rollback.chosen } : {}) };
+}
+
+function refusePastEffects(pastEffects: boolean, way: string | undefined): void {
+  if (!pastEffects || way === "smart") return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "--past-effects is for --from smart",
+    hint: "A checkpoint that you choose yourself is gone back to whatever was done since.",
   });
 }
 

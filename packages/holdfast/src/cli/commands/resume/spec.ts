@@ -26,8 +26,13 @@ export const resumeSpec = {
     from: {
       type: "text",
       value: "ADDRESS",
-      about: "from this checkpoint instead of the newest; what is there now is saved first",
+      about:
+        "from this checkpoint instead of the newest; `smart` chooses it by reading the failure, `pick` asks; what is there now is saved first",
       completes: "address",
+    },
+    "past-effects": {
+      type: "boolean",
+      about: "with --from smart: also behind effects that a run could not find again, which you have seen to",
     },
     force: { type: "boolean", about: "also when the run has ended; needs --from" },
     workflow: {
@@ -63,11 +68,12 @@ export const resumeSpec = {
     { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
     { line: "holdfast resume issue-42 --target docs", about: "a crunch run that stopped at ready goes on to docs" },
     { line: "holdfast resume issue-42 --wait", about: "its agent's limit is used up: go on when it is given anew" },
+    { line: "holdfast resume issue-42 --from smart --dry-run", about: "where would it go back to, and why?" },
     {
       line: "holdfast resume issue-42 --from issue-42@7 --force",
       about: "begin again from checkpoint 7 of a run that failed",
     },
   ],
   windsDown: true,
-  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict"}.',
+  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
 } as const satisfies CommandSpec;

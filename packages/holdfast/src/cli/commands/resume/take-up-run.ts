@@ -1,9 +1,11 @@
-import type { Holdfast } from "../../../app.ts";
+import type { Holdfast, RollbackChoice } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Budget } from "../../../core/position.ts";
 import type { Answers } from "../../../core/resume.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
+import type { Page } from "../../output/page.ts";
+import { rollbackText } from "../../rollback-text.ts";
 import { readPrompts } from "../run/read-prompts.ts";
 import { NOTHING_TYPED, readOptions } from "../run/read-request.ts";
 import type { ResumeFlags } from "../run/outcome-view.ts";
@@ -16,6 +18,8 @@ export interface TakeUp {
   readonly run: string;
   readonly answers?: Answers;
   readonly from?: number;
+  /** How `from` was chosen, when it was chosen by reading the failure. */
+  readonly rollback?: RollbackChoice;
   readonly force?: boolean;
   readonly limit: Partial<Budget["limit"]>;
   /** Of this session; null: as long as it takes. */
@@ -55,19 +59,31 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   const planned = await holdfast.work.preflight(request);
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
+  const { rollback } = params;
+  const told = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
   if (params.dryRun) {
     shell.print({
-      json: () => ({ run, plan, findings, notes, verdict: plan.kind }),
-      text: (page) => preflightText(planned, page) + verdictText(`${run}${flags.untouched}`, plan, page),
+      json: () => ({ run, plan, findings, notes, verdict: plan.kind, ...(rollback === undefined ? {} : { rollback }) }),
+      text: (page) =>
+        told(page) +
+        preflightText(planned, page) +
+        verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page),
     });
     return "done";
   }
+  if (shell.json && rollback !== undefined)
+    shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "rollback", rollback })}\n`);
   if (shell.json && findings.length > 0)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "findings", findings })}\n`);
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
-  if (!shell.json && !shell.quiet) shell.write(preflightText(planned, shell.page));
+  if (!shell.json && !shell.quiet) shell.write(told(shell.page) + preflightText(planned, shell.page));
   return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), flags);
+}
+
+/** What was chosen now is named, so that the same is done whatever happens meanwhile. */
+function backTo({ run, from, force }: TakeUp): string {
+  return from === undefined ? "" : ` --from ${run}@${from}${force === true ? " --force" : ""}`;
 }
 
 /** A run of somebody's own workflow remembers the file it came from. */

@@ -1,0 +1,112 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
+import type { EffectSpec, StageFunction } from "../engine/stage-context.ts";
+import { findRollback } from "../engine/find-rollback.ts";
+import { RunHandle } from "../engine/run-handle.ts";
+import { begin, define, ID } from "./toy-run.ts";
+import type { State } from "./toy-run.ts";
+import { startInWorktree } from "./toy-worktree.ts";
+import type { ToyWorktree } from "./toy-worktree.ts";
+
+/** One turn of work and test. */
+export interface Round {
+  /** What is done to the files. */
+  readonly edit?: (toy: ToyWorktree) => void;
+  /** What is done to the world, after the edit. */
+  readonly effect?: Pick<EffectSpec<string>, "kind" | "target" | "rollback"> & {
+    readonly outcome?: "done" | "unclear";
+  };
+  /** Somebody else, between work and test. */
+  readonly meddle?: (toy: ToyWorktree) => void;
+  /** What the test says whatever the files are; absent: it fails when app.txt says "broken". */
+  readonly test?: "pass" | "fail";
+  readonly score?: number;
+  /** The agent's call of this round fails for good. */
+  readonly overloaded?: boolean;
+}
+
+export interface Story extends ToyWorktree {
+  /** The newest checkpoint of a round that came to its test, 1-based: taken when the test had spoken. */
+  after(round: number): number;
+  choose(options?: { readonly pastEffects?: boolean }): Promise<RollbackChoice>;
+  /** Goes back for real, as chosen. */
+  restore(choice: RollbackChoice): Promise<void>;
+  app(): string;
+}
+
+/**
+ * A run of the real engine on a real store and worktree: work → test, once a round, then given up (or parked, where the last test passed).
+ * Three checkpoints a round: after the edit, before the test, after it.
+ */
+export async function tellStory(rounds: readonly Round[]): Promise<Story> {
+  const toy = await startInWorktree(() => ({ kind: "failed", cause: "overload", message: "Overloaded, try later" }));
+  const workflow = define(
+    { work: workOf(rounds, toy), check: checkOf(rounds, toy) },
+    {
+      transitions: { work: { worked: "check" }, check: { passed: "work", failed: "work", gave_up: "fatal" } },
+      ends: { fatal: "fatal" },
+    },
+  );
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow).catch(() => undefined);
+  return {
+    ...toy,
+    after: (round) => 3 * round + 1,
+    choose: ({ pastEffects = false } = {}) => findRollback(toy.parts, { run: ID, pastEffects }),
+    async restore({ chosen }) {
+      const run = await toy.store.getRun(ID);
+      if (chosen === null || run === undefined) throw new Error("nothing was chosen");
+      await using handle = new RunHandle(toy.parts, run);
+      await handle.restore({ sequence: chosen });
+    },
+    app: () => readFileSync(join(toy.workspace.root, "app.txt"), "utf8"),
+  };
+}
+
+function workOf(rounds: readonly Round[], toy: ToyWorktree): StageFunction<State> {
+  return async ({ state, step, effect, park, agent }) => {
+    const round = rounds[state.seen.length];
+    if (round === undefined) return await park({ on: "person", reason: "Look at it" });
+    await step(
+      "edit",
+      () => {
+        round.edit?.(toy);
+        return null;
+      },
+      { changesFiles: true },
+    );
+    if (round.overloaded === true)
+      await agent({ name: "agent", role: "impl", prompt: "go on", model: null, yolo: true });
+    if (round.effect !== undefined) await effect(effectOf(round.effect));
+    round.meddle?.(toy);
+    return { event: "worked", reason: "did it" };
+  };
+}
+
+function effectOf({ outcome = "done", ...spec }: NonNullable<Round["effect"]>): EffectSpec<string> {
+  return {
+    ...spec,
+    purpose: spec.kind.replaceAll("_", "-"),
+    payload: spec.kind,
+    lookUp: () =>
+      Promise.resolve(outcome === "done" ? { kind: "absent" } : { kind: "unknown", reason: "it does not answer" }),
+    act: () => Promise.resolve({ kind: "done", receipt: "r" }),
+  };
+}
+
+function checkOf(rounds: readonly Round[], toy: ToyWorktree): StageFunction<State> {
+  return async ({ state, step }) => {
+    const round = rounds[state.seen.length] ?? {};
+    const { code } = await step("test", () => {
+      const broken = readFileSync(join(toy.workspace.root, "app.txt"), "utf8").includes("broken");
+      const fails = round.test === undefined ? broken : round.test === "fail";
+      return { kind: "exited", code: fails ? 1 : 0, output: "" };
+    });
+    const seen = [...state.seen, "round"];
+    const score = round.score === undefined ? {} : { score: round.score };
+    const last = seen.length === rounds.length;
+    if (code === 0) return { event: "passed", reason: "The test passed", state: { seen }, ...score };
+    return { event: last ? "gave_up" : "failed", reason: "The test failed", state: { seen }, ...score };
+  };
+}
