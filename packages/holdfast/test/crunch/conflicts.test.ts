@@ -127,3 +127,18 @@ test("an abort ends the phase", async () => {
     reason: expect.stringContaining("This is another project."),
   });
 });
+
+test("a change that is not made again is not lost without a word: a person leaves it out, or stops", async () => {
+  const graph = [node("one", "dev-python", { edits: true }), node("two", "dev-go", { edits: true })];
+  await using bench = await makeBench({
+    answers: [writes("one", "shared.txt", "by one\n"), writes("two", "shared.txt", "by two\n"), reply("mend-two")],
+    options: { ...settings({ implementing: graph }), target: "implementing" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "parked", reason: expect.stringContaining("shared.txt") });
+  expect(await bench.read("shared.txt")).toBe("by one\n");
+  await bench.answer("stop");
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  const { messages } = await bench.state();
+  expect(messages.records.filter(({ status }) => status.kind === "awaiting")).toEqual([]);
+});

@@ -67,5 +67,5 @@ test("with the target done it waits for the merge; then the issue says done, and
 
   await bench.forge.createIssue({ title: "Greet twice", body: "Again.", labels: ["domain:api"], key: "second" });
   const second = await bench.second(3);
-  expect(second.knowledge.injected[0]?.entries).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
+  expect(second.knowledge.injected[0]?.entries.toSorted()).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
 });

@@ -8,8 +8,8 @@ import type { Aside } from "../../../engine/stage-context.ts";
 import { isoNow, tell } from "../work.ts";
 import { taskOfNode } from "./add-nodes.ts";
 import { askPerson } from "./ask-person.ts";
+import { answerRequest } from "./answer-request.ts";
 import { callAgent } from "./call-agent.ts";
-import { answerRequest } from "./hear-reply.ts";
 import { resultsIn } from "./node-result.ts";
 import type { NodeResult } from "./node-result.ts";
 import { mendPrompt } from "./node-prompt.ts";
@@ -83,19 +83,20 @@ async function mend(
     outputs: [],
     aside: fresh,
   });
-  if (report.outcome === "completed") {
-    // Nobody else can make this change: who hands it over has not made it.
-    const reply = { ...parseReply(report.text), handoff: null };
-    await answerRequest(given, { request, reply, report, name: naming("mend-answer") });
-  }
+  // Nobody else can make this change: who hands it over has not made it.
+  const reply = report.outcome === "completed" ? { ...parseReply(report.text), handoff: null } : null;
+  if (reply !== null)
+    await answerRequest(given, { name: naming("mend-answer"), agent: node.agent, request, reply, report });
+  const gaveUp = reply === null || reply.status === "FAILED" || reply.status === "BLOCKED";
   const again =
-    report.outcome === "failed" || report.commit === null
+    gaveUp || report.commit === null
       ? null
       : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
   await context.dropAside(aside);
-  if (again?.kind === "merged")
+  // One that changed nothing has not made its change again: it would be lost without a word.
+  if (again?.kind === "merged" && again.files.length > 0)
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
-  await context.dropAside(fresh);
+  if (again?.kind !== "merged") await context.dropAside(fresh);
   const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
   const answer = await askPerson(given, {
     naming,
