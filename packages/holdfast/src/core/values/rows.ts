@@ -43,7 +43,8 @@ export class Rows {
       for (; at < home; at += 1) pieces.push(this.#pieces[at] ?? NO_ENTRIES);
       const limit = this.#pieces[home + 1]?.keys[0];
       const first = next;
-      while (next < keys.length && (limit === undefined || (keys[next] ?? "") < limit)) next += 1;
+      next = limit === undefined ? keys.length : keys.findIndex((key, place) => place >= first && key >= limit);
+      if (next === -1) next = keys.length;
       const before = this.#pieces[home] ?? NO_ENTRIES;
       const after = merge(before, keys.slice(first, next), changes);
       size += after.keys.length - before.keys.length;
@@ -168,22 +169,22 @@ function merge(piece: Piece, changed: readonly string[], changes: ReadonlyMap<st
   const keys: string[] = [];
   const values: Json[] = [];
   let old = 0;
-  const keepBelow = (limit: string | undefined): void => {
-    for (let key = piece.keys[old]; key !== undefined && (limit === undefined || key < limit); key = piece.keys[old]) {
-      keys.push(key);
+  const keepTo = (end: number): void => {
+    for (; old < end; old += 1) {
+      keys.push(piece.keys[old] ?? "");
       values.push(piece.values[old] ?? null);
-      old += 1;
     }
   };
   for (const key of changed) {
-    keepBelow(key);
+    const place = piece.keys.findIndex((one, at) => at >= old && one >= key);
+    keepTo(place === -1 ? piece.keys.length : place);
     if (piece.keys[old] === key) old += 1;
     const value = changes.get(key);
     if (value === undefined) continue;
     keys.push(key);
     values.push(value);
   }
-  keepBelow(undefined);
+  keepTo(piece.keys.length);
   return { keys, values };
 }
 
