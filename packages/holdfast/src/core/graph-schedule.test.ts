@@ -84,35 +84,46 @@ const someEvents = fc.array(
 );
 
 describe("laws", () => {
-  test("whatever happens, it says what stepGraph, readyNodes and progressOf say, and refuses what they refuse", () => {
-    fc.assert(
-      fc.property(someGraph({ maxNodes: 9 }), someEvents, (initial, moves) => {
-        const schedule = new GraphSchedule(initial);
-        let model = initial;
-        for (const acts of moves) {
-          let next: Graph | undefined = model;
-          const events: GraphEvent[] = [];
-          for (const { kind, pick } of acts) {
-            const event = eventOf(next, kind, pick);
-            events.push(event);
-            try {
-              next = stepGraph(next, event);
-            } catch (error) {
-              expect(error).toMatchObject({ code: "USAGE" });
-              next = undefined;
-              break;
+  /** Large ones keep their states from look to look. */
+  test.each([
+    ["small", 0, 600],
+    ["large", 60, 60],
+  ])(
+    "whatever happens to a %s graph, it says and refuses what stepGraph, readyNodes and progressOf do",
+    (_, more, numRuns) => {
+      const others = Array.from({ length: more }, (_unused, index) => node(`other-${index}`));
+      fc.assert(
+        fc.property(someGraph({ maxNodes: 9 }), someEvents, (some, moves) => {
+          const initial: Graph = { ...some, nodes: [...some.nodes, ...others] };
+          const schedule = new GraphSchedule(initial);
+          let model = initial;
+          for (const acts of moves) {
+            let next: Graph | undefined = model;
+            const events: GraphEvent[] = [];
+            for (const { kind, pick } of acts) {
+              const event = eventOf(next, kind, pick);
+              events.push(event);
+              try {
+                next = stepGraph(next, event);
+              } catch (error) {
+                expect(error).toMatchObject({ code: "USAGE" });
+                next = undefined;
+                break;
+              }
             }
+            const last = events.splice(-1);
+            const apply = (): unknown => schedule.apply(events, (view) => (view.graph(), last));
+            if (next === undefined) expect(apply).toThrow(expect.objectContaining({ code: "USAGE" }));
+            else apply();
+            model = next ?? model;
+            expectSame(schedule, model);
+            expect(Object.keys(schedule.graph().states).filter((id) => !schedule.has(id))).toEqual([]);
           }
-          if (next === undefined)
-            expect(() => schedule.apply(events)).toThrow(expect.objectContaining({ code: "USAGE" }));
-          else schedule.apply(events);
-          model = next ?? model;
-          expectSame(schedule, model);
-        }
-      }),
-      { numRuns: 600 },
-    );
-  });
+        }),
+        { numRuns },
+      );
+    },
+  );
 
   test("taken up from any state, also one that nobody settled, it goes on the same", () => {
     const someStatus = fc.constantFrom("pending", "running", "complete", "failed", "skipped", "unknown", "queued");

@@ -13,6 +13,7 @@ import {
 } from "./node-state.ts";
 import { NumberHeap } from "./number-heap.ts";
 import { ReadyQueue } from "./ready-queue.ts";
+import { KeptObject, WORTH_KEEPING } from "./values/index.ts";
 
 /** A graph under way, to look at. What it says is what stepGraph, readyNodes and progressOf say after the same events. */
 export interface GraphView {
@@ -64,6 +65,9 @@ export class GraphSchedule implements GraphView {
   #settled: boolean;
   #undo: (() => void)[] = [];
   #snapshot: Graph | undefined;
+  readonly #kept = new KeptObject();
+  /** Ids whose state may not be in the kept object yet, or be there in vain. */
+  readonly #unkept = new Set<string>();
 
   /** Throws USAGE when the graph is invalid. */
   constructor(graph: Graph) {
@@ -183,15 +187,31 @@ export class GraphSchedule implements GraphView {
   }
 
   graph(): Graph {
-    this.#snapshot ??= {
-      ...this.#index.definition(),
-      states: Object.fromEntries(
-        this.#states.flatMap((state, place) =>
-          state === FRESH ? [] : [[this.#index.nodeAt(place).id, state] as const],
-        ),
-      ),
-    };
+    this.#snapshot ??= { ...this.#index.definition(), states: this.#keptStates() ?? this.#plainStates() };
     return this.#snapshot;
+  }
+
+  #plainStates(): Graph["states"] {
+    return Object.fromEntries(
+      this.#states.flatMap((state, place) => (state === FRESH ? [] : [[this.#index.nodeAt(place).id, state] as const])),
+    );
+  }
+
+  /** A graph is looked at for each checkpoint, when a few nodes moved. */
+  #keptStates(): Graph["states"] | undefined {
+    if (this.#states.length < WORTH_KEEPING) return undefined;
+    const set: [string, NodeState][] = [];
+    const removed: string[] = [];
+    for (const id of this.#unkept) {
+      // An addition may have been taken back.
+      const state = this.has(id) ? this.state(id) : FRESH;
+      if (state === FRESH) removed.push(id);
+      else set.push([id, state]);
+    }
+    const states = this.#kept.change({ set, removed });
+    if (states !== undefined) this.#unkept.clear();
+    // A capture has the shape of what it was taken from.
+    return states as unknown as Graph["states"] | undefined;
   }
 
   get #waiting(): number {
@@ -365,7 +385,9 @@ export class GraphSchedule implements GraphView {
     }
     if (was.status === "skipped") this.#skippedFor.get(causeOf(was) ?? "")?.delete(place);
     if (is.status === "skipped") this.#noteCause(place, causeOf(is));
-    if (this.#index.nodeAt(place).priority === "critical") {
+    const { id, priority } = this.#index.nodeAt(place);
+    this.#unkept.add(id);
+    if (priority === "critical") {
       if (is.status === "failed") this.#failedCritical.add(place);
       else this.#failedCritical.delete(place);
     }

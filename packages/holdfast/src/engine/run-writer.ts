@@ -5,11 +5,12 @@ import type { Effect } from "../core/effect.ts";
 import { HoldfastError } from "../core/error.ts";
 import { GraphSchedule } from "../core/graph-schedule.ts";
 import type { NewEntry } from "../core/journal.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { Run } from "../core/run.ts";
 import type { Trigger } from "../core/trigger.ts";
+import { KeptMap } from "../core/values/index.ts";
 import type { RunningStep, Visit } from "../core/visit.ts";
 import type { Committed } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
@@ -39,7 +40,7 @@ export class RunWriter {
   readonly halt = new Halt();
   readonly ledger: Map<string, Effect>;
   /** Of the visit; its fields in `position` are those of the last transition. */
-  steps = new Map<string, Json>();
+  steps = new KeptMap();
   failures = new Map<string, number>();
   running = new Map<string, RunningStep>();
   /** null: the next try begins a fresh one. */
@@ -164,7 +165,7 @@ export class RunWriter {
   get position(): Position {
     const visit: Visit = {
       number: this.#position.visit.number,
-      steps: Object.fromEntries(this.steps),
+      steps: this.steps.object(),
       failures: Object.fromEntries(this.failures),
       ...(this.running.size === 0 ? {} : { running: Object.fromEntries(this.running) }),
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
@@ -289,7 +290,7 @@ export class RunWriter {
     this.graphSet = visit.graph ?? false;
     // What an earlier visit left is not moved any more.
     this.schedule = this.graphSet && graph !== null ? new GraphSchedule(graph) : null;
-    this.steps = new Map(Object.entries(visit.steps));
+    this.steps = new KeptMap(Object.entries(visit.steps));
     this.failures = new Map(Object.entries(visit.failures));
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
