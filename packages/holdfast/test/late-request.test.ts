@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { readProcess } from "../src/system/process-table.ts";
 import { createGithubScene, type GithubScene } from "../src/testing/github-scene.ts";
 import { waysToForge } from "../src/testing/ways-to-forge.ts";
 
@@ -118,11 +119,7 @@ function ended(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => child.once("exit", resolve));
 }
 
+/** One that has ended and that nobody has asked after yet is not alive. */
 function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
+  return readProcess(pid) !== null;
 }

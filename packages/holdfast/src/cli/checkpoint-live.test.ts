@@ -164,7 +164,8 @@ describe("a crunch run in another terminal", () => {
   test("is saved on request, killed and ended by the clock, and crunch's directory shows each as it was", async () => {
     const place = await work.begin();
     const directory = join(place.clone, ".claude/crunch/1/checkpoints");
-    const latest = async (): Promise<string> => await readFile(join(directory, "latest"), "utf8");
+    const newest = join(directory, "latest");
+    const latest = async (): Promise<string> => (existsSync(newest) ? await readFile(newest, "utf8") : "");
     const agent = await place.agent([{ reply: "{}", hang: true }]);
     const started = place.start("run", "1", "--workflow", "crunch", "--agent", agent);
     await started.says("brief start");

@@ -20,6 +20,7 @@ keepContract({
   harnessOf,
   alone: /^the child has our environment/,
   timeout: 240_000,
+  sample: 7,
 });
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {

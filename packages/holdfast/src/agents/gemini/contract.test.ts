@@ -21,6 +21,7 @@ keepContract({
   harnessOf,
   alone: READS_OUR_ENVIRONMENT,
   timeout: 240_000,
+  sample: 9,
 });
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
