@@ -9,6 +9,7 @@ import { NOTHING_READ, readClaudeLine, type ClaudeState } from "./reader.ts";
 import { claudeSessions } from "./sessions.ts";
 import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
 import { claudeUsage, costSoFar } from "./usage.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `claude:MODEL`: Claude Code. */
 export function createClaudeAgent(params: CliAgentParams): Agent {
@@ -91,6 +92,5 @@ function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
 }
 
 function lost(session: string) {
-  const message = `Claude Code has no transcript of session ${session}`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`Claude Code has no transcript of session ${session}`);
 }

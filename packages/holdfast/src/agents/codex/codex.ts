@@ -12,6 +12,7 @@ import { NOTHING_READ, readCodexLine, type CodexState } from "./reader.ts";
 import { sumOfAnswers, totalSoFar, type TokenCount } from "./token-count.ts";
 import { codexSessions } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `codex:MODEL`: OpenAI Codex. */
 export function createCodexAgent(params: CliAgentParams): Agent {
@@ -93,6 +94,5 @@ function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>)
 }
 
 function lost(session: string) {
-  const message = `Codex has no rollout of session ${session}`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`Codex has no rollout of session ${session}`);
 }

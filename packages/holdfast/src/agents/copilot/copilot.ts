@@ -13,6 +13,7 @@ import { NOTHING_READ, readCopilotLine, type CopilotState } from "./reader.ts";
 import { copilotSessions } from "./sessions.ts";
 import { spentOf } from "./spent.ts";
 import { transcriptPlace } from "./transcript-place.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `copilot:MODEL`: GitHub Copilot CLI. */
 export function createCopilotAgent(params: CliAgentParams): Agent {
@@ -87,6 +88,5 @@ function recordOf({ session, env }: CliCall): string | null {
 const MAX_BYTES = 512 * 1024 * 1024;
 
 function lost(session: string) {
-  const message = `Copilot CLI has nothing of session ${session}`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`Copilot CLI has nothing of session ${session}`);
 }

@@ -11,6 +11,7 @@ import { NOTHING_READ, readGeminiLine, type GeminiState } from "./reader.ts";
 import { add, NO_TOKENS } from "./token-count.ts";
 import { geminiSessions } from "./sessions.ts";
 import { transcriptPlace, type TranscriptPlace } from "./transcript-place.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `gemini:MODEL`: Gemini CLI. */
 export function createGeminiAgent(params: CliAgentParams): Agent {
@@ -93,6 +94,5 @@ function tooLong(prompt: string) {
 }
 
 function lost(session: string) {
-  const message = `Gemini CLI has nothing of session ${session} for this worktree`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`Gemini CLI has nothing of session ${session} for this worktree`);
 }

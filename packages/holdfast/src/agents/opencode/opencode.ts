@@ -1,11 +1,11 @@
-import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import type { Agent } from "../../ports/agent.ts";
 import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { opencodeArgs, opencodeEnv } from "./argv.ts";
 import { classifyOpencode } from "./classify.ts";
 import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
+import { pricedUsage } from "../frame/priced-usage.ts";
 
 /** `opencode:PROVIDER/MODEL`. */
 export function createOpencodeAgent(params: CliAgentParams): Agent {
@@ -41,14 +41,7 @@ const OPENCODE: CliDialect<OpencodeState> = {
   }),
   read: readOpencodeLine,
   end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
-  usage: ({ spent }) => usageOf(spent),
+  // Each step is told once, of this call alone.
+  usage: ({ spent }) => pricedUsage(spent),
   probe: (run) => probeVersion(run, { program: "opencode", install: INSTALL }),
 };
-
-/** Each step is told once, of this call alone. A model without a price has the price 0, which is none. */
-function usageOf(spent: OpencodeState["spent"]): AgentUsage {
-  if (spent === null) return UNKNOWN_USAGE;
-  const { input, output, cost } = spent;
-  const isPriced = cost > 0 || input + output === 0;
-  return { inputTokens: input, outputTokens: output, microUsd: isPriced ? Math.round(cost * 1e6) : null };
-}

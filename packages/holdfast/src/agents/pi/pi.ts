@@ -1,5 +1,4 @@
-import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import type { Agent } from "../../ports/agent.ts";
 import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
@@ -7,6 +6,8 @@ import { piArgs } from "./argv.ts";
 import { classifyPi } from "./classify.ts";
 import { add, NOTHING_READ, readPiLine, type PiState } from "./reader.ts";
 import { findSession, piSessions } from "./sessions.ts";
+import { pricedUsage } from "../frame/priced-usage.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `pi:PROVIDER/MODEL`. */
 export function createPiAgent(params: CliAgentParams): Agent {
@@ -40,20 +41,11 @@ const PI: CliDialect<PiState> = {
   },
   read: readPiLine,
   end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
-  usage: usageOf,
+  // Each message is told once, of this call alone.
+  usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
   probe: (run) => probeVersion(run, { program: "pi", install: INSTALL }),
 };
 
-/** Each message is told once, of this call alone. A model without a price has the price 0, which is none. */
-function usageOf({ spent, open }: PiState): AgentUsage {
-  const all = open === null ? spent : add(spent, open);
-  if (all === null) return UNKNOWN_USAGE;
-  const { input, output, cost } = all;
-  const isPriced = cost > 0 || input + output === 0;
-  return { inputTokens: input, outputTokens: output, microUsd: isPriced ? Math.round(cost * 1e6) : null };
-}
-
 function lost(session: string) {
-  const message = `pi has nothing of session ${session} for this worktree`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`pi has nothing of session ${session} for this worktree`);
 }

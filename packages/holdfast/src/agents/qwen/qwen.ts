@@ -11,6 +11,7 @@ import { innerProgram } from "./inner-program.ts";
 import { NOTHING_READ, readQwenLine, type QwenState } from "./reader.ts";
 import { recordOf, sumOf, type QwenRecord } from "./record.ts";
 import { qwenSessions, readRecord, sessionFile } from "./sessions.ts";
+import { sessionLost } from "../frame/session-lost.ts";
 
 /** `qwen:MODEL`: Qwen Code. */
 export function createQwenAgent(params: CliAgentParams): Agent {
@@ -81,6 +82,5 @@ function textOf({ session, task, env }: CliCall): string | null {
 }
 
 function lost(session: string) {
-  const message = `Qwen Code has nothing of session ${session} for this worktree`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+  return sessionLost(`Qwen Code has nothing of session ${session} for this worktree`);
 }

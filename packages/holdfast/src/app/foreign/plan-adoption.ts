@@ -73,12 +73,7 @@ function implAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint,
     config: configOf({ agent: params.agent, options: implOptionsJson(options) }),
     base: options.baseBranch,
     async prepare({ planes }, workspace) {
-      if (workspace === undefined)
-        throw new HoldfastError({
-          code: "NOT_A_REPOSITORY",
-          message: `Imported run ${run.id} works on files, and there is no git repository here`,
-          hint: "Resume it inside a clone of the repository that the work is about.",
-        });
+      if (workspace === undefined) throw noRepository(run.id);
       const { values } = planes.context;
       const state = await adoptImplState({ parts, options, values, issue: work.number, root: workspace.root });
       const { issue, base } = state;
@@ -110,12 +105,7 @@ function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoin
     config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
     base: options.baseBranch,
     async prepare({ planes }, workspace) {
-      if (workspace === undefined)
-        throw new HoldfastError({
-          code: "NOT_A_REPOSITORY",
-          message: `Imported run ${run.id} works on files, and there is no git repository here`,
-          hint: "Resume it inside a clone of the repository that the work is about.",
-        });
+      if (workspace === undefined) throw noRepository(run.id);
       const found = { parts, options, planes, issue: work.number, root: workspace.root };
       const state = await adoptCrunchState(found);
       return { values: state, inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null } };
@@ -138,5 +128,13 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
       `or go on saving by hand with \`holdfast checkpoint --run ${run.id}\`.`,
     ].join(" "),
     data: { run: run.id, format, stage },
+  });
+}
+
+function noRepository(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOT_A_REPOSITORY",
+    message: `Imported run ${run} works on files, and there is no git repository here`,
+    hint: "Resume it inside a clone of the repository that the work is about.",
   });
 }
