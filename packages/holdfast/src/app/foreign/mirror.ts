@@ -4,6 +4,7 @@ import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, FormatName, Loss } from "../../formats/format.ts";
 import { defaultCrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
+import { decodeAgain } from "../../formats/crunch/decode-again.ts";
 import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import { readCrunchSettings } from "./crunch-settings.ts";
 import { eachOnce, encodeCheckpoint } from "./export-checkpoint.ts";
@@ -21,7 +22,7 @@ export interface MirrorReport {
 }
 
 /**
- * Keeps another tool's layout up to date with a run. It remembers nothing: what is missing is told from what is there, so one that was killed
+ * Keeps another tool's layout up to date with a run. What is missing is told from what is there, never from what it remembers, so one that was killed
  * catches up, and two at once write the same.
  */
 export class Mirror {
@@ -32,6 +33,7 @@ export class Mirror {
   #done = 0;
   /** Crunch ids of the run's checkpoints: what the mirror itself may remove. */
   readonly #ours = new Set<string>();
+  readonly #reader = decodeAgain();
 
   constructor(params: { readonly parts: Parts; readonly run: string; readonly to: FormatName; readonly root: string }) {
     this.#parts = params.parts;
@@ -107,6 +109,7 @@ export class Mirror {
       config,
       ours: this.#ours,
       hide: own,
+      reader: this.#reader,
     });
     const encoded = wanted.flatMap((one) => one.encoded.losses);
     return { ...written, losses: eachOnce([...losses, ...encoded, ...written.losses]) };

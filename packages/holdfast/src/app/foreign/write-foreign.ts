@@ -4,6 +4,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { crunchLocation } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import { readCrunchDirectory } from "../../formats/crunch/crunch-directory.ts";
+import type { decodeAgain } from "../../formats/crunch/decode-again.ts";
 import type { CrunchLimits } from "../../formats/crunch/plan-crunch-limits.ts";
 import { planCrunchWrite } from "../../formats/crunch/plan-crunch-write.ts";
 import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
@@ -79,8 +80,10 @@ export function writeCrunchDirectory(params: {
   readonly ours: ReadonlySet<string>;
   /** A directory that is begun now hides itself from git, with all that it will hold. */
   readonly hide?: boolean;
+  /** Of one who writes here again and again. */
+  readonly reader?: ReturnType<typeof decodeAgain>;
 }): Written {
-  const { directory, add, config, ours } = params;
+  const { directory, add, config, ours, reader } = params;
   makeDurableDirectory(directory, 0o755);
   // A kill may have left something although nothing is to be written now.
   sweepTemporary(directory, LEFT_BEHIND);
@@ -89,8 +92,9 @@ export function writeCrunchDirectory(params: {
   const source = readSource(directory, directory);
   if (source.kind !== "directory")
     throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
+  reader?.keepOnly(source.files);
   const plan = planCrunchWrite({
-    directory: readCrunchDirectory({ files: source.files, link: source.link }),
+    directory: readCrunchDirectory({ files: source.files, link: source.link }, reader?.decode),
     add,
     links: true,
     ...(config === null ? {} : { limits: limitsOf(directory, config, ours) }),

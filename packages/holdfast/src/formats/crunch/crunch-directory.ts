@@ -3,6 +3,7 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
 import { sameJson } from "../name-losses.ts";
 import { invalidDocument } from "../refusals.ts";
+import type { DecodeCrunch } from "./decode-again.ts";
 import { decodeCrunch } from "./decode-crunch.ts";
 import { decodeIndex } from "./crunch-index.ts";
 import type { CrunchIndexEntry } from "./crunch-index.ts";
@@ -54,7 +55,7 @@ export interface CrunchFile {
  * The files are the truth; the index and `latest` are derived and may be missing, cut or behind by a crash. What the index
  * alone knows (the trigger, the order of equal times, fields of others) is taken from it where it can be read.
  */
-export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
+export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch = decodeCrunch): CrunchDirectory {
   const remarks: Remark[] = [];
   const read: CrunchFile[] = [];
   const broken: BrokenFile[] = [];
@@ -64,7 +65,7 @@ export function readCrunchDirectory(listing: CrunchListing): CrunchDirectory {
     const name = nameOf(file.path);
     if (name === "latest") pointer = file;
     else if (isIndexName(name)) indexes.push(file);
-    else if (isCheckpointName(name)) readFile(file, name, { read, broken, remarks });
+    else if (isCheckpointName(name)) readFile(file, name, { decode, read, broken, remarks });
     else remarks.push({ path: name, text: "is no file of crunch's: left alone" });
   }
   const old = readIndexes(indexes);
@@ -115,13 +116,14 @@ function readFile(
   file: ForeignFile,
   name: string,
   into: {
+    readonly decode: DecodeCrunch;
     readonly read: CrunchFile[];
     readonly broken: BrokenFile[];
     readonly remarks: Remark[];
   },
 ): void {
   try {
-    const decoded = decodeCrunch(file);
+    const decoded = into.decode(file);
     into.remarks.push(...decoded.remarks.map((remark) => ({ ...remark, path: `${name}#${remark.path}` })));
     for (const checkpoint of decoded.checkpoints) {
       into.read.push({ name, checkpoint });
