@@ -1,5 +1,6 @@
 /** What of an output is looked at: its end, where the summaries are. */
 const MOST_CHARACTERS = 1_000_000;
+const MOST_LINES = 20_000;
 const MOST_LINE = 1_000;
 
 /**
@@ -10,6 +11,7 @@ export function outputLines(output: string): readonly string[] {
   return output
     .slice(-MOST_CHARACTERS)
     .split("\n")
+    .slice(-MOST_LINES)
     .map((line) => plain(line.slice(0, MOST_LINE)));
 }
 

@@ -1,7 +1,16 @@
-import type { Failing, Metrics, TestCounts } from "./metrics.ts";
+import type { Failing, Metrics } from "./metrics.ts";
 import { outputLines } from "./output-lines.ts";
-import { readDiagnostics } from "./read-diagnostics.ts";
-import { readTests } from "./read-tests.ts";
+import { readCargoTest } from "./readers/cargo-test.ts";
+import { readDiagnostics } from "./readers/diagnostics.ts";
+import { readGoTest } from "./readers/go-test.ts";
+import { readJest } from "./readers/jest.ts";
+import { readMocha } from "./readers/mocha.ts";
+import { readPytest } from "./readers/pytest.ts";
+import { sumTests } from "./readers/sum-tests.ts";
+import { readTap } from "./readers/tap.ts";
+import { readVitest } from "./readers/vitest.ts";
+
+const TEST_READERS = [readTap, readVitest, readJest, readMocha, readPytest, readGoTest, readCargoTest];
 
 /**
  * What a command's output says in numbers. Only what a known tool wrote is believed; of any other output nothing is said, and the exit
@@ -9,7 +18,8 @@ import { readTests } from "./read-tests.ts";
  */
 export function readMetrics(output: string): Metrics {
   const lines = outputLines(output);
-  const readings = [...readTests(lines), ...readDiagnostics(lines)];
+  const tests = TEST_READERS.map((read) => read(lines)).filter((reading) => reading !== null);
+  const readings = [...tests, ...readDiagnostics(lines)];
   return {
     tests: sumTests(readings.map((reading) => reading.tests)),
     errors: sumKnown(readings.map((reading) => reading.errors)),
@@ -38,17 +48,6 @@ const MOST_NAME = 200;
 function listFailing(names: readonly string[]): Failing {
   const all = [...new Set(names.map((name) => name.slice(0, MOST_NAME).toWellFormed()))].toSorted();
   return { names: all.slice(0, MOST_NAMES), more: Math.max(0, all.length - MOST_NAMES) };
-}
-
-function sumTests(counts: readonly (TestCounts | null)[]): TestCounts | null {
-  return counts.reduce((sum, one) => {
-    if (sum === null || one === null) return sum ?? one;
-    return {
-      passed: sum.passed + one.passed,
-      failed: sum.failed + one.failed,
-      skipped: sum.skipped + one.skipped,
-    };
-  }, null);
 }
 
 function sumKnown(numbers: readonly (number | null)[]): number | null {

@@ -48,7 +48,7 @@ function readCheck(check: EndedCheck): CheckResult {
     milliseconds: Math.max(0, Math.round(check.milliseconds)),
     metrics,
     excerpt: passed ? "" : excerptOf(output),
-    signature: passed || !judged ? null : signatureOf({ kind, code, failing: metrics.failing, output }),
+    signature: passed || !judged ? null : signatureOf({ kind, code, metrics, output }),
   };
 }
 

@@ -113,7 +113,9 @@ function named(title: string, names: readonly string[]): string | null {
 function qualityLine(quality: number | null, before: number | null): string | null {
   if (quality === null) return null;
   const shown = Math.round(quality * 10) / 10;
-  return before === null ? `Quality ${shown}.` : `Quality ${shown} (before: ${Math.round(before * 10) / 10}).`;
+  return before === null || before === quality
+    ? `Quality ${shown}.`
+    : `Quality ${shown} (before: ${Math.round(before * 10) / 10}).`;
 }
 
 function plural(n: number, noun: string): string {
