@@ -3,8 +3,10 @@ import { describe, expect, test } from "vitest";
 import type { Metrics } from "./metrics.ts";
 import { hostileText } from "./hostile-text.ts";
 import { noMetrics } from "./metrics.ts";
+import { outputLines } from "./output-lines.ts";
 import { joinMetrics, readMetrics } from "./read-metrics.ts";
 
+const read = (output: string) => readMetrics(outputLines(output));
 const ESC = "\u001B";
 
 /** As the tools print it; only what is of no matter was left out. */
@@ -104,7 +106,7 @@ const SPOKEN: Readonly<Record<string, readonly [string, Partial<Metrics>]>> = {
 };
 
 test.each(Object.entries(SPOKEN))("%s", (_, [output, expected]) => {
-  expect(readMetrics(output)).toMatchObject(expected);
+  expect(read(output)).toMatchObject(expected);
 });
 
 describe("output of nobody knows what", () => {
@@ -119,7 +121,7 @@ describe("output of nobody knows what", () => {
     "Found 2 cats",
     "test result: probably fine",
   ])("%j says nothing", (output) => {
-    expect(readMetrics(output)).toEqual(noMetrics);
+    expect(read(output)).toEqual(noMetrics);
   });
 });
 
@@ -141,7 +143,7 @@ describe("whatever is printed", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(pieces, hostileText(40)), { maxLength: 12 }), (parts) => {
         for (const glue of ["", "\n"]) {
-          const metrics = readMetrics(parts.join(glue));
+          const metrics = read(parts.join(glue));
           expect(JSON.parse(JSON.stringify(metrics))).toEqual(metrics);
           expect(metrics.failing.names).toEqual([...new Set(metrics.failing.names)].toSorted());
           for (const count of Object.values(metrics.tests ?? {})) expect(Number.isSafeInteger(count)).toBe(true);
@@ -161,19 +163,19 @@ describe("whatever is printed", () => {
     ["ticks", `✖ ${"(1ms) ".repeat(150)}\n`.repeat(1_000)],
     ["empty lines", "\n".repeat(1_000_000)],
   ])("%s", (_, hostile) => {
-    expect(readMetrics(hostile).tests).toBeNull();
+    expect(read(hostile).tests).toBeNull();
   });
 
   test("fifteen thousand failures are counted and two hundred named", () => {
     const lines = Array.from({ length: 15_000 }, (_, n) => ` FAIL  t > ${n}`);
-    const { failing } = readMetrics([...lines, "      Tests  15000 failed (15000)"].join("\n"));
+    const { failing } = read([...lines, "      Tests  15000 failed (15000)"].join("\n"));
     expect(failing.names).toHaveLength(200);
     expect(failing.more).toBe(14_800);
   });
 });
 
 test("joined metrics keep what is known, and nothing makes something of nothing", () => {
-  const [a, b] = [readMetrics("✖ 1 problem (1 error, 0 warnings)"), readMetrics("4 passed in 0.02s")];
+  const [a, b] = [read("✖ 1 problem (1 error, 0 warnings)"), read("4 passed in 0.02s")];
   expect(joinMetrics([])).toEqual(noMetrics);
   expect(joinMetrics([noMetrics, noMetrics])).toEqual(noMetrics);
   expect(joinMetrics([a, b, noMetrics])).toEqual(joinMetrics([b, a]));

@@ -1,5 +1,4 @@
 import type { Failing, Metrics } from "./metrics.ts";
-import { outputLines } from "./output-lines.ts";
 import { readCargoTest } from "./readers/cargo-test.ts";
 import { readDiagnostics } from "./readers/diagnostics.ts";
 import { readGoTest } from "./readers/go-test.ts";
@@ -13,11 +12,10 @@ import { readVitest } from "./readers/vitest.ts";
 const TEST_READERS = [readTap, readVitest, readJest, readMocha, readPytest, readGoTest, readCargoTest];
 
 /**
- * What a command's output says in numbers. Only what a known tool wrote is believed; of any other output nothing is said, and the exit
- * code is all there is. Never throws, and takes time in proportion to what it looks at: the last million characters.
+ * What a command's output (see outputLines) says in numbers. Only what a known tool wrote is believed; of any other output nothing is said,
+ * and the exit code is all there is.
  */
-export function readMetrics(output: string): Metrics {
-  const lines = outputLines(output);
+export function readMetrics(lines: readonly string[]): Metrics {
   const tests = TEST_READERS.map((read) => read(lines)).filter((reading) => reading !== null);
   const readings = [...tests, ...readDiagnostics(lines)];
   return {

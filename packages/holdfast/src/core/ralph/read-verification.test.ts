@@ -63,10 +63,16 @@ describe("a failure's signature", () => {
     expect(signature(lines.join("\n"))).toBe(signature([...lines, "compiling 3 of 4"].toReversed().join("\n")));
   });
 
+  const many = Array.from({ length: 100 }, (_, n) => `Error: ${n}`).join("\n");
   test.each([
     ["another message", "Error: a", "Error: b"],
     ["fewer problems", "✖ 12 problems (12 errors, 0 warnings)", "✖ 10 problems (10 errors, 0 warnings)"],
     ["fewer failing tests, without names", "  1 passing (9ms)\n  3 failing", "  1 passing (9ms)\n  2 failing"],
+    [
+      "fewer problems, after more lines than are looked at",
+      `${many}\n✖ 12 problems (12 errors, 0 warnings)`,
+      `${many}\n✖ 10 problems (10 errors, 0 warnings)`,
+    ],
     ["another test", " FAIL  a > x\n Tests  1 failed (1)", " FAIL  a > y\n Tests  1 failed (1)"],
     ["a count of an unknown tool", "Error: 8 rules broken", "Error: 7 rules broken"],
     ["output of an unknown tool", "sad", "sadder"],

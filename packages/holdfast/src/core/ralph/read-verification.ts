@@ -37,9 +37,10 @@ export function readVerification(params: {
 }
 
 function readCheck(check: EndedCheck): CheckResult {
-  const { kind, code, output } = check;
+  const { kind, code } = check;
+  const lines = outputLines(check.output);
   const judged = kind === "exited" || kind === "timed_out";
-  const metrics = judged ? readMetrics(output) : noMetrics;
+  const metrics = judged ? readMetrics(lines) : noMetrics;
   const passed = kind === "exited" && code === 0;
   return {
     command: clip(check.command, MOST_COMMAND),
@@ -47,8 +48,8 @@ function readCheck(check: EndedCheck): CheckResult {
     code,
     milliseconds: Math.max(0, Math.round(check.milliseconds)),
     metrics,
-    excerpt: passed ? "" : excerptOf(output),
-    signature: passed || !judged ? null : signatureOf({ kind, code, metrics, output }),
+    excerpt: passed ? "" : excerptOf(lines),
+    signature: passed || !judged ? null : signatureOf({ kind, code, metrics, lines }),
   };
 }
 
@@ -64,8 +65,7 @@ const MOST_EXCERPT = 6_000;
 const MOST_HEAD = 2_000;
 
 /** Where the trouble begins, and the end, where tools add up. */
-function excerptOf(output: string): string {
-  const lines = outputLines(output);
+function excerptOf(lines: readonly string[]): string {
   const text = lines.join("\n").trim();
   if (text.length <= MOST_EXCERPT) return maskSecrets(text);
   const first = lines.findIndex((line) => BEGINS.test(line));

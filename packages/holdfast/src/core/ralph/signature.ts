@@ -1,7 +1,6 @@
 import type { Digest } from "../json.ts";
 import { pureSha256 } from "../sha256.ts";
 import type { Failing, Metrics } from "./metrics.ts";
-import { outputLines } from "./output-lines.ts";
 
 /**
  * The same for the same failure, however long it took and wherever it ran: how the command ended, what fails and how much, and the lines that tell of it, in
@@ -12,12 +11,10 @@ export function signatureOf(params: {
   readonly kind: string;
   readonly code: number | null;
   readonly metrics: Metrics;
-  readonly output: string;
+  readonly lines: readonly string[];
 }): Digest {
-  const { kind, code, metrics, output } = params;
-  const lines = outputLines(output)
-    .map(timeless)
-    .filter((line) => line !== "");
+  const { kind, code, metrics } = params;
+  const lines = params.lines.map(timeless).filter((line) => line !== "");
   const telling = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
   const said = telling.length > 0 ? telling : lines.slice(-MOST_LINES);
   const { failing, tests, errors } = metrics;
