@@ -33,7 +33,7 @@ export function readAnswer(params: {
     unitName: units[unit]?.name ?? "",
     outcome: report.outcome,
     cause: report.cause,
-    said: maskSecrets(clip(rest, MOST_SAID)),
+    said: clip(maskSecrets(rest), MOST_SAID),
     learnings: learnings.map((one) => maskSecrets(one)),
     spent: spentOf(report.usage),
     milliseconds: Math.max(0, Math.round(report.milliseconds)),

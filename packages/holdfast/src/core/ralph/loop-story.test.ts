@@ -130,7 +130,10 @@ describe("what follows", () => {
       expect(next(options, state)).toMatchObject({ kind: "rollback", to: { iteration: 1, tree: "good" } });
       const back = intervene(state, { kind: "rolled_back", at: 4, to: 1 });
       expect(next(options, back).kind).toBe("iterate");
-      expect(next(options, run(options, turns.slice(1), back)).kind).toBe("stuck");
+      expect(ralphPrompt({ options, state: back, iteration: 5 })).toContain("put back to those of iteration 1");
+      const tried = run(options, turns.slice(1), back);
+      expect(next(options, tried).kind).toBe("stuck");
+      expect(ralphPrompt({ options, state: tried, iteration: 8 })).not.toContain("put back");
     });
 
     test("where the best is where it stands, going back would change nothing", () => {

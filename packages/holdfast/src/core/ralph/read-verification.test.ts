@@ -73,6 +73,7 @@ describe("a failure's signature", () => {
       `${many}\n✖ 12 problems (12 errors, 0 warnings)`,
       `${many}\n✖ 10 problems (10 errors, 0 warnings)`,
     ],
+    ["a count after a colon", "failures:3, errors:1", "failures:2, errors:1"],
     ["another test", " FAIL  a > x\n Tests  1 failed (1)", " FAIL  a > y\n Tests  1 failed (1)"],
     ["a count of an unknown tool", "Error: 8 rules broken", "Error: 7 rules broken"],
     ["output of an unknown tool", "sad", "sadder"],
@@ -96,6 +97,14 @@ describe("what is kept of the output", () => {
   test("secrets are not", () => {
     const token = `ghp_${"a1B2".repeat(9)}`;
     expect(JSON.stringify(read(1, check({ output: `error: token ${token} refused` })))).not.toContain(token);
+    expect(JSON.stringify(read(1, check({ output: `FAILED a.py::t[${token}]\n1 failed in 0.1s` })))).not.toContain(
+      token,
+    );
+    // Wherever the cut falls, no half of it is left.
+    for (let before = 0; before < 50; before += 1) {
+      const output = `${"x".repeat(900)}\n${token}${" ".repeat(5_990 - before)}end`;
+      expect(JSON.stringify(read(1, check({ output })))).not.toContain("a1B2a1B2");
+    }
   });
 
   test("it is bounded and JSON, whatever was printed", () => {

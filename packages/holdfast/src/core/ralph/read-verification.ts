@@ -63,22 +63,15 @@ function verdictOf(planned: number, checks: readonly CheckResult[]): IterationVe
 const MOST_COMMAND = 500;
 const MOST_EXCERPT = 6_000;
 const MOST_HEAD = 2_000;
+const MOST_LOOKED_AT = 200_000;
 
-/** Where the trouble begins, and the end, where tools add up. */
+/** Where the trouble begins, and the end, where tools add up. Masked before it is cut: half a secret is not recognised as one. */
 function excerptOf(lines: readonly string[]): string {
-  const text = lines.join("\n").trim();
-  if (text.length <= MOST_EXCERPT) return maskSecrets(text);
-  const first = lines.findIndex((line) => BEGINS.test(line));
-  const head =
-    first < 0
-      ? ""
-      : lines
-          .slice(first, first + 60)
-          .join("\n")
-          .slice(0, MOST_HEAD)
-          .toWellFormed();
-  const tail = text.slice(head.length - MOST_EXCERPT).toWellFormed();
-  return maskSecrets(head === "" ? tail : `${head}\n…\n${tail}`);
+  const text = maskSecrets(lines.join("\n").slice(-MOST_LOOKED_AT)).trim();
+  if (text.length <= MOST_EXCERPT) return text;
+  const first = text.search(BEGINS);
+  const head = first < 0 ? "" : `${text.slice(first, first + MOST_HEAD).toWellFormed()}\n…\n`;
+  return `${head}${text.slice(head.length - MOST_EXCERPT).toWellFormed()}`;
 }
 
-const BEGINS = /^\s{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/;
+const BEGINS = /^[ \t]{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/m;

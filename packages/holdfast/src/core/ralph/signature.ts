@@ -38,7 +38,7 @@ function timeless(line: string): string {
     .replace(/\b\d{1,12}(?:\.\d{1,12})? ?(?:ms|µs|us|ns|s|sec|secs|seconds?|m|min|minutes?)\b/g, "<time>")
     .replace(/\b0x[0-9a-f]{1,40}\b/gi, "<id>")
     .replace(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]{0,40}\d)[0-9a-f]{7,64}\b/gi, "<id>")
-    .replace(/:\d{1,9}(?::\d{1,9})?\b|\(\d{1,9},\d{1,9}\)/g, ":<place>")
+    .replace(/(\.[A-Za-z]{1,6}):\d{1,9}(?::\d{1,9})?\b|\(\d{1,9},\d{1,9}\)|\bline \d{1,9}\b/g, "$1<place>")
     .replace(/\(\d{3,12}\)|\b\d{5,}\b|duration_ms:? \d[\d.]{0,20}/g, "<number>")
     .trim();
 }
