@@ -83,7 +83,10 @@ function typeOf(input: RunInput): string {
   if (type === "skill_execution" && skill === undefined)
     throw usage("--type skill_execution needs a skill", "Name its file: --skill .claude/skills/NAME/SKILL.md.");
   if (type === "flow_command" && flow === undefined)
-    throw usage("--type flow_command needs a flow", "Name its file: --flow steps.yaml, or a command such as --flow .claude/commands/NAME.md.");
+    throw usage(
+      "--type flow_command needs a flow",
+      "Name its file: --flow steps.yaml, or a command such as --flow .claude/commands/NAME.md.",
+    );
   return type;
 }
 
@@ -93,8 +96,7 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
   const typed = input.texts("until");
   const time = input.text("until-timeout");
   const timeoutMs = time === undefined ? ralph.untilTimeoutMs : milliseconds(time);
-  if (timeoutMs === undefined)
-    throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
+  if (timeoutMs === undefined) throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
   const commands = typed.length > 0 ? typed : ralph.until;
   if (commands.some((command) => command.trim() === ""))
     throw usage("--until is empty", 'Give the command that says when it is done, such as --until "npm test".');

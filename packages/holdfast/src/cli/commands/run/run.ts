@@ -41,8 +41,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (open !== undefined && input.on("resume")) return await takeUp(open.id);
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ plan: planDocument(plan) }), text: (page) => planText(plan, page) });
-    if (open !== undefined)
-      shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
+    if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
   if (open !== undefined) throw openError(open);
@@ -140,12 +139,7 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
   });
 }
 
-async function planRalph(
-  shell: Shell,
-  holdfast: Holdfast,
-  request: RunRequest,
-  input: RunInput,
-): Promise<StartPlan> {
+async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
   const { work, agent, limit } = request;
   if (agent === null) throw noAgent();
   const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
@@ -198,10 +192,6 @@ function sayEarlier(shell: Shell, plan: StartPlan): void {
   const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
   if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
     shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
-}
-
-function issueOf(work: Work): string {
-  return work.kind === "issue" ? String(work.number) : "";
 }
 
 /** The plan as data: without the workflow's functions. */

@@ -15,7 +15,12 @@ export const runSpec = {
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
   paths: false,
   flags: {
-    task: { type: "text", short: "t", value: "TEXT", about: "work on this text, which is filed as an issue first (not by ralph)" },
+    task: {
+      type: "text",
+      short: "t",
+      value: "TEXT",
+      about: "work on this text, which is filed as an issue first (not by ralph)",
+    },
     workflow: {
       type: "text",
       value: "NAME",
@@ -40,7 +45,11 @@ export const runSpec = {
       value: "WHO=MODEL",
       about: "crunch: another one for a role or an agent; may be given again",
     },
-    until: { type: "text", value: "CMD", about: "ralph: the shell command that succeeds when it is done; may be given again" },
+    until: {
+      type: "text",
+      value: "CMD",
+      about: "ralph: the shell command that succeeds when it is done; may be given again",
+    },
     "until-timeout": { type: "text", value: "TIME", about: "ralph: how long that command may take (10m)" },
     "no-first-check": { type: "boolean", about: "ralph: do not run it before the first round" },
     max: { type: "text", value: "N", about: "ralph: rounds before it stops at its limit (200)" },
@@ -58,8 +67,18 @@ export const runSpec = {
       about: "ralph: when nothing moves any more: stop (default), ask, or rollback to the best round once",
       choices: ["stop", "ask", "rollback"],
     },
-    skill: { type: "text", value: "FILE", about: "ralph: carry out this skill, with --task as its arguments", completes: "file" },
-    flow: { type: "text", value: "FILE", about: "ralph: carry out these steps in order, or this command", completes: "file" },
+    skill: {
+      type: "text",
+      value: "FILE",
+      about: "ralph: carry out this skill, with --task as its arguments",
+      completes: "file",
+    },
+    flow: {
+      type: "text",
+      value: "FILE",
+      about: "ralph: carry out these steps in order, or this command",
+      completes: "file",
+    },
     pr: { type: "boolean", about: "ralph: open a pull request for a task too" },
     review: { type: "boolean", about: "review each implementation" },
     "no-review": { type: "boolean", about: "go straight to the pull request" },
