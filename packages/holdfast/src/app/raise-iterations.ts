@@ -21,7 +21,6 @@ export async function raiseIterations(
     });
   const { config, position } = latest.planes;
   const options = parseLoopOptions(config.inputs);
-  if (max === options.maxIterations) return;
   const atLimit = run.state.kind === "fatal" && position.stage === "limit";
   if (max <= position.iteration && (atLimit || max < position.iteration))
     throw new HoldfastError({
@@ -29,6 +28,7 @@ export async function raiseIterations(
       message: `Run ${run.id} is at iteration ${position.iteration} already, so ${max} in all allows no more`,
       hint: `Give a number above ${position.iteration}.`,
     });
+  if (max === options.maxIterations) return;
   await changeOptions({
     parts,
     run: run.id,

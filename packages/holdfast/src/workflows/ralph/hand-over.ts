@@ -11,7 +11,9 @@ export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): L
   const last = iterations.at(-1);
   if (best === null || last === undefined || best.iteration === last.number) return null;
   // Of a flow, what an earlier step left is behind, not beside, what a later one made of it.
-  return best.unit === last.unit && best.tree !== last.tree ? best : null;
+  if (best.unit !== last.unit || best.tree === last.tree) return null;
+  // No better by any measure: then what was worked out since is worth more.
+  return last.quality !== null && last.quality >= best.quality ? null : best;
 }
 
 /** Said where the run gives up, before the files are moved: the reason of an end is written when it is entered. */
