@@ -103,26 +103,29 @@ test("stuck: back to the best once with another prompt, then it stops", async ()
 });
 
 test("interrupted in the middle of an iteration, that one is done again, and none is skipped", async () => {
+  const edits = [
+    { do: "write", path: "answer.txt", text: "half\n" },
+    { do: "wait", ms: 1500 },
+    { do: "write", path: "answer.txt", text: "42\n" },
+  ];
   await using bench = await makeBench({
-    answers: [
-      writes("1\n", { when: { iteration: 1 } }),
-      writes("42\n", { when: { iteration: 2, attempt: 2 } }),
-      { ...writes("half\n", { when: { iteration: 2 } }), hang: true },
-    ],
+    answers: [writes("1\n", { when: { iteration: 1 } }), writes("", { edits })],
   });
   const stop = new AbortController();
+  let iteration = 0;
   const outcome = await bench.work({
     signal: stop.signal,
     listen: (event) => {
-      if (event.kind === "agent" && event.event.kind === "tool" && ++edits === 2) stop.abort();
+      if (event.kind === "stage_entered") ({ iteration } = event);
+      if (iteration === 2 && event.kind === "agent" && event.event.kind === "tool") stop.abort();
     },
   });
   expect(outcome).toEqual({ kind: "interrupted" });
+  expect((await bench.planes()).position).toMatchObject({ stage: "iterate", iteration: 2 });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.state()).iterations.map(({ number }) => number)).toEqual([1, 2]);
   expect(await bench.calls()).toBe(3);
 });
-let edits = 0;
 
 test("only a loop has such a limit", async () => {
   await using bench = await makeBench({ answers: [] });

@@ -24,7 +24,8 @@ export async function iterateStage(work: LoopWork, context: LoopContext): Promis
   const prompt = iteratePrompt(options, context);
   // The agent may have removed it, and it is where the prompt points to.
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
-  await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
+  // Once it has answered, what it was asked cannot be told from the state any more.
+  if (context.state.answer?.number !== iteration) await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
 
   const report = await context.agent({
     name: "agent",
