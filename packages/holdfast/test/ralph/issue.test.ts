@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { inTurn, makeBench } from "./bench.ts";
 
-test("a loop for an issue ends in commits on its branch and a pull request that closes it", async () => {
+test.concurrent("a loop for an issue ends in commits on its branch and a pull request that closes it", async () => {
   await using bench = await makeBench({ answers: inTurn("41\n", "42\n"), issue: true });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "done", reason: expect.stringMatching(/Pull request #\d+ is open/) });
@@ -17,7 +17,7 @@ test("a loop for an issue ends in commits on its branch and a pull request that 
   expect((await bench.state()).loopId).toMatch(/^ralph-issue-1-[0-9a-f]{8}$/);
 });
 
-test("what the remote's hook refuses goes into the next prompt", async () => {
+test.concurrent("what the remote's hook refuses goes into the next prompt", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n", "42, said politely\n"), issue: true });
   const hook = join(bench.root, "remote.git/hooks/pre-receive");
   await writeFile(
