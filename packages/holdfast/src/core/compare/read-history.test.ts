@@ -48,7 +48,12 @@ test("time and calls", () => {
   const history = historyOf(
     ["step.started", { visit: 1, step: "ask", files: true, estimate }],
     ["step.started", { visit: 1, step: "write", files: true, estimate: null }],
-    ["note", { text: "" }],
+    [
+      "step.finished",
+      { visit: 1, step: "ask", result: null, spent: { tokens: 5, microUsd: 0, milliseconds: 1, unpriced: 1 } },
+    ],
+    ["step.lost", { visit: 1, step: "ask", spent: { tokens: 2, microUsd: 3, milliseconds: 0 } }],
   );
-  expect(history).toMatchObject({ calls: 1, wall: 2000, work: 2000 });
+  expect(history).toMatchObject({ calls: 1, wall: 3000, work: 3000 });
+  expect(history.spent).toEqual({ tokens: 7, microUsd: 3, milliseconds: 1, unpriced: 1 });
 });

@@ -1,6 +1,7 @@
 import type { JournalEntry } from "../journal.ts";
-import { isJsonArray, isJsonObject } from "../json.ts";
+import { isJsonObject } from "../json.ts";
 import type { Hasher, Json, JsonObject } from "../json.ts";
+import type { Amounts } from "../position.ts";
 import { canonicalJson } from "../values/index.ts";
 import { workingTime } from "../working-time.ts";
 
@@ -30,6 +31,8 @@ export interface History {
   readonly effects: readonly EffectSeen[];
   readonly calls: number;
   readonly failures: number;
+  /** By the calls of this journal alone. */
+  readonly spent: Amounts;
   readonly wall: number;
   readonly work: number;
 }
@@ -42,6 +45,7 @@ export class HistoryReader {
   readonly #timed: Pick<JournalEntry, "kind" | "at" | "epoch" | "body">[] = [];
   #calls = 0;
   #failures = 0;
+  #spent: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
 
   constructor(hash: Hasher) {
     this.#hash = hash;
@@ -55,11 +59,16 @@ export class HistoryReader {
       case "step.started":
         if (isJsonObject(body["estimate"])) this.#calls += 1;
         return;
+      case "step.lost":
+        this.#spend(body["spent"]);
+        return;
       case "step.finished":
+        this.#spend(body["spent"]);
         this.#did(entry, textOf(body, "step"), body["result"] ?? null);
         return;
       case "step.failed":
         this.#failures += 1;
+        this.#spend(body["spent"]);
         this.#did(entry, textOf(body, "step"), { failed: textOf(body, "reason") });
         return;
       case "stage.ended":
@@ -82,6 +91,7 @@ export class HistoryReader {
       effects: [...this.#effects.values()],
       calls: this.#calls,
       failures: this.#failures,
+      spent: this.#spent,
       wall: Math.max(0, last - first),
       work: workingTime(this.#timed),
     };
@@ -89,6 +99,18 @@ export class HistoryReader {
 
   #did({ run, entry }: JournalEntry, name: string, result: Json): void {
     this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(result)) });
+  }
+
+  #spend(told: Json | undefined): void {
+    if (!isJsonObject(told)) return;
+    const { tokens, microUsd, milliseconds } = this.#spent;
+    const unpriced = (this.#spent.unpriced ?? 0) + amountOf(told["unpriced"]);
+    this.#spent = {
+      tokens: tokens + amountOf(told["tokens"]),
+      microUsd: microUsd + amountOf(told["microUsd"]),
+      milliseconds: milliseconds + amountOf(told["milliseconds"]),
+      ...(unpriced === 0 ? {} : { unpriced }),
+    };
   }
 
   #effect(kind: "effect.intended" | "effect.unknown" | "effect.settled", body: JsonObject): void {
@@ -110,9 +132,13 @@ export class HistoryReader {
 
 /** Receipts are the forge's own; whatever it numbers, it calls so. */
 function numberIn(receipt: Json | undefined): number | null {
-  if (!isJsonObject(receipt) || isJsonArray(receipt)) return null;
+  if (!isJsonObject(receipt)) return null;
   const { number } = receipt;
   return typeof number === "number" ? number : null;
+}
+
+function amountOf(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
 }
 
 function textOf(body: JsonObject, key: string): string {
