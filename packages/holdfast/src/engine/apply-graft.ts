@@ -47,7 +47,7 @@ export async function applyGraft(work: GraftWork): Promise<GraftReport> {
       planes: { ...graftedPlanes(newest.planes, after.sequence), files: after.files },
       params: { trigger: "manual", name: nameOf(plan) },
       entries: [
-        { kind: "restore.finished", body: { target: undo.id, tree: done.tree, graft: graftOf(plan) } },
+        { kind: "restore.finished", body: { target: undo.id, tree: done.tree, graft: plan.source.id } },
         {
           kind: "note",
           body: { text: `Took ${plan.asked.join(", ")} from ${plan.source.id}; ${undo.id} is from before` },
@@ -117,7 +117,7 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
     lease,
     planes: { ...newest, files: before.files },
     params: { trigger: "before_risky", name },
-    entries: [{ kind: "restore.started", body: { target, paths: plan.asked, graft: graftOf(plan) } }],
+    entries: [{ kind: "restore.started", body: { target, paths: plan.asked, graft: plan.source.id } }],
     sequence: before.sequence,
   });
 }
@@ -135,10 +135,6 @@ function graftedPlanes(planes: Planes, sequence: number): Planes {
     Object.entries(visit.running).map(([name, step]) => [name, step.files ? { ...step, base: sequence } : step]),
   );
   return { ...planes, position: { ...planes.position, visit: { ...visit, running } } };
-}
-
-function graftOf({ source }: GraftPlan): { readonly from: string; readonly digest: string } {
-  return { from: source.id, digest: source.digest };
 }
 
 function nameOf({ source }: GraftPlan): string {

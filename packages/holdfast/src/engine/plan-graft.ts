@@ -2,7 +2,6 @@ import type { Checkpoint, CheckpointSummary, GitPath } from "../core/checkpoint.
 import { HoldfastError } from "../core/error.ts";
 import { choosePaths } from "../core/graft/choose-paths.ts";
 import { leavesRoot } from "../core/graft/leaves-root.ts";
-import { isJsonObject } from "../core/json.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Look, RestorePlan, Workspace, Workspaces } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
@@ -92,11 +91,11 @@ async function findBegun(
     // The entry that announced it stands in the same commit as the checkpoint, before it.
     for await (const { kind, body } of store.readJournal({ run: id, after: before.entry - 2, limit: 1 })) {
       const graft = kind === "restore.started" ? body["graft"] : undefined;
-      if (!isJsonObject(graft)) continue;
-      const same = graft["from"] === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
+      if (typeof graft !== "string") continue;
+      const same = graft === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
       if (same) return before;
       throw refused(
-        `Another graft into ${id} began and did not finish: from ${String(graft["from"])}`,
+        `Another graft into ${id} began and did not finish: from ${graft}`,
         `Run that one again, or go back to before it: holdfast restore ${target}`,
       );
     }

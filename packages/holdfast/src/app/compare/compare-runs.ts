@@ -58,10 +58,13 @@ async function findBases(work: CompareWork, sides: readonly Side[]): Promise<rea
   if (commit !== undefined && commit !== null && sides.every(({ baseCommit }) => baseCommit === commit)) {
     return sides.map(() => ({ kind: "base_commit", name: commit, tree: commit }));
   }
-  return sides.map(({ baseCommit, beginning, run }) => {
+  const begun = sides.map(({ beginning }) => beginning);
+  const [first] = begun;
+  if (first !== undefined && first !== null && begun.every((one) => one?.tree === first.tree))
+    return sides.map(() => ({ kind: "same_beginning", name: first.id, tree: first.tree }));
+  return sides.map(({ baseCommit, beginning }) => {
     if (baseCommit !== null) return { kind: "own_beginning", name: baseCommit, tree: baseCommit };
-    if (beginning === null) return null;
-    return { kind: "own_beginning", name: `${run.run}@${beginning.sequence}`, tree: beginning.tree };
+    return beginning === null ? null : { kind: "own_beginning", name: beginning.id, tree: beginning.tree };
   });
 }
 

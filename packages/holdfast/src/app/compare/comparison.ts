@@ -19,11 +19,11 @@ export interface ComparedSide extends ComparedRun {
 }
 
 /**
- * What a run's code is measured against: the checkpoint that all of them come from, else the commit that all began from, else each its own
- * beginning.
+ * What a run's code is measured against: the checkpoint that all of them come from, else the commit that all began from, else the files
+ * that all began with, else each its own beginning.
  */
 export interface CodeBase {
-  readonly kind: "fork_point" | "base_commit" | "own_beginning";
+  readonly kind: "fork_point" | "base_commit" | "same_beginning" | "own_beginning";
   /** `RUN@n`, or a commit. */
   readonly name: string;
   /** Tree or commit. */

@@ -10,7 +10,13 @@ import { sha256 } from "../../system/hash.ts";
 export interface ReadJournal {
   readonly history: History;
   readonly facts: Pick<RollbackFacts, "checks" | "scores">;
-  readonly beginning: { readonly sequence: number; readonly tree: string } | null;
+  readonly beginning: Beginning | null;
+}
+
+export interface Beginning {
+  /** `RUN@n`. */
+  readonly id: string;
+  readonly tree: string;
 }
 
 /** One journal in one pass. `to`: the checkpoint that it is read up to, whether it is kept or not; null: all of it. */
@@ -20,13 +26,14 @@ export async function readJournal(
 ): Promise<ReadJournal> {
   const history = new HistoryReader(sha256);
   const facts = new FactsReader();
-  let beginning: ReadJournal["beginning"] = null;
+  let beginning: Beginning | null = null;
   for await (const entry of store.readJournal({ run })) {
     history.read(entry);
     facts.read(entry);
     if (entry.kind !== "checkpoint") continue;
     const { sequence, tree } = entry.body;
-    if (beginning === null && typeof sequence === "number" && typeof tree === "string") beginning = { sequence, tree };
+    if (beginning === null && typeof sequence === "number" && typeof tree === "string")
+      beginning = { id: `${run}@${sequence}`, tree };
     if (to !== null && sequence === to) break;
   }
   return { history: history.history(), facts: facts.facts({ run, state: { kind: "open" }, known: [] }), beginning };
@@ -36,8 +43,13 @@ export async function readJournal(
 export async function readLineage(
   store: Store,
   forkedFrom: CheckpointParent | null,
-): Promise<{ readonly points: readonly LineagePoint[]; readonly steps: readonly HistoryStep[] }> {
+): Promise<{
+  readonly points: readonly LineagePoint[];
+  readonly steps: readonly HistoryStep[];
+  readonly beginning: Beginning | null;
+}> {
   const points: LineagePoint[] = [];
+  let beginning: Beginning | null = null;
   let steps: readonly HistoryStep[] = [];
   for (let parent = forkedFrom; parent !== null;) {
     const point = pointOf(parent);
@@ -45,11 +57,12 @@ export async function readLineage(
     points.push(point);
     const summary = await store.getRun(point.run);
     if (summary === undefined) break;
-    const { history } = await readJournal(store, { run: point.run, to: point.sequence });
-    steps = [...history.steps, ...steps];
+    const read = await readJournal(store, { run: point.run, to: point.sequence });
+    steps = [...read.history.steps, ...steps];
+    beginning = read.beginning ?? beginning;
     parent = summary.forkedFrom;
   }
-  return { points, steps };
+  return { points, steps, beginning };
 }
 
 function pointOf({ id }: CheckpointParent): LineagePoint {

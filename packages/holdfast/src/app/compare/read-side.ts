@@ -13,6 +13,7 @@ import { conditionOf } from "../run-condition.ts";
 import type { Condition } from "../run-condition.ts";
 import { pullRequestOf } from "../run-status.ts";
 import { readJournal, readLineage } from "./read-lineage.ts";
+import type { Beginning } from "./read-lineage.ts";
 
 export interface Side {
   readonly run: ComparedRun;
@@ -20,8 +21,8 @@ export interface Side {
   readonly steps: readonly HistoryStep[];
   /** The commit that its work began from; null where it has none. */
   readonly baseCommit: string | null;
-  /** Of the first checkpoint that holds files. */
-  readonly beginning: { readonly sequence: number; readonly tree: string } | null;
+  /** The first checkpoint that holds files, of the run that it all comes from. */
+  readonly beginning: Beginning | null;
 }
 
 /** Takes no lease and writes nothing, so the run may be at work meanwhile. */
@@ -59,7 +60,7 @@ export async function readSide(
       metrics,
       spent: (position?.budget ?? newBudget()).spent,
       ownSpent: summary.forkedFrom === null ? null : own.history.spent,
-      time: { wall: own.history.wall, work: own.history.work },
+      time: { work: position?.budget.spent.milliseconds || own.history.work, wall: own.history.wall },
       effects: own.history.effects,
       pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
       lineage: [...(sequence === null ? [] : [{ run: handle.id, sequence }]), ...before.points],
@@ -71,7 +72,7 @@ export async function readSide(
     },
     steps: [...before.steps, ...own.history.steps],
     baseCommit: planes === undefined ? null : (reliedOn(planes).base?.commit ?? planes.files?.base ?? null),
-    beginning: own.beginning,
+    beginning: before.beginning ?? own.beginning,
   };
 }
 

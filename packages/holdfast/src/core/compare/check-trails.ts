@@ -7,12 +7,20 @@ export interface CheckTrail {
   readonly last: { readonly pass: boolean; readonly reason: string };
 }
 
-/** By name. `checks`: oldest first. */
-export function checkTrails(checks: readonly Pick<CheckResult, "name" | "pass" | "reason">[]): readonly CheckTrail[] {
+/**
+ * By name. `checks`: oldest first. The same said of the same files again (by a step, and by the stage that it ended) is said once; another
+ * verdict on the same files is told.
+ */
+export function checkTrails(
+  checks: readonly Pick<CheckResult, "name" | "pass" | "reason" | "files">[],
+): readonly CheckTrail[] {
   const trails = new Map<string, CheckTrail>();
-  for (const { name, pass, reason } of checks) {
+  const judged = new Map<string, string>();
+  for (const { name, pass, reason, files } of checks) {
     const before = trails.get(name)?.trail ?? [];
-    trails.set(name, { name, trail: [...before, pass], last: { pass, reason } });
+    const again = judged.get(name) === files && before.at(-1) === pass;
+    judged.set(name, files);
+    trails.set(name, { name, trail: again ? before : [...before, pass], last: { pass, reason } });
   }
   return [...trails.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }

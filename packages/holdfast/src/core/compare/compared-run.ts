@@ -33,8 +33,8 @@ export interface ComparedRun {
   readonly spent: Amounts;
   /** Since the fork; null for a run that is none. */
   readonly ownSpent: Amounts | null;
-  /** Milliseconds: from the first entry to the last, and those in which somebody worked on it. */
-  readonly time: { readonly wall: number; readonly work: number };
+  /** Milliseconds: in which somebody worked on it, before a fork too; and of this run alone from its first entry to its last. */
+  readonly time: { readonly work: number; readonly wall: number };
   readonly effects: readonly EffectSeen[];
   readonly pullRequest: { readonly number: number; readonly url: string } | null;
   /** Itself first, then what it was forked from. */

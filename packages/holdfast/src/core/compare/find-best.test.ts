@@ -14,17 +14,42 @@ const NOTHING: Judged = {
   spent: { tokens: 0, microUsd: 0, milliseconds: 0 },
   time: { wall: 0, work: 0 },
 };
-const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "" }]);
+const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "", files: "" }]);
 const measured = (value: number) => [{ name: "style", value }];
 
 test("best is told for each dimension, with nothing summed up", () => {
-  const a = { ...NOTHING, id: "a", checks: verdict(true), score: 70, scores: measured(9), time: { wall: 9, work: 5 } };
-  const b = { ...NOTHING, id: "b", checks: verdict(false), score: 90, scores: measured(9), time: { wall: 1, work: 6 } };
+  const a = {
+    ...NOTHING,
+    id: "a",
+    checks: verdict(true),
+    score: 70,
+    scores: measured(9),
+    time: { wall: 9, work: 5000 },
+  };
+  const b = {
+    ...NOTHING,
+    id: "b",
+    checks: verdict(false),
+    score: 90,
+    scores: measured(9),
+    time: { wall: 1, work: 6000 },
+  };
   expect(findBest([a, b])).toEqual([
     { dimension: "checks", ids: ["a"] },
     { dimension: "score", ids: ["b"] },
     { dimension: "time", ids: ["a"] },
   ]);
+});
+
+test("a moment less is no less time: people read seconds", () => {
+  const a = { ...NOTHING, id: "a", time: { wall: 0, work: 1200 } };
+  expect(findBest([a, { ...a, id: "b", time: { wall: 0, work: 1900 } }])).toEqual([]);
+});
+
+test("a trail tells the same verdict on the same files once, and another one on them too", () => {
+  const said = (pass: boolean, files: string) => ({ name: "test", pass, reason: "", files });
+  const trail = checkTrails([said(false, "x"), said(false, "x"), said(false, "y"), said(true, "y"), said(false, "y")]);
+  expect(trail.map((one) => one.trail)).toEqual([[false, false, true, false]]);
 });
 
 test("a price that nobody knows is not the lowest", () => {

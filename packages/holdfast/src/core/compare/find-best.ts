@@ -29,7 +29,7 @@ export function findBest(runs: readonly Judged[]): readonly Best[] {
   judge("tokens", "less", ({ spent }) => (spent.tokens === 0 ? null : spent.tokens));
   // What nobody knows the price of is not cheap.
   judge("cost", "less", ({ spent }) => ((spent.unpriced ?? 0) > 0 || spent.microUsd === 0 ? null : spent.microUsd));
-  judge("time", "less", ({ time }) => (time.work === 0 ? null : time.work));
+  judge("time", "less", ({ time }) => (time.work === 0 ? null : Math.ceil(time.work / 1000)));
   return bests;
 }
 

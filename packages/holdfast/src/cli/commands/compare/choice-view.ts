@@ -56,10 +56,10 @@ function mergeSteps({ pullRequest, branch, worktree, uncommitted }: ComparedSide
       : [
           {
             what: `Commit ${countText(uncommitted, "file")} that no commit has`,
-            line: `git -C ${quoted(worktree)} add -A && git -C ${quoted(worktree)} commit`,
+            line: `cd ${quoted(worktree)} && git add -A && git commit`,
           },
         ];
-  return [...commit, { what: "Merge its branch", line: `git merge ${quoted(branch)}` }];
+  return [...commit, { what: "Merge its branch, in your own worktree", line: `git merge ${quoted(branch)}` }];
 }
 
 function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedSide, page: Page): readonly Step[] {

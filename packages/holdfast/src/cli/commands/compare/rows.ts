@@ -40,7 +40,8 @@ export function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
     { label: "tokens", text: spent.tokens === 0 ? "" : tokensText(spent.tokens), dimension: "tokens" },
     { label: "cost", text: costText(spent) ?? "", dimension: "cost" },
     { label: "since the fork", text: ownSpent === null || spent.tokens === 0 ? "" : tokensText(ownSpent.tokens) },
-    { label: "time", text: `${timeText(time.work)} of ${timeText(time.wall)}`, dimension: "time" },
+    { label: "at work", text: timeText(time.work), dimension: "time" },
+    { label: "wall clock", text: timeText(time.wall) },
     ...run.effects.map((effect, at) => ({
       label: at === 0 ? "effects" : `effects ${at + 1}`,
       text: effectText(effect),

@@ -101,7 +101,7 @@ function overviewText(compared: Comparison, page: Page): string {
   return renderTable({ columns, rows }, page);
 }
 
-const IN_OVERVIEW: ReadonlySet<string> = new Set(["state", "stage", "code", "score", "tokens", "cost", "time"]);
+const IN_OVERVIEW: ReadonlySet<string> = new Set(["state", "stage", "code", "score", "tokens", "cost", "at work"]);
 
 function blocksText(compared: Comparison, page: Page): string {
   return compared.runs
@@ -122,6 +122,7 @@ function basesText(runs: readonly ComparedSide[]): string {
   const [first] = runs;
   if (first?.base?.kind === "fork_point") return `all come from ${first.base.name}`;
   if (first?.base?.kind === "base_commit") return `all began from commit ${first.base.name.slice(0, 12)}`;
+  if (first?.base?.kind === "same_beginning") return `all began with the files of ${first.base.name}`;
   const own = runs.map(
     ({ id, base }) => `${id} from ${base === null ? "nothing that has files" : shortName(base.name)}`,
   );
