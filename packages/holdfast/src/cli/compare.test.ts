@@ -17,7 +17,7 @@ const { WORD = "a", ASKS } = process.env;
 export default defineWorkflow({
   name: "duel",
   initial: "work",
-  transitions: { work: { worked: "check" }, check: { test_failed: "work", passed: "done" } },
+  transitions: { work: { worked: "check" }, check: { test_failed: "work", enough: "done" } },
   ends: { done: "done" },
   initialState: () => ({ round: 0 }),
   stages: {
@@ -34,7 +34,7 @@ export default defineWorkflow({
       await effect({ purpose: "open", kind: "pull_request", target: "shop", payload: 1,
         lookUp: async () => ({ kind: "absent" }), act: async () => ({ kind: "done", receipt: { number: WORD === "a" ? 7 : 8 } }) });
       const scores = { style: WORD === "a" ? 80 : 90 };
-      return { event: "passed", reason: "fine", score: 90, state: { ...state, scores, metrics: { tests: { passed: 3, failed: 0 } }, saw: text } };
+      return { event: "enough", reason: "fine", score: 90, state: { ...state, scores, metrics: { tests: { passed: 3, failed: 0 } }, saw: text } };
     },
   },
 });
@@ -120,7 +120,7 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
 test("forks, checkpoints, a run at work and one with nothing saved can all be compared", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
-  const resumed = await journey.runIn(".", ["approve", "other", "yes"], { env: { WORD: "b" } });
+  const resumed = await journey.runIn(".", ["resume", "other"], { env: { WORD: "b" } });
   expect(resumed.status, resumed.stderr).toBe(0);
   const holdfast = await openHoldfast({ cwd: journey.repository() });
   const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
@@ -164,7 +164,8 @@ test("a graft into a parked run is kept when it goes on; one that did not finish
   expect(taken.stdout).toContain(`To undo: holdfast restore ${a}@`);
   expect((await journey.json("graft", "other", "src/a.txt", "--into", a)).report).toBeNull();
 
-  const done = await journey.runIn(".", ["approve", a, "yes"], { env: { WORD: "a" } });
+  await journey.json("approve", a, "yes");
+  const done = await journey.runIn(".", ["resume", a], { env: { WORD: "a", ASKS: "1" } });
   expect(done.status, done.stderr + done.stdout).toBe(0);
   const { planes } = (await journey.json("show", `${a}@latest`)).checkpoint;
   expect(planes.context.values.saw).toBe("from other\n");
@@ -183,8 +184,8 @@ test("a graft into a parked run is kept when it goes on; one that did not finish
   await holdfast.store.releaseLease(lease);
   await holdfast.close();
   await writeFile(join(await rootOf("other"), "src/a.txt"), "half\n");
-  expect(await journey.fails(1, "graft", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
-  const resumed = await journey.runIn(".", ["approve", "other", "yes"], { env: { WORD: "b" } });
+  expect(await journey.fails(4, "graft", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
+  const resumed = await journey.runIn(".", ["resume", "other"], { env: { WORD: "b" } });
   expect(resumed.status, resumed.stderr + resumed.stdout).toBe(0);
   expect((await journey.json("show", "other@latest")).checkpoint.planes.context.values.saw).toBe("from other\n");
 });

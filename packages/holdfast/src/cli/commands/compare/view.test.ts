@@ -70,7 +70,29 @@ const two: Comparison = {
 };
 
 test("two runs side by side; what a run has nothing of is a dash", () => {
-  expect(comparisonText(two, PAGE)).toMatchInlineSnapshot();
+  expect(comparisonText(two, PAGE)).toMatchInlineSnapshot(`
+    "              fix-login@7              other-way@7
+    state         done                     parked
+    why           -                        person: Which of the two?\\x1b[31m
+    stage         done #2                  done #2
+    code          4 files, +30 -3          4 files, +30 -3
+    gate-command  passes ✗✓ *              fails
+    score         90 (60 90)               -
+    faithful      91                       -
+    calls         3                        3
+    tokens        120k tokens              9000 tokens
+    cost          $1.25                    $0.04 *
+    at work       60 s                     60 s
+    wall clock    10 min                   10 min
+    effects       pull_request #7 on shop  -
+
+    base      all began from commit 1f1f1f1f1f1f
+    between   2 files, +5 -1 from the first to the second; both come from
+              fix-login@3; after 2 steps in common fix-login@7 did nothing more and
+              other-way@7 did review
+    best *    checks: fix-login@7; cost: other-way@7
+    "
+  `);
 });
 
 test("more runs are rows, and a block each; nothing is wider than the page", () => {
@@ -78,17 +100,61 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   const three = { ...two, runs: [...two.runs, long] };
   const text = comparisonText(three, PAGE);
   expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
-  expect(text).toMatchInlineSnapshot();
+  expect(text).toMatchInlineSnapshot(`
+    "RUN                STATE   CODE             CHECKS  SCORE  TOKENS     COST  TIME
+    fix-login@7        done    4 files, +30 -3  pass *     90    120k    $1.25  60 s
+    other-way@7        parked  4 files, +30 -3  fail             9000  $0.04 *  60 s
+    a-run-with-a-ver…  done    4 files, +30 -3  pass       90    120k    $1.25  60 s
+
+    fix-login@7
+      gate-command passes ✗✓ *
+      faithful     91
+      calls        3
+      wall clock   10 min
+      effects      pull_request #7 on shop
+
+    other-way@7
+      why          person: Which of the two?\\x1b[31m
+      gate-command fails
+      calls        3
+      wall clock   10 min
+
+    a-run-with-a-very-long-name-that-goes-on-and-on-and-on@7
+      gate-command passes ✗✓
+      faithful     91
+      calls        3
+      wall clock   10 min
+
+    base      all began from commit 1f1f1f1f1f1f
+    between   2 files, +5 -1 from the first to the second; both come from
+              fix-login@3; after 2 steps in common fix-login@7 did nothing more and
+              other-way@7 did review
+    best *    checks: fix-login@7; cost: other-way@7
+    "
+  `);
 });
 
 test("who is chosen, and what to do next, ready to be copied", () => {
-  expect(
-    choiceText(two, { id: "fix-login@7", tag: "chosen", untagged: ["other-way@5"] }, PAGE),
-  ).toMatchInlineSnapshot();
+  expect(choiceText(two, { id: "fix-login@7", tag: "chosen", untagged: ["other-way@5"] }, PAGE)).toMatchInlineSnapshot(`
+    "Chosen: fix-login@7, tagged chosen, and no longer other-way@5.
+    Merge pull request #7:
+      https://example.com/shop/pull/7
+    Remove the worktree of other-way (its branch and checkpoints stay):
+      git worktree remove '/work trees/other-way'
+    Take single files of other-way along:
+      holdfast graft other-way@7 PATH --into fix-login
+    "
+  `);
   const manual = side("fix-login", { condition: { kind: "manual", reason: null }, pullRequest: null, uncommitted: 2 });
-  expect(
-    choiceText({ runs: [manual] }, { id: "fix-login@7", tag: "chosen", untagged: [] }, PAGE),
-  ).toMatchInlineSnapshot();
+  expect(choiceText({ runs: [manual] }, { id: "fix-login@7", tag: "chosen", untagged: [] }, PAGE))
+    .toMatchInlineSnapshot(`
+    "Chosen: fix-login@7, tagged chosen.
+    Commit 2 files that no commit has:
+      cd '/work trees/fix-login' && git add -A && git commit
+    Merge its branch, in your own worktree:
+      git merge holdfast/fix-login
+    "
+  `);
 });
 
 test("every label stands once, and the order of each run is kept where they agree", () => {
