@@ -1,12 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { openHoldfast } from "../app.ts";
+import type { Holdfast } from "../app.ts";
 import { startJourney } from "./journey-repository.ts";
 import type { Journey } from "./journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
 
 let journey: Journey;
+// A dozen processes each, on whatever else the machine has to do.
+vi.setConfig({ testTimeout: 180_000 });
 
 /** Writes, asks a person where told to, tests, and says what it found. */
 const WORKFLOW = `
@@ -152,42 +155,54 @@ test("forks, checkpoints, a run at work and one with nothing saved can all be co
   expect(await journey.fails(2, "compare", ...Array.from({ length: 9 }, () => a))).toContain("8 at most");
 });
 
-test("a graft into a parked run is kept when it goes on; one that did not finish goes back", async () => {
+/** A run that waits for a person, and a fork of it in which somebody changed a file. */
+async function parkedAndForked(): Promise<{ readonly a: string; readonly holdfast: Holdfast }> {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
-  await journey.json("fork", `${a}@latest`, "--as", "other");
-  await writeFile(join(await rootOf("other"), "src/a.txt"), "from other\n");
-  await journey.json("checkpoint", "--run", "other");
+  const holdfast = await openHoldfast({ cwd: journey.repository() });
+  onTestFinished(() => holdfast.close());
+  await using handle = await holdfast.run(a);
+  await using other = await handle.fork({ sequence: (await handle.latest())?.sequence ?? 0, id: "other" });
+  await writeFile(join((await other.workspace())?.root ?? "", "src/a.txt"), "from other\n");
+  await other.save();
+  return { a, holdfast };
+}
+
+const sawOf = async (holdfast: Holdfast, run: string) =>
+  (await holdfast.store.latest(run))?.planes.context.values["saw"];
+
+test("a graft into a parked run is kept when it goes on", async () => {
+  const { a, holdfast } = await parkedAndForked();
   const looked = await at80("graft", "other", "src/*.txt", "--into", a, "--dry-run");
   expect(looked.stdout).toContain("    M src/a.txt\n");
   const taken = await at80("graft", "other", "src/*.txt", "--into", a);
   expect(taken, taken.stderr).toMatchObject({ status: 0, stderr: "" });
   expect(taken.stdout).toContain(`To undo: holdfast restore ${a}@`);
   expect((await journey.json("graft", "other", "src/a.txt", "--into", a)).report).toBeNull();
-
   await journey.json("approve", a, "yes");
   const done = await journey.runIn(".", ["resume", a], { env: { WORD: "a", ASKS: "1" } });
   expect(done.status, done.stderr + done.stdout).toBe(0);
-  const { planes } = (await journey.json("show", `${a}@latest`)).checkpoint;
-  expect(planes.context.values.saw).toBe("from other\n");
+  expect(await sawOf(holdfast, a)).toBe("from other\n");
+});
 
-  // As a graft that was killed after it put its first file there.
-  const holdfast = await openHoldfast({ cwd: journey.repository() });
-  const newest = await holdfast.store.latest("other");
+test("a run whose graft did not finish goes back to before it when it is resumed", async () => {
+  const { a, holdfast } = await parkedAndForked();
+  const { store } = holdfast;
+  const newest = await store.latest("other");
   if (newest === undefined) throw new Error("nothing was saved");
-  const lease = await holdfast.store.takeLease({ run: "other", label: "graft" });
+  const lease = await store.takeLease({ run: "other", label: "graft" });
   const target = `other@${newest.sequence + 1}`;
-  await holdfast.store.commit({
+  await store.commit({
     lease,
     entries: [{ kind: "restore.started", body: { target, paths: ["src"], graft: `${a}@1` } }],
     checkpoint: { trigger: "before_risky", planes: newest.planes },
   });
-  await holdfast.store.releaseLease(lease);
-  await holdfast.close();
-  await writeFile(join(await rootOf("other"), "src/a.txt"), "half\n");
+  await store.releaseLease(lease);
+  const root = (await (await holdfast.run("other")).workspace())?.root ?? "";
+  await writeFile(join(root, "src/a.txt"), "half\n");
   expect(await journey.fails(4, "graft", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
   const resumed = await journey.runIn(".", ["resume", "other"], { env: { WORD: "b" } });
   expect(resumed.status, resumed.stderr + resumed.stdout).toBe(0);
-  expect((await journey.json("show", "other@latest")).checkpoint.planes.context.values.saw).toBe("from other\n");
+  expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
 
 test("what cannot be grafted is said with what to do", async () => {

@@ -1,10 +1,11 @@
 import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../core/checkpoint.ts";
-import type { Position } from "../core/position.ts";
-import { startGraftScene } from "../testing/graft-scene.ts";
-import type { GraftScene } from "../testing/graft-scene.ts";
+import { openHoldfast } from "../src/app.ts";
+import { emptyPlanes } from "../src/core/checkpoint.ts";
+import type { Position } from "../src/core/position.ts";
+import { startGraftScene } from "../src/testing/graft-scene.ts";
+import type { GraftScene } from "../src/testing/graft-scene.ts";
 
 const start = (): Promise<GraftScene> =>
   startGraftScene({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });
@@ -175,7 +176,7 @@ describe("refused, with nothing changed", () => {
     await scene.theirs.handle.save();
     await scene.ours.handle.close();
     const lease = await scene.holdfast.store.takeLease({ run: "ours", label: "a workflow" });
-    const other = await import("../app.ts").then(({ openHoldfast }) => openHoldfast({ cwd: scene.repo.root }));
+    const other = await openHoldfast({ cwd: scene.repo.root });
     const source = await scene.theirs.handle.latest();
     if (source === undefined) throw new Error("nothing was saved");
     const handle = await other.run("ours");
