@@ -3,7 +3,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Shell } from "../../command.ts";
 
 /** What every checkpoint that was chosen is tagged with. */
-export const CHOSEN = "chosen";
+const CHOSEN = "chosen";
 
 export interface Choice {
   readonly id: string;

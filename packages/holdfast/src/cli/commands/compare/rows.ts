@@ -78,7 +78,7 @@ export function changeText({ files, added, removed }: CodeChange): string {
 }
 
 /** The newest verdicts, oldest of them first. */
-export function checkText({ trail, last }: CheckTrail, page: Pick<Page, "ascii">): string {
+function checkText({ trail, last }: CheckTrail, page: Pick<Page, "ascii">): string {
   const [yes, no] = page.ascii === true ? ["+", "-"] : ["✓", "✗"];
   const shown = trail
     .slice(-SHOWN)
@@ -95,7 +95,7 @@ function scoreText({ score, scoreTrail }: ComparedSide): string {
   return scoreTrail.length < 2 ? String(score) : `${score} (${scoreTrail.slice(-6).join(" ")})`;
 }
 
-export function effectText({ kind, target, state, adopted, number }: EffectSeen): string {
+function effectText({ kind, target, state, adopted, number }: EffectSeen): string {
   const name = number === null ? kind : `${kind} #${number}`;
   const how = state === "done" ? (adopted ? " (adopted)" : "") : ` (${state})`;
   return `${name}${how} on ${target}`;
