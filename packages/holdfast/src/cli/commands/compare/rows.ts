@@ -26,14 +26,22 @@ export function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
     { label: "code", text: codeText(run.code) },
     // The mark is for all checks together, so it stands with the first.
     ...run.checks.map((check) => ({
-      label: check.name,
+      label: ownLabel("check", check.name),
       text: checkText(check, page),
       style: check.last.pass ? ("green" as const) : ("red" as const),
       ...(check === sole ? { dimension: "checks" } : {}),
     })),
     { label: "score", text: scoreText(run), dimension: "score" },
-    ...run.scores.map(({ name, value }) => ({ label: name, text: String(value), dimension: `score ${name}` })),
-    ...run.metrics.map(({ name, value }) => ({ label: name, text: String(value), dimension: `metric ${name}` })),
+    ...run.scores.map(({ name, value }) => ({
+      label: ownLabel("score", name),
+      text: String(value),
+      dimension: `score ${name}`,
+    })),
+    ...run.metrics.map(({ name, value }) => ({
+      label: ownLabel("metric", name),
+      text: String(value),
+      dimension: `metric ${name}`,
+    })),
     { label: "calls", text: run.calls === 0 ? "" : String(run.calls) },
     { label: "failed steps", text: failures === 0 ? "" : String(failures) },
     { label: "attempts", text: tried.map(([name, count]) => `${name} ${count}`).join(", ") },
@@ -48,6 +56,17 @@ export function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
     })),
   ].filter(({ text }) => text !== "");
 }
+
+/** What a workflow calls its own must not hide what every run has. */
+function ownLabel(kind: "check" | "score" | "metric", name: string): string {
+  return OURS.has(name) ? `${kind} ${name}` : name;
+}
+
+const OURS: ReadonlySet<string> = new Set(
+  "state why stage code score calls attempts tokens cost effects"
+    .split(" ")
+    .concat("failed steps", "at work", "wall clock"),
+);
 
 const STYLES: Readonly<Record<string, Style>> = {
   done: "green",

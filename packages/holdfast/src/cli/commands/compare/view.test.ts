@@ -157,6 +157,13 @@ test("who is chosen, and what to do next, ready to be copied", () => {
   `);
 });
 
+test("a metric that is called like one of ours hides nothing", () => {
+  const named = side("fix-login", { metrics: [{ name: "tokens", value: 5 }], checks: [] });
+  const text = comparisonText({ ...two, runs: [named, named] }, PAGE);
+  expect(text).toContain("metric tokens  5 ");
+  expect(text).toContain("tokens         120k tokens");
+});
+
 test("every label stands once, and the order of each run is kept where they agree", () => {
   const labels = fc.uniqueArray(fc.constantFrom(..."abcdefgh"));
   fc.assert(
