@@ -15,6 +15,10 @@ import type { RunSummary, Work } from "./core/run.ts";
 import { makeRunId } from "./core/run-id.ts";
 import { diffJson } from "./core/values/index.ts";
 import type { JsonChange } from "./core/values/index.ts";
+import { parseAddress } from "./core/address.ts";
+import { compareRuns } from "./app/compare/compare-runs.ts";
+import type { CompareWork } from "./app/compare/compare-runs.ts";
+import type { Comparison } from "./app/compare/comparison.ts";
 import { listAgentLogs, readLogLines } from "./app/agent-logs.ts";
 import type { AgentLogFile } from "./app/agent-logs.ts";
 import type { ForgeChoice } from "./app/find-forge.ts";
@@ -67,6 +71,9 @@ export type { SaveParams } from "./engine/planes.ts";
 export type { RestoreStep } from "./core/restore-step.ts";
 export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
 export { refuseBlocked } from "./engine/restorer.ts";
+export type { GraftReport } from "./engine/apply-graft.ts";
+export type { GraftPlan } from "./engine/plan-graft.ts";
+export type { ComparedPair, ComparedSide, Comparison } from "./app/compare/comparison.ts";
 export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
 export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
 export type { SavePlan } from "./engine/saver.ts";
@@ -330,6 +337,22 @@ export class Holdfast implements AsyncDisposable {
       values:
         after === undefined ? [] : diffJson({ from: valuesOf(before.planes), to: valuesOf(after.planes) }).changes,
     };
+  }
+
+  /** Two runs or more side by side, as they stand, or as they stood at the checkpoints that are named. Takes no lease. */
+  async compare(addresses: readonly string[], options: Pick<CompareWork, "paths" | "text"> = {}): Promise<Comparison> {
+    const sides: CompareWork["sides"][number][] = [];
+    for (const address of addresses) {
+      // A run without any checkpoint can still be looked at.
+      if (parseAddress(address).at.kind === "none") {
+        const { id } = await this.resolveRun(address);
+        sides.push({ handle: await this.run(id), sequence: null });
+      } else {
+        const { run, sequence } = await this.resolve(address);
+        sides.push({ handle: await this.run(run), sequence });
+      }
+    }
+    return await compareRuns({ ...options, store: this.store, workspaces: this.workspaces, sides });
   }
 
   async planGc(params: { readonly policy?: RetentionPolicy; readonly run?: string } = {}): Promise<GcPlan> {

@@ -79,7 +79,7 @@ export async function readStatus(handle: RunHandle, now: number): Promise<RunSta
 }
 
 /** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */
-function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
+export function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;

@@ -9,6 +9,7 @@ import { importSpec } from "./commands/import/spec.ts";
 import { mirrorSpec } from "./commands/mirror/spec.ts";
 import { schemaSpec } from "./commands/schema/spec.ts";
 import { validateSpec } from "./commands/validate/spec.ts";
+import { compareSpec } from "./commands/compare/spec.ts";
 import { completeSpec } from "./commands/complete/spec.ts";
 import { completionSpec } from "./commands/completion/spec.ts";
 import { configSpec } from "./commands/config/spec.ts";
@@ -17,6 +18,7 @@ import { demoWorkerSpec } from "./commands/demo-worker/spec.ts";
 import { diffSpec } from "./commands/diff/spec.ts";
 import { doctorSpec } from "./commands/doctor/spec.ts";
 import { forkSpec } from "./commands/fork/spec.ts";
+import { graftSpec } from "./commands/graft/spec.ts";
 import { gcSpec } from "./commands/gc/spec.ts";
 import { helpSpec } from "./commands/help/spec.ts";
 import { initSpec } from "./commands/init/spec.ts";
@@ -46,10 +48,12 @@ export const COMMANDS: readonly Command[] = [
   command(showSpec, () => import("./commands/show/run.ts")),
   command(logSpec, () => import("./commands/log/run.ts")),
   command(diffSpec, () => import("./commands/diff/run.ts")),
+  command(compareSpec, () => import("./commands/compare/run.ts")),
   command(checkpointSpec, () => import("./commands/checkpoint/run.ts")),
   command(tagSpec, () => import("./commands/tag/run.ts")),
   command(restoreSpec, () => import("./commands/restore/run.ts")),
   command(forkSpec, () => import("./commands/fork/run.ts")),
+  command(graftSpec, () => import("./commands/graft/run.ts")),
   command(importSpec, () => import("./commands/import/run.ts")),
   command(exportSpec, () => import("./commands/export/run.ts")),
   command(convertSpec, () => import("./commands/convert/run.ts")),

@@ -7,6 +7,8 @@ import type { Run, RunSummary } from "../core/run.ts";
 import type { CheckpointQuery, Tombstone } from "../ports/store.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
+import { applyGraft } from "./apply-graft.ts";
+import type { GraftReport } from "./apply-graft.ts";
 import { askCheckpoint } from "./ask-checkpoint.ts";
 import type { AskParams, Asked } from "./ask-checkpoint.ts";
 import { findRollback } from "./find-rollback.ts";
@@ -14,6 +16,8 @@ import { fork } from "./forker.ts";
 import { LeaseKeeper } from "./lease-keeper.ts";
 import type { Parts } from "./parts.ts";
 import { newestWhole } from "./newest-whole.ts";
+import { planGraft } from "./plan-graft.ts";
+import type { GraftPlan } from "./plan-graft.ts";
 import { checkSave } from "./planes.ts";
 import { previewCheckpoints } from "./preview-checkpoints.ts";
 import type { CheckpointPreview } from "./preview-checkpoints.ts";
@@ -157,6 +161,27 @@ export class RunHandle implements AsyncDisposable {
   /** Plans and applies in one go. */
   async restore(params: { readonly sequence: number; readonly paths?: readonly string[] }): Promise<RestoreReport> {
     return await this.applyRestore(await this.planRestore(params));
+  }
+
+  /**
+   * What taking these files of another run's checkpoint into this run's worktree would do. Looks only. RESTORE_REFUSED where they could not
+   * stay there.
+   */
+  async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<GraftPlan> {
+    const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
+    return await planGraft({ ...params, parts: this.#parts, run, newest, workspace });
+  }
+
+  async applyGraft(plan: GraftPlan, options: { readonly force?: boolean } = {}): Promise<GraftReport> {
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    const workspace = await this.#ownWorkspace();
+    if (workspace === undefined) throw new TypeError("a graft was planned without a worktree");
+    const force = options.force ?? false;
+    try {
+      return await applyGraft({ parts: this.#parts, plan, saver: this.#saver, lease, workspace, force });
+    } finally {
+      this.#saver.forget();
+    }
   }
 
   /** A new run whose first checkpoint is this one. In a repository it gets its own worktree, unless told not to. */

@@ -49,6 +49,8 @@ export interface Workspaces {
   /** Makes the branch (full name) of a run anew. It never moves one: CONFLICT when it stands elsewhere. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
   diff(params: DiffParams): Promise<Diff>;
+  /** Every file of a tree or commit, in git's order. TREE_MISSING when it is not here. */
+  filesOf(tree: string): Promise<readonly GitPath[]>;
   close(): Promise<void>;
 }
 
@@ -178,7 +180,8 @@ export interface DiffParams {
   readonly from: string;
   readonly to: string;
   readonly paths?: readonly string[];
-  readonly format: "patch" | "stat" | "names";
+  /** "counts": a line a file, in the order of `files`: lines added, a tab, lines removed (`-` and `-`: binary), a tab, the name. */
+  readonly format: "patch" | "stat" | "names" | "counts";
   readonly color?: boolean;
 }
 

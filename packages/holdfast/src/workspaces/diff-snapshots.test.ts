@@ -42,6 +42,22 @@ test("files, patch, stat and names of two snapshots", async () => {
   expect(stat.text).toContain("\u001b[");
   const names = await workspaces.diff({ from: from.ref, to: to.ref, format: "names" });
   expect(names.text).toContain("M\tedited\n");
+  const counts = await workspaces.diff({ from: from.ref, to: to.ref, format: "counts" });
+  expect(counts.text.split("\n").map((line) => line.split("\t").slice(0, 2).join("+"))).toEqual([
+    "1+0",
+    "1+1",
+    "0+1",
+    "0+0",
+    "1+1",
+    "",
+  ]);
+  expect(await guard(() => workspaces.filesOf(to.commit))).toEqual([
+    "dir/inner",
+    '"dir/\\303\\274\\n"',
+    "edited",
+    "new-name",
+    "turned",
+  ]);
 });
 
 test("only the paths asked for, whatever bytes they are made of", async () => {

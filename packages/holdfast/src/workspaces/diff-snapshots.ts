@@ -1,3 +1,4 @@
+import type { GitPath } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Diff, DiffParams } from "../ports/workspace.ts";
 import { buildTree } from "./build-tree.ts";
@@ -36,10 +37,17 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
   }
 }
 
+/** The names of all files that it holds. */
+export async function listFiles(repository: Repository, tree: string): Promise<readonly GitPath[]> {
+  const args = ["ls-tree", "-r", "--name-only", "--full-tree", "-z", await treeOf(repository, tree)];
+  return splitRecords(await repository.objects.output({ args, maxOutputBytes: MAX_TEXT_BYTES })).map(quotePath);
+}
+
 const FORMATS: Readonly<Record<DiffParams["format"], string>> = {
   patch: "--patch",
   stat: "--stat",
   names: "--name-status",
+  counts: "--numstat",
 };
 const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 

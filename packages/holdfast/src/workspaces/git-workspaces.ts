@@ -6,7 +6,7 @@ import { createGitAsides } from "./aside/git-asides.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
 import { syncRepository } from "./durable.ts";
 import { checkWorktree, createWorktree } from "./create-worktree.ts";
-import { diffSnapshots } from "./diff-snapshots.ts";
+import { diffSnapshots, listFiles } from "./diff-snapshots.ts";
 import { createBranch, readBranchTip } from "./branch-tip.ts";
 import { keepCommit } from "./keep-commit.ts";
 import { findUnpublished, hasSnapshot } from "./objects.ts";
@@ -86,6 +86,7 @@ function workspacesOf(repository: Repository): Workspaces {
       await syncRepository(repository);
     },
     diff: (params) => diffSnapshots(repository, params),
+    filesOf: (tree) => listFiles(repository, tree),
     async close() {},
   };
 }

@@ -112,7 +112,7 @@ const MARKS: Readonly<Record<FileChange["kind"], { readonly mark: string; readon
   mode: { mark: "m", style: "dim" },
 };
 
-function changeLine(change: FileChange, page: Page): string {
+export function changeLine(change: FileChange, page: Page): string {
   const { mark, style } = MARKS[change.kind];
   return `    ${paint(page, style, mark)} ${truncate(escapeText(change.path), page.width - 6)}`;
 }

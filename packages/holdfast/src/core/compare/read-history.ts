@@ -1,0 +1,147 @@
+import type { JournalEntry } from "../journal.ts";
+import { isJsonObject } from "../json.ts";
+import type { Hasher, Json, JsonObject } from "../json.ts";
+import type { Amounts } from "../position.ts";
+import { canonicalJson } from "../values/index.ts";
+import { workingTime } from "../working-time.ts";
+
+/** One thing that a run did, told so that two runs can be laid side by side. */
+export interface HistoryStep {
+  readonly run: string;
+  readonly entry: number;
+  /** Name of the step, or of the stage that ended. */
+  readonly name: string;
+  /** Of what it came to. */
+  readonly digest: string;
+}
+
+/** What was done to the outside world. */
+export interface EffectSeen {
+  readonly kind: string;
+  readonly target: string;
+  readonly state: "done" | "failed" | "unknown" | "intended";
+  /** It was there already, and was taken over. */
+  readonly adopted: boolean;
+  /** The number that the other side gave it (a pull request's, a comment's); null where it gave none. */
+  readonly number: number | null;
+}
+
+export interface History {
+  readonly steps: readonly HistoryStep[];
+  readonly effects: readonly EffectSeen[];
+  readonly calls: number;
+  readonly failures: number;
+  /** By the calls of this journal alone. */
+  readonly spent: Amounts;
+  readonly wall: number;
+  readonly work: number;
+}
+
+/** Reads a journal from its beginning, entry by entry: results may be long, and only their digests are kept. */
+export class HistoryReader {
+  readonly #hash: Hasher;
+  readonly #steps: HistoryStep[] = [];
+  readonly #effects = new Map<string, EffectSeen>();
+  readonly #timed: Pick<JournalEntry, "kind" | "at" | "epoch" | "body">[] = [];
+  #calls = 0;
+  #failures = 0;
+  #spent: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
+
+  constructor(hash: Hasher) {
+    this.#hash = hash;
+  }
+
+  read(entry: JournalEntry): void {
+    const { kind, body, epoch, at } = entry;
+    // Of all bodies, only a lease's says something about time.
+    if (epoch !== 0) this.#timed.push({ kind, epoch, at, body: kind === "lease.taken" ? body : {} });
+    switch (kind) {
+      case "step.started":
+        if (isJsonObject(body["estimate"])) this.#calls += 1;
+        return;
+      case "step.lost":
+        this.#spend(body["spent"]);
+        return;
+      case "step.finished":
+        this.#spend(body["spent"]);
+        this.#did(entry, textOf(body, "step"), body["result"] ?? null);
+        return;
+      case "step.failed":
+        this.#failures += 1;
+        this.#spend(body["spent"]);
+        this.#did(entry, textOf(body, "step"), { failed: textOf(body, "reason") });
+        return;
+      case "stage.ended":
+        this.#did(entry, `${textOf(body, "stage")} (stage)`, { event: textOf(body, "event") });
+        return;
+      case "effect.intended":
+      case "effect.unknown":
+      case "effect.settled":
+        this.#effect(kind, body);
+        return;
+      default:
+    }
+  }
+
+  history(): History {
+    const times = this.#timed.map(({ at }) => Date.parse(at)).filter((at) => Number.isFinite(at));
+    const [first, last] = [times[0] ?? 0, times.at(-1) ?? 0];
+    return {
+      steps: this.#steps,
+      effects: [...this.#effects.values()],
+      calls: this.#calls,
+      failures: this.#failures,
+      spent: this.#spent,
+      wall: Math.max(0, last - first),
+      work: workingTime(this.#timed),
+    };
+  }
+
+  #did({ run, entry }: JournalEntry, name: string, result: Json): void {
+    this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(result)) });
+  }
+
+  #spend(told: Json | undefined): void {
+    if (!isJsonObject(told)) return;
+    const { tokens, microUsd, milliseconds } = this.#spent;
+    const unpriced = (this.#spent.unpriced ?? 0) + amountOf(told["unpriced"]);
+    this.#spent = {
+      tokens: tokens + amountOf(told["tokens"]),
+      microUsd: microUsd + amountOf(told["microUsd"]),
+      milliseconds: milliseconds + amountOf(told["milliseconds"]),
+      ...(unpriced === 0 ? {} : { unpriced }),
+    };
+  }
+
+  #effect(kind: "effect.intended" | "effect.unknown" | "effect.settled", body: JsonObject): void {
+    const key = textOf(body, "key");
+    const known = this.#effects.get(key);
+    if (kind === "effect.intended") {
+      if (known?.state === "done") return;
+      const [what, target] = [textOf(body, "kind"), textOf(body, "target")];
+      this.#effects.set(key, { kind: what, target, state: "intended", adopted: false, number: null });
+    } else if (known !== undefined && kind === "effect.unknown") {
+      this.#effects.set(key, { ...known, state: "unknown" });
+    } else if (known !== undefined) {
+      const state = body["outcome"] === "done" ? "done" : "failed";
+      const adopted = body["adopted"] === true;
+      this.#effects.set(key, { ...known, state, adopted, number: numberIn(body["receipt"]) });
+    }
+  }
+}
+
+/** Receipts are the forge's own; whatever it numbers, it calls so. */
+function numberIn(receipt: Json | undefined): number | null {
+  if (!isJsonObject(receipt)) return null;
+  const { number } = receipt;
+  return typeof number === "number" ? number : null;
+}
+
+function amountOf(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function textOf(body: JsonObject, key: string): string {
+  const value = body[key];
+  return typeof value === "string" ? value : "";
+}

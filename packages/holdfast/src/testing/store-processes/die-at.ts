@@ -1,0 +1,28 @@
+import child from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { DatabaseSync, StatementSync } from "node:sqlite";
+
+/**
+ * Loaded before a program: counts what it does to the world (files placed, git started, rows written) and kills it before the DIE_AT-th of
+ * these, without a chance to tidy up. DIE_AT=0: it lives, and COUNTER is told how many there were.
+ */
+const dieAt = Number(process.env["DIE_AT"]);
+let made = 0;
+for (const name of ["renameSync", "unlinkSync", "chmodSync", "mkdirSync", "rmdirSync", "fsyncSync", "rmSync"])
+  countCalls(fs, name);
+countCalls(child, "spawn");
+countCalls(DatabaseSync.prototype, "exec");
+countCalls(StatementSync.prototype, "run");
+syncBuiltinESMExports();
+process.on("exit", () => fs.writeFileSync(process.env["COUNTER"] ?? "", String(made)));
+
+function countCalls(owner: object, name: string): void {
+  const real: unknown = Reflect.get(owner, name);
+  if (typeof real !== "function") throw new TypeError(`${name} is no function`);
+  Reflect.set(owner, name, function counted(this: unknown, ...args: readonly unknown[]): unknown {
+    made += 1;
+    if (made === dieAt) process.kill(process.pid, "SIGKILL");
+    return Reflect.apply(real, this, args);
+  });
+}
