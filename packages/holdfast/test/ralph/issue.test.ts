@@ -30,3 +30,25 @@ test.concurrent("what the remote's hook refuses goes into the next prompt", asyn
   expect(await bench.read(".tmp/ralph-prompt-2.md")).toContain("be polite");
   expect((await bench.state()).refused).toEqual([]);
 });
+
+test.concurrent("a loop for a task begins on what is checked out here, also where there is a remote", async () => {
+  await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
+  await bench.git("clone", "checkout", "-qb", "feature");
+  await bench.git("clone", "commit", "-q", "--allow-empty", "-m", "not pushed");
+  const work = { kind: "task", text: "Write the answer" } as const;
+  const options = { task: work.text, until: "grep -q 42 answer.txt" };
+  const local = await bench.holdfast.work.plan({ workflow: "ralph", work, options });
+  expect(local.place?.base).toBeNull();
+  const published = await bench.holdfast.work.plan({
+    workflow: "ralph",
+    work,
+    options: { ...options, pullRequest: true },
+  });
+  expect(published.place?.base).toMatchObject({ branch: "main" });
+  const report = await bench.holdfast.work.start(
+    { ...local, config: { ...local.config, agent: "scripted", model: `${bench.root}/script.json` } },
+    {},
+  );
+  expect(report.outcome).toMatchObject({ kind: "done" });
+  expect(await bench.git("clone", "log", "-2", "--format=%s", `holdfast/${report.run}`)).toContain("not pushed");
+});
