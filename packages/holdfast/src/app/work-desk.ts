@@ -1,6 +1,8 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { AgentArgs } from "../core/agent-args.ts";
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { PriceTable } from "../core/price.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -92,6 +94,8 @@ export class WorkDesk {
     readonly forge: ForgeChoice;
     readonly agentIdleMs: number | null;
     readonly checkpointEveryMs: number | null;
+    readonly checkpoints: CheckpointSwitches;
+    readonly errorPolicy: ErrorPolicy;
     readonly prices: PriceTable;
     readonly agentArgs: AgentArgs;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
@@ -105,6 +109,8 @@ export class WorkDesk {
       readonly forge: ForgeChoice;
       readonly agentIdleMs: number | null;
       readonly checkpointEveryMs: number | null;
+      readonly checkpoints: CheckpointSwitches;
+      readonly errorPolicy: ErrorPolicy;
       readonly prices: PriceTable;
       readonly agentArgs: AgentArgs;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
@@ -205,18 +211,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate } = this.#options;
+    const { forge: choice, decorate, ...options } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({
-      parts: this.#parts,
-      forge,
-      directory,
-      agentIdleMs,
-      checkpointEveryMs,
-      prices,
-      agentArgs,
-    });
+    const parts = buildParts({ ...options, parts: this.#parts, forge });
     return decorate === undefined ? parts : decorate(parts);
   }
 
@@ -319,7 +317,8 @@ function withAgent(config: ExecutionConfig | undefined, agent: string | undefine
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
   const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
-  for (const named of [agent, options["implModel"], options["reviewModel"], ...models]) {
+  const { agents: instead } = parts.errorPolicy.fallback;
+  for (const named of [agent, options["implModel"], options["reviewModel"], ...models, ...instead]) {
     if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
   }
 }

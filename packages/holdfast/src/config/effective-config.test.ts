@@ -107,6 +107,9 @@ describe("the file that init writes", () => {
       "impl.prompts.simplify",
       "impl.prompts.rebase",
       "impl.tags",
+      "errors.retry",
+      "errors.fallback.agents",
+      "errors.rules",
       "mirror.directory",
       "prices",
     ]);

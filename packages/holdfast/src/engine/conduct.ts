@@ -6,7 +6,7 @@ import type { Store } from "../ports/store.ts";
 import { advance, finishRun } from "./advance.ts";
 import { answerRequests } from "./answer-requests.ts";
 import type { Workflow } from "./definition.ts";
-import { Stopped } from "./halt.ts";
+import { Aborted, Halt, Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
 import type { HeldLease } from "./hold-lease.ts";
 import { leaveInOrder } from "./interrupt.ts";
@@ -98,7 +98,12 @@ async function work<S extends JsonObject>(
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
       if (stageWork === undefined) return await finishRun(writer, workflow, null);
-      const result = await runStage(writer, { workflow, work: stageWork });
+      const result = await runStage(writer, { workflow, work: stageWork }).catch((error: unknown) => {
+        if (!(error instanceof Aborted)) throw error;
+        writer.halt = new Halt();
+        if (signal.aborted) interrupt();
+        return { event: "fatal", reason: error.message };
+      });
       const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
       if (outcome !== null) return outcome;
     }

@@ -154,7 +154,7 @@ describe("its position, values and configuration", () => {
     ["error_recovery", "error_recovery"],
     ["phase_start", "stage"],
     ["artifact_complete", "artifact_complete"],
-    ["before_external_call", "before_risky"],
+    ["before_external_call", "before_external"],
     ["iteration_boundary", "iteration"],
     [undefined, "automatic"],
   ])("trigger %s is our %s, and is written back as it was", (trigger, ours) => {
