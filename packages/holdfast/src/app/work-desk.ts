@@ -73,6 +73,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly limit?: Partial<Budget["limit"]>;
   /** Another agent than the one it had, as `provider:model`. */
   readonly agent?: string;
+  /** Only wake it, if it is still parked until this time: LEASE_HELD when somebody else did. */
+  readonly wakes?: string;
   /** For a run that was imported and is carried on for the first time; of no account for any other. */
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
@@ -253,8 +255,7 @@ export class WorkDesk {
     const run = await parts.store.getRun(params.run);
     const saved = (await newestWhole(parts.store, params.run)).checkpoint?.planes.config;
     const config = withAgent(saved, params.agent);
-    const { answers = {}, from, force = false, limit = {} } = params;
-    const { workflow } = params;
+    const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
     return {
       run: params.run,
       workflow: workflow === undefined ? ownWorkflow(parts, run, config?.inputs ?? {}) : anyWorkflow(workflow),
@@ -263,6 +264,7 @@ export class WorkDesk {
       from,
       force,
       limit,
+      ...(wakes === undefined ? {} : { wakes }),
     };
   }
 }

@@ -9,6 +9,7 @@ import { carryRun } from "../../carry-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
+import { parkedUntil } from "../resume/wait-for-time.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
 import { oldSpellings, readLimits, readRequest, readSession } from "./read-request.ts";
@@ -30,6 +31,7 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
       limit: readLimits(input),
       sessionMs: readSession(input),
       dryRun: input.on("dry-run"),
+      wait: input.on("wait"),
     });
   const plan = await planRun(shell, holdfast, { ...request, work }, settings.work.impl);
   if (input.on("dry-run")) {
@@ -43,9 +45,12 @@ export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>)
   sayEarlier(shell, plan);
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
-  return await carryRun(shell, holdfast, (listen) =>
+  const exit = await carryRun(shell, holdfast, (listen) =>
     holdfast.work.start(plan, { listen, signal: shell.signal, ...session }),
   );
+  const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
+  if (!waits) return exit;
+  return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true });
 }
 
 /** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
