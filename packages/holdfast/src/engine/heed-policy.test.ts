@@ -82,7 +82,10 @@ test("another agent takes over from where the call began, in a session of its ow
 });
 
 test("wherever the process dies, no try is forgotten or done under another rule, and the run ends as if nothing had been", async () => {
-  const rules = [rule({ causes: ["overload"], exhausted: "fallback" }), rule({ id: "late", causes: ["crash"], action: "abort" })];
+  const rules = [
+    rule({ causes: ["overload"], exhausted: "fallback" }),
+    rule({ id: "late", causes: ["crash"], action: "abort" }),
+  ];
   const policy = { rules, fallback: { agents: ["toy:b"], tries: 2 } };
   const agent = ({ model, attempt }: AgentTask): BenchOutcome =>
     model === "b" && attempt > 4 ? { kind: "failed", cause: "crash", message: "broken" } : OVERLOADED;
@@ -130,7 +133,10 @@ test("killed while it waits, it waits for the rest; never longer than it was to,
   expect(await toy.crash(workflow, 2, "after")).toBe("died");
   toy.pass(400);
   const waits: number[] = [];
-  const slow = { ...toy.parts, wait: (milliseconds: number) => (waits.push(milliseconds), Promise.reject(new Error("cut"))) };
+  const slow = {
+    ...toy.parts,
+    wait: (milliseconds: number) => (waits.push(milliseconds), Promise.reject(new Error("cut"))),
+  };
   await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
   toy.pass(-3_600_000);
   await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
@@ -139,10 +145,9 @@ test("killed while it waits, it waits for the rest; never longer than it was to,
   expect(await toy.go(workflow, { parts: slow })).toMatchObject({ kind: "done" });
 });
 
-test("an abort goes through the workflow's own fatal end; going back by hand tries the call again", async () => {
+test("an abort goes through the workflow's own fatal end, and a fatal run stays so", async () => {
   const ends: string[] = [];
-  let broken = true;
-  const toy = await start({ rules: [rule({ action: "abort" })] }, () => (broken ? { kind: "failed", cause: "crash" } : {}));
+  const toy = await start({ rules: [rule({ action: "abort" })] }, () => ({ kind: "failed", cause: "crash" }));
   const workflow = define({
     work: calling(),
     fatal: async ({ position }) => {
@@ -151,9 +156,11 @@ test("an abort goes through the workflow's own fatal end; going back by hand tri
     },
   });
   await begin(toy.parts, workflow, toy.workspace);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Rule mine ends the run") });
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringContaining("Rule mine ends the run"),
+  });
   expect(ends).toEqual([expect.stringContaining("Rule mine ends the run")]);
-  broken = false;
   await expect(toy.go(workflow)).rejects.toMatchObject({ code: "RUN_FATAL" });
 });
 

@@ -86,9 +86,7 @@ test("before what is risky, in a step or outside; switched off, none", async () 
       await context.effect(sending({ purpose: "tell" }));
       return worked;
     });
-    expect(triggers).toEqual(
-      isOn ? ["before_risky", "automatic", "before_risky", "before_external"] : ["automatic"],
-    );
+    expect(triggers).toEqual(isOn ? ["before_risky", "automatic", "before_risky", "before_external"] : ["automatic"]);
     const names = (await toy.store.listCheckpoints({ run: ID, trigger: "before_risky" })).map(({ name }) => name);
     expect(names).toEqual(isOn ? ["push over main", "rebase of topic"] : []);
   }

@@ -155,7 +155,9 @@ describe("fallback", () => {
       [0, 1].flatMap(() => ["retry", "codex", "retry", "gemini:pro", "retry", "park"]),
     );
     expect(decisions[1]).toMatchObject({ verdict: { action: "fallback", why: "codex takes over from toy" } });
-    expect(decisions[5]).toMatchObject({ reason: "toy, then codex, then gemini:pro failed, 6 times in all (overload): no" });
+    expect(decisions[5]).toMatchObject({
+      reason: "toy, then codex, then gemini:pro failed, 6 times in all (overload): no",
+    });
   });
 
   test("nobody waits for a time that another agent need not wait for; with none left, for the earliest that was named", () => {
@@ -200,7 +202,11 @@ test("whatever happens: it ends, with a rule named, in a form that the journal c
     fallback: fc.record({ agents: fc.subarray(["a", "b", "toy"]), tries: fc.integer({ min: 1, max: 3 }) }),
   });
   const failures = fc.array(
-    fc.record({ cause: fc.constantFrom(...FAILURE_CAUSES), instant: fc.boolean(), until: fc.option(fc.constant(LATER)) }),
+    fc.record({
+      cause: fc.constantFrom(...FAILURE_CAUSES),
+      instant: fc.boolean(),
+      until: fc.option(fc.constant(LATER)),
+    }),
     { minLength: 30, maxLength: 30 },
   );
   fc.assert(

@@ -56,7 +56,9 @@ test("patterns that take others for ever end, on a text as long as any", () => {
 test("the published patterns are read, and find what they are for", () => {
   expect(matches("(ECONNREFUSED|ETIMEDOUT|ENOTFOUND|network|socket)", "connect econnrefused 127.0.0.1:9")).toBe(true);
   expect(matches("(rate.?limit|429|too.?many.?requests)", "HTTP 429: Rate-Limit reached")).toBe(true);
-  expect(matches("(unauthorized|403|401|permission.?denied|access.?denied)", "Permission denied (publickey)")).toBe(true);
+  expect(matches("(unauthorized|403|401|permission.?denied|access.?denied)", "Permission denied (publickey)")).toBe(
+    true,
+  );
   expect(matches("(API|api).*(error|failed)", "the api call has failed")).toBe(true);
   expect(matches("(not.?found|404|missing|does.?not.?exist)", "all is well")).toBe(false);
 });

@@ -40,7 +40,7 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     case "step.lost":
       return words([body["step"], spentOf(body["spent"])]);
     case "step.failed":
-      return words([body["step"], spentOf(body["spent"]), reasonOf(body["reason"]), verdictOf(body["verdict"])]);
+      return words([body["step"], verdictOf(body["verdict"]), spentOf(body["spent"]), reasonOf(body["reason"])]);
     case "effect.intended":
       return words([body["key"], body["kind"], `on ${String(body["target"])}`]);
     case "effect.settled":
@@ -80,7 +80,7 @@ function reasonOf(value: Json | undefined): string {
 }
 
 function verdictOf(value: Json | undefined): string {
-  return isObject(value) ? `→ ${words([value["action"], "by rule", value["rule"]])}: ${words([value["why"]])}` : "";
+  return isObject(value) ? `→ ${words([value["action"], "by rule", value["rule"]])}` : "";
 }
 
 function spentOf(value: Json | undefined): string {
