@@ -54,7 +54,10 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
   }
   if (!isSettled) await writer.append(...fail());
   if (decision.kind === "abort") abortRun(stay, decision.reason);
-  takeAgent(stay, trying);
+  if (decision.kind === "fallback") {
+    takeAgent(stay, trying);
+    trying.gaveUp = false;
+  }
   return null;
 }
 

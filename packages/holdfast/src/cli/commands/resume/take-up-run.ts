@@ -36,7 +36,8 @@ export interface TakeUp {
 export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
   const { run, wait = false, dryRun, sessionMs, workflow } = params;
   let exit = await takeUpOnce(shell, holdfast, params);
-  while (wait && !dryRun && exit === "parked" && (await parkedUntil(holdfast, run)) !== null) {
+  if (!wait || dryRun) return exit;
+  while (exit === "parked" && (await parkedUntil(holdfast, run)) !== null) {
     const again = { run, limit: {}, sessionMs, dryRun, wait, ...(workflow === undefined ? {} : { workflow }) };
     exit = await takeUpOnce(shell, holdfast, again);
   }
