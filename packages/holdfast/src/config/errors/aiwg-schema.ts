@@ -3,7 +3,7 @@ import { ERROR_ACTIONS, ERROR_TYPES } from "../../core/error-policy/policy.ts";
 import { choice, leaf, nonEmpty, whole, yesOrNo } from "../leaf.ts";
 import { pattern, ruleId } from "./error-schema.ts";
 
-export const AIWG_STRATEGIES = [
+const AIWG_STRATEGIES = [
   "retry_then_escalate",
   "retry_then_fallback",
   "fail_fast",

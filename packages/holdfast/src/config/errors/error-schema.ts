@@ -7,7 +7,7 @@ import { milliseconds } from "../amount.ts";
 import { choice, leaf, model, nonEmpty, whole } from "../leaf.ts";
 
 /** A run that tries a thousand times is no run that heeds its provider. */
-export const MAX_RETRIES = 50;
+const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
 
 const retry = z.strictObject({
