@@ -105,8 +105,9 @@ impl:
     docs: ${value("impl.thresholds.docs")}
     cornerCases: ${value("impl.thresholds.cornerCases")}
 
-# What is done when a call of an agent fails. Retries: how many, and the waits between them. When they are used up (exhausted): park, fallback (to the agents
-# named here, in their order), escalate, abort or ignore. The first rule that fits decides. See docs/error-handling.md
+# What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): park,
+# fallback (to the agents named here, in their order), escalate, abort or ignore. The first rule that fits decides before all
+# of that. See docs/error-handling.md
 errors:
   exhausted: ${value("errors.exhausted")}
   fallback:
