@@ -10,7 +10,7 @@ export const OWN_TRIGGER = {
   error_recovery: "error_recovery",
   phase_start: "stage",
   artifact_complete: "artifact_complete",
-  before_external_call: "before_external",
+  before_external_call: "before_risky",
   iteration_boundary: "iteration",
 } as const satisfies Readonly<Record<string, Trigger>>;
 
