@@ -171,6 +171,15 @@ describe("fallback", () => {
     expect(third).toMatchObject({ kind: "park", on: "quota", until: "2026-03-01T14:00:00Z" });
   });
 
+  test("a time that has come meanwhile is none to wait for", () => {
+    const policy = policyOf({ rules: [rule({ action: "fallback" })], fallback: { agents: ["b"], tries: 1 } });
+    const first = decide({ policy, failure: failure("rate_limit", { until: "2026-03-01T12:00:01Z" }) });
+    const before = first.kind === "fallback" ? first.errors : undefined;
+    const limited = { policy, failures: 2, before, now: NOW + 5_000 };
+    expect(decide({ ...limited, failure: failure("rate_limit", { until: LATER }) })).toMatchObject({ until: LATER });
+    expect(decide({ ...limited, failure: failure("rate_limit") })).toMatchObject({ kind: "park", until: null });
+  });
+
   test("one that is not installed is passed over; when all are, a person is asked, who is told of each", () => {
     const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [], jitter: 0 } });
     const missing = failure("missing", { message: "not there", hint: "Install it." });

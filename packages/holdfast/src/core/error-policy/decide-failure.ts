@@ -82,12 +82,16 @@ function tryOf(failed: FailedTry, rule: ErrorRule): Try {
   const known = before === undefined ? (failed.failures - 1) % (rule.retry.delaysMs.length + 1) : 0;
   const counted = before !== undefined && Object.hasOwn(before.counts, rule.id) ? before.counts[rule.id] : known;
   const count = (counted ?? 0) + 1;
-  const until = failure.until !== null && Date.parse(failure.until) > now ? failure.until : null;
-  const earlier = before?.until ?? null;
-  const named =
-    until === null ? earlier : earlier === null || Date.parse(until) < Date.parse(earlier) ? until : earlier;
+  const until = toCome(failure.until, now);
+  const earlier = toCome(before?.until ?? null, now);
+  const isFirst = until !== null && (earlier === null || Date.parse(until) < Date.parse(earlier));
+  const named = isFirst ? until : earlier;
   const errors = { ...(before ?? NO_ERRORS), counts: { ...before?.counts, [rule.id]: count }, until: named };
   return { ...failed, rule, errors: { ...errors, retryAt: null, delayMs: 0 }, count, until };
+}
+
+function toCome(time: string | null, now: number): string | null {
+  return time !== null && Date.parse(time) > now ? time : null;
 }
 
 /** Where the provider names a time, that is when it is tried again, whatever the waits are; another agent need not wait for it. */
@@ -149,8 +153,8 @@ function parkUntil(tried: Try, until: string): FailureDecision {
 
 /** Whoever resumes grants as many tries again, from the call's own agent on. */
 function parkForLater(tried: Try): FailureDecision {
-  const { failure, rule, errors, now } = tried;
-  const until = errors.until !== null && Date.parse(errors.until) > now ? errors.until : null;
+  const { failure, rule } = tried;
+  const { until } = tried.errors;
   const verdict = { rule: rule.id, action: "park", why: `${timesText(tried)} failed` } as const;
   const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
   return { kind: "park", on: "quota", reason, until, verdict, errors: NO_ERRORS };
@@ -163,7 +167,7 @@ function escalate(tried: Try): FailureDecision {
   const reason = isOwn
     ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
     : `Rule ${rule.id} asks for you: ${whoFailed(tried)} (${failure.cause}): ${failure.message}${fix}`;
-  const verdict = { rule: rule.id, action: "escalate", why: `only a person can mend it` } as const;
+  const verdict = { rule: rule.id, action: "escalate", why: "only a person can mend it" } as const;
   return { kind: "park", on: "person", reason, until: null, verdict, errors: NO_ERRORS };
 }
 
