@@ -1,3 +1,5 @@
+import { ALL_CHECKPOINTS } from "../../packages/holdfast/src/core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "../../packages/holdfast/src/core/error-policy/policy.ts";
 import { defaultRetention } from "../../packages/holdfast/src/core/retention.ts";
 import type { WorkParts } from "../../packages/holdfast/src/engine/work-parts.ts";
 import type { Store } from "../../packages/holdfast/src/ports/store.ts";
@@ -21,6 +23,8 @@ export function benchParts(store: Store): WorkParts {
     agent: unused,
     agentIdleMs: null,
     checkpointEveryMs: null,
+    errorPolicy: defaultErrorPolicy,
+    checkpoints: ALL_CHECKPOINTS,
     prices: {},
     forge: null,
     branches: { of: unused, asking: unused },

@@ -7,6 +7,10 @@ import type { GraphPicture } from "./core/graph-picture.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
 import { defaultRetention } from "./core/retention.ts";
+import { ALL_CHECKPOINTS } from "./core/checkpoint-switches.ts";
+import type { CheckpointSwitches } from "./core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "./core/error-policy/policy.ts";
+import type { ErrorPolicy } from "./core/error-policy/policy.ts";
 import type { AgentArgs } from "./core/agent-args.ts";
 import type { PriceTable } from "./core/price.ts";
 import type { RetentionPolicy } from "./core/retention.ts";
@@ -101,6 +105,10 @@ export interface OpenParams {
   readonly agentIdleMs?: number | null;
   /** Also a checkpoint whenever a run has gone on for so long without one; null: only where stages take them. Default 10 minutes. */
   readonly checkpointEveryMs?: number | null;
+  /** Which checkpoints runs take on top of those that they cannot do without. Default: all. */
+  readonly checkpoints?: CheckpointSwitches;
+  /** What is done about failed agent calls. Default: waits, then parks. */
+  readonly errorPolicy?: ErrorPolicy;
   /** US dollars for a million tokens by `provider:model`, before those that are built in. */
   readonly prices?: PriceTable;
   /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
@@ -141,6 +149,8 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "forge",
   "agentIdleMs",
   "checkpointEveryMs",
+  "checkpoints",
+  "errorPolicy",
   "prices",
   "agentArgs",
   "parts",
@@ -187,7 +197,9 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     };
     const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate };
+    const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
+    const kept = { checkpoints, errorPolicy, agentIdleMs, checkpointEveryMs, prices, agentArgs };
+    const options = { directory: cwd, forge, decorate, ...kept };
     return new Holdfast(cwd, parts, new WorkDesk(parts, options));
   } catch (error) {
     await workspaces?.close();

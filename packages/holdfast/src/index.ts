@@ -29,6 +29,14 @@ export type { RetentionPolicy } from "./core/retention.ts";
 export { TRIGGERS } from "./core/trigger.ts";
 export type { Trigger } from "./core/trigger.ts";
 
+// What is done about failed calls, and which checkpoints are taken
+export { defaultErrorPolicy } from "./core/error-policy/policy.ts";
+export type { ErrorPolicy, ErrorRule, RetryPlan } from "./core/error-policy/policy.ts";
+export { readPattern } from "./core/error-policy/pattern.ts";
+export type { Pattern } from "./core/error-policy/pattern.ts";
+export type { ErrorVerdict } from "./core/error-policy/call-errors.ts";
+export type { CheckpointSwitches } from "./core/checkpoint-switches.ts";
+
 // Workflows of one's own
 export { defineWorkflow } from "./engine/define-workflow.ts";
 export type { WorkflowParams } from "./engine/define-workflow.ts";

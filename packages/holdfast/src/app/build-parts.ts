@@ -4,6 +4,8 @@ import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { DEFAULT_PRICES } from "../agents/default-prices.ts";
 import { createAgentRegistry } from "../agents/registry.ts";
 import type { AgentArgs } from "../core/agent-args.ts";
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
@@ -23,6 +25,8 @@ export function buildParts(params: {
   readonly directory: string;
   readonly agentIdleMs: number | null;
   readonly checkpointEveryMs: number | null;
+  readonly checkpoints: CheckpointSwitches;
+  readonly errorPolicy: ErrorPolicy;
   readonly prices: PriceTable;
   readonly agentArgs: AgentArgs;
 }): WorkParts {
@@ -38,6 +42,8 @@ export function buildParts(params: {
     agent: (provider) => registry.agent(provider),
     agentIdleMs: params.agentIdleMs,
     checkpointEveryMs: params.checkpointEveryMs,
+    checkpoints: params.checkpoints,
+    errorPolicy: params.errorPolicy,
     prices: { ...DEFAULT_PRICES, ...params.prices },
     forge: params.forge,
     branches: createGitBranches(),

@@ -6,7 +6,7 @@ import type { Budget } from "../core/position.ts";
 import type { RestoreStep } from "../core/restore-step.ts";
 import type { Answers, ResumePlan } from "../core/resume.ts";
 import { raiseLimits } from "../engine/answer.ts";
-import { conduct } from "../engine/conduct.ts";
+import { checkAsleep, conduct } from "../engine/conduct.ts";
 import type { Workflow } from "../engine/definition.ts";
 import { holdLease } from "../engine/hold-lease.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
@@ -25,6 +25,8 @@ export interface ResumeRequest<S extends JsonObject> {
   readonly from: number | undefined;
   readonly force: boolean;
   readonly limit: Partial<Budget["limit"]>;
+  /** See ConductParams. */
+  readonly wakes?: string;
 }
 
 /** The pre-flight. Changes nothing (a fetch apart). */
@@ -52,8 +54,9 @@ export async function resumeRun<S extends JsonObject>(
   planned: TakeUpPlan,
   watching: Watching,
 ): Promise<WorkReport> {
-  const { run, workflow, limit } = request;
+  const { run, workflow, limit, wakes } = request;
   const { plan } = planned;
+  checkAsleep(planned.run, wakes);
   if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
   for (const { step, outcome, text } of await apply(parts, planned)) {
     if (outcome === "skipped") continue;
@@ -70,6 +73,7 @@ export async function resumeRun<S extends JsonObject>(
     signal: watching.signal,
     ...(watching.listen === undefined ? {} : { listen: watching.listen }),
     ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    ...(wakes === undefined ? {} : { wakes }),
   });
   return { run, outcome };
 }

@@ -1,6 +1,8 @@
 import type { Checkpoint, ExecutionConfig } from "../core/checkpoint.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { AgentArgs } from "../core/agent-args.ts";
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { PriceTable } from "../core/price.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -74,6 +76,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly limit?: Partial<Budget["limit"]>;
   /** Another agent than the one it had, as `provider:model`. */
   readonly agent?: string;
+  /** Only wake it, if it is still parked until this time: LEASE_HELD when somebody else did. */
+  readonly wakes?: string;
   /** For a run that was imported and is carried on for the first time; of no account for any other. */
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
@@ -95,6 +99,8 @@ export class WorkDesk {
     readonly forge: ForgeChoice;
     readonly agentIdleMs: number | null;
     readonly checkpointEveryMs: number | null;
+    readonly checkpoints: CheckpointSwitches;
+    readonly errorPolicy: ErrorPolicy;
     readonly prices: PriceTable;
     readonly agentArgs: AgentArgs;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
@@ -108,6 +114,8 @@ export class WorkDesk {
       readonly forge: ForgeChoice;
       readonly agentIdleMs: number | null;
       readonly checkpointEveryMs: number | null;
+      readonly checkpoints: CheckpointSwitches;
+      readonly errorPolicy: ErrorPolicy;
       readonly prices: PriceTable;
       readonly agentArgs: AgentArgs;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
@@ -213,18 +221,10 @@ export class WorkDesk {
   }
 
   async #build(): Promise<WorkParts> {
-    const { directory, forge: choice, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate } = this.#options;
+    const { forge: choice, decorate, ...options } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({
-      parts: this.#parts,
-      forge,
-      directory,
-      agentIdleMs,
-      checkpointEveryMs,
-      prices,
-      agentArgs,
-    });
+    const parts = buildParts({ ...options, parts: this.#parts, forge });
     return decorate === undefined ? parts : decorate(parts);
   }
 
@@ -263,8 +263,7 @@ export class WorkDesk {
     const run = await parts.store.getRun(params.run);
     const saved = (await newestWhole(parts.store, params.run)).checkpoint?.planes.config;
     const config = withAgent(saved, params.agent);
-    const { answers = {}, from, force = false, limit = {} } = params;
-    const { workflow } = params;
+    const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
     return {
       run: params.run,
       workflow: workflow === undefined ? ownWorkflow(parts, run, config?.inputs ?? {}) : anyWorkflow(workflow),
@@ -273,6 +272,7 @@ export class WorkDesk {
       from,
       force,
       limit,
+      ...(wakes === undefined ? {} : { wakes }),
     };
   }
 }
@@ -327,7 +327,8 @@ function withAgent(config: ExecutionConfig | undefined, agent: string | undefine
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
   const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
-  for (const named of [agent, options["implModel"], options["reviewModel"], options["model"], ...models]) {
+  const { agents: instead } = parts.errorPolicy.fallback;
+  for (const named of [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead]) {
     if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
   }
 }

@@ -6,6 +6,7 @@ import { asRecord, isRecord } from "../core/record.ts";
 import type { KeepRule } from "../core/retention.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import { milliseconds, money } from "./amount.ts";
+import { errorSchema } from "./errors/error-schema.ts";
 import { choice, count, leaf, model, nonEmpty, whole, yesOrNo } from "./leaf.ts";
 import { MODEL } from "./model-name.ts";
 import { parseDuration } from "./parse-duration.ts";
@@ -91,6 +92,14 @@ export const configSchema = z.strictObject({
       ),
       memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
       onStuck: z.optional(choice(["stop", "ask", "rollback"])),
+    }),
+  ),
+  errors: z.optional(errorSchema),
+  checkpoints: z.optional(
+    z.strictObject({
+      artifactComplete: z.optional(yesOrNo()),
+      beforeExternal: z.optional(yesOrNo()),
+      beforeRisky: z.optional(yesOrNo()),
     }),
   ),
   mirror: z.optional(

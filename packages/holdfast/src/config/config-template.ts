@@ -119,6 +119,26 @@ ralph:
   # When nothing moves any more: stop, ask (a person), or rollback (once to the best round, then stop).
   onStuck: ${value("ralph.onStuck")}
 
+# What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): park,
+# fallback (to the agents named here, in their order), escalate, abort or ignore. The first rule that fits decides before all
+# of that. See docs/error-handling.md
+errors:
+  exhausted: ${value("errors.exhausted")}
+  fallback:
+    # agents: [codex, claude:haiku]
+    tries: ${value("errors.fallback.tries")}
+  # retry: { max: 5, delay: 2s, multiplier: 4, maxDelay: 5m, jitter: 0.2 }
+  # rules:
+  #   - { id: quota, causes: [rate_limit], pattern: "usage limit|quota", action: fallback }
+  # Rules of an AIWG document, behind those above.
+  # import: .aiwg/error-handling.yaml
+
+# Checkpoints on top of those that a run cannot do without; none is taken where the newest holds it all.
+checkpoints:
+  artifactComplete: ${value("checkpoints.artifactComplete")}
+  beforeExternal: ${value("checkpoints.beforeExternal")}
+  beforeRisky: ${value("checkpoints.beforeRisky")}
+
 # Checkpoints of runs also as another tool reads them, up to date after each one: impl-json, crunch-yaml, context-store,
 # loop-json, or none. See: holdfast help mirror
 mirror:

@@ -108,6 +108,9 @@ describe("the file that init writes", () => {
       "impl.prompts.rebase",
       "impl.tags",
       "ralph.until",
+      "errors.retry",
+      "errors.fallback.agents",
+      "errors.rules",
       "mirror.directory",
       "prices",
     ]);

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import type { OpenParams } from "../app.ts";
 import { defaultRetention } from "../core/retention.ts";
 import type { KeepRule, RetentionPolicy } from "../core/retention.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import { TRIGGERS } from "../core/trigger.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
@@ -49,6 +50,8 @@ export interface ConfigLayers {
     readonly directory: string;
     readonly values: FileConfig;
     readonly lines: ReadonlyMap<string, number>;
+    /** Of the document that `errors.import` names. */
+    readonly errors?: ErrorPolicy | null;
   } | null;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -116,6 +119,8 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     forge: work.forge,
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
+    checkpoints: work.checkpoints,
+    errorPolicy: work.errors,
     prices: work.prices,
     agentArgs: work.agents.args,
   };
@@ -150,7 +155,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
-    work: mergeWork(values, directory),
+    work: mergeWork(values, directory, layers.file?.errors ?? null),
   };
 }
 

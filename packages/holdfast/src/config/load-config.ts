@@ -1,8 +1,9 @@
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileKind } from "../system/regular-file.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { ConfigLayers, EffectiveConfig } from "./effective-config.ts";
 import type { ConfigProblem } from "./config-problem.ts";
+import type { ImportedErrors } from "./errors/import-aiwg.ts";
 import type { ParsedConfig } from "./parse-config.ts";
 import { readText } from "./read-text.ts";
 
@@ -26,8 +27,11 @@ export async function loadConfig(params: LoadParams): Promise<LoadedConfig> {
   const parsed = await parseFile(path);
   const place = { path, directory: dirname(path) };
   if (parsed.ok) {
+    const errors = await importErrors(parsed.values.errors?.import, place.directory);
     const file = { ...place, values: parsed.values, lines: parsed.lines };
-    return { ok: true, config: mergeConfig({ ...params, file }) };
+    if (errors === null || errors.ok)
+      return { ok: true, config: mergeConfig({ ...params, file: { ...file, errors: errors?.policy ?? null } }) };
+    return { ok: false, path: errors.path, problems: errors.problems, fallback: mergeConfig({ ...params, file }) };
   }
   const { problems, store } = parsed;
   const file =
@@ -65,6 +69,18 @@ export function findRepositoryRoot(cwd: string): string | null {
     if (fileKind(join(directory, ".git")) !== "absent") return directory;
     if (directory === dirname(directory)) return null;
   }
+}
+
+/** A document of another tool, only ever read. null: none is named. */
+async function importErrors(
+  named: string | undefined,
+  directory: string,
+): Promise<(ImportedErrors & { readonly path: string }) | null> {
+  if (named === undefined) return null;
+  const path = resolve(directory, named);
+  const text = readText(path);
+  const { importAiwg } = await import("./errors/import-aiwg.ts");
+  return { ...importAiwg(text), path };
 }
 
 async function parseFile(path: string): Promise<ParsedConfig> {

@@ -1,8 +1,13 @@
 import { resolve } from "node:path";
 import type { AgentArgs } from "../core/agent-args.ts";
+import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { FileConfig } from "./config-schema.ts";
+import { mergeErrors } from "./errors/merge-errors.ts";
 import { formatDuration } from "./parse-duration.ts";
 
 /** What runs of a workflow work with: who, where, how far, at what price. */
@@ -28,6 +33,8 @@ export interface WorkSettings {
   };
   readonly impl: ImplSettings;
   readonly ralph: RalphSettings;
+  readonly errors: ErrorPolicy;
+  readonly checkpoints: CheckpointSwitches;
   readonly budget: {
     readonly tokens: number | null;
     readonly microUsd: number | null;
@@ -113,12 +120,14 @@ export const DEFAULT_WORK: WorkSettings = {
     memoryPolicy: "fifo",
     onStuck: "stop",
   },
+  errors: defaultErrorPolicy,
+  checkpoints: ALL_CHECKPOINTS,
   budget: { tokens: null, microUsd: null, milliseconds: null },
   prices: {},
   mirror: { format: null, directory: null },
 };
 
-export function mergeWork(values: FileConfig, directory: string): WorkSettings {
+export function mergeWork(values: FileConfig, directory: string, imported: ErrorPolicy | null): WorkSettings {
   const { models, forge, impl = {}, budget = {}, mirror } = values;
   const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
   const promptOf = (role: PromptRole): string | null => {
@@ -159,6 +168,8 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       microUsd: budget.maxCost ?? null,
       milliseconds: budget.maxTime ?? null,
     },
+    errors: mergeErrors(values.errors ?? {}, imported),
+    checkpoints: { ...DEFAULT_WORK.checkpoints, ...given(values.checkpoints ?? {}) },
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
       format: mirror?.format ?? null,
@@ -207,6 +218,17 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["ralph.memory", ralph.memory],
     ["ralph.memoryPolicy", ralph.memoryPolicy],
     ["ralph.onStuck", ralph.onStuck],
+    [
+      "errors.retry",
+      `${work.errors.retry.delaysMs.length} (${work.errors.retry.delaysMs.map(formatDuration).join(", ")})`,
+    ],
+    ["errors.exhausted", work.errors.exhausted],
+    ["errors.fallback.agents", work.errors.fallback.agents.join(", ") || "(none)"],
+    ["errors.fallback.tries", work.errors.fallback.tries],
+    ["errors.rules", work.errors.rules.map(({ id }) => id).join(", ") || "(built in)"],
+    ["checkpoints.artifactComplete", work.checkpoints.artifactComplete],
+    ["checkpoints.beforeExternal", work.checkpoints.beforeExternal],
+    ["checkpoints.beforeRisky", work.checkpoints.beforeRisky],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],

@@ -27,6 +27,7 @@ import {
   text,
 } from "./shape.ts";
 import type { Shape } from "./shape.ts";
+import { callErrorsShape } from "./error-policy/call-errors-shape.ts";
 import type { RecordTokens, RunningStep, Visit } from "./visit.ts";
 
 /** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
@@ -94,6 +95,7 @@ export const positionShape: Shape<Position> = object<Position>({
     graph: optional(flag),
     unreduced: optional(list(json)),
     asides: optional(dictionary(text)),
+    errors: optional(dictionary(callErrorsShape)),
   }),
 });
 

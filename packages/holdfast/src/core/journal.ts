@@ -1,3 +1,4 @@
+import type { CallErrors, ErrorVerdict } from "./error-policy/call-errors.ts";
 import type { Graph } from "./graph.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import type { Digest, Json, JsonObject } from "./json.ts";
@@ -111,6 +112,9 @@ export type StepFailed = {
   readonly step: string;
   readonly reason: string;
   readonly spent: Amounts | null;
+  /** Of an agent call: which rule decided what is done about it, and what its failures come to from now on. */
+  readonly verdict?: ErrorVerdict;
+  readonly errors?: CallErrors;
 };
 export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };
 export type GraphSet = { readonly visit: number; readonly graph: Graph };

@@ -1,5 +1,7 @@
 import { forgetAsideCalls } from "./aside.ts";
 import { NOTHING, settle } from "./budget.ts";
+import type { CallErrors } from "./error-policy/call-errors.ts";
+import { callErrorsShape, verdictShape } from "./error-policy/call-errors-shape.ts";
 import type { Graph } from "./graph.ts";
 import { graphEventShape, graphShape } from "./graph-shape.ts";
 import { GraphSchedule } from "./graph-schedule.ts";
@@ -66,6 +68,7 @@ export function foldProgress(params: {
     ...(fold.graphSet ? { graph: true } : {}),
     ...(fold.unreduced.length === 0 ? {} : { unreduced: fold.unreduced }),
     ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
+    ...(fold.errors.size === 0 ? {} : { errors: Object.fromEntries(fold.errors) }),
   };
   return { position: { ...position, budget, visit, graph: fold.graph() }, fellBack, talked };
 }
@@ -83,13 +86,14 @@ interface Fold {
   schedule: GraphSchedule | undefined;
   graphSet: boolean;
   readonly asides: Map<string, string>;
+  readonly errors: Map<string, CallErrors>;
   budget: Budget;
   highest: number;
   talked: boolean;
 }
 
 function begin(position: Position, sequence: number): Fold {
-  const { number, steps, failures, running = {}, sessions = {}, asides = {} } = position.visit;
+  const { number, steps, failures, running = {}, sessions = {}, asides = {}, errors = {} } = position.visit;
   return {
     visit: number,
     sequence,
@@ -102,6 +106,7 @@ function begin(position: Position, sequence: number): Fold {
     schedule: undefined,
     graphSet: position.visit.graph ?? false,
     asides: new Map(Object.entries(asides)),
+    errors: new Map(Object.entries(errors)),
     budget: position.budget,
     highest: number,
     talked: false,
@@ -138,13 +143,18 @@ function step(fold: Fold, entry: FoldedEntry): void {
       fold.failures.delete(name);
       fold.sessions.delete(name);
       fold.asides.delete(name);
+      fold.errors.delete(name);
       return;
     }
     case "step.failed": {
-      const { visit, step: name, spent } = read(failedShape, entry);
+      const { visit, step: name, spent, verdict, errors } = read(failedShape, entry);
       pay(fold, name, spent);
       fold.running.delete(name);
-      if (visit === fold.visit) fold.failures.set(name, (fold.failures.get(name) ?? 0) + 1);
+      if (visit !== fold.visit) return;
+      fold.failures.set(name, (fold.failures.get(name) ?? 0) + 1);
+      if (errors !== undefined) fold.errors.set(name, errors);
+      // A session is of one agent; the next begins its own.
+      if (verdict?.action === "fallback") fold.sessions.delete(name);
       return;
     }
     case "step.session": {
@@ -230,6 +240,8 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   step: text,
   reason: text,
   spent: nullable(amounts),
+  verdict: optional(verdictShape),
+  errors: optional(callErrorsShape),
 });
 const sessionShape: Shape<StepSession> = object<StepSession>({
   visit: count,

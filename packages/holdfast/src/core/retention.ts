@@ -62,7 +62,7 @@ export const defaultRetention: RetentionPolicy = {
     fork: { keep: "all", per: "run" },
     import: { keep: "all", per: "run" },
   },
-  // automatic, iteration, timer, before_risky, error_recovery, restore
+  // automatic, iteration, timer, before_risky, before_external, error_recovery, restore
   defaultKeep: { keep: 5, per: "run" },
   maxAgeDays: 30,
   onSuccess: "keep_latest",

@@ -9,7 +9,8 @@ export const TRIGGERS = [
   "artifact_complete",
   "conflict_start",
   "conflict_resolved",
-  "before_risky", // pre_risky_op, before_external_call
+  "before_risky", // pre_risky_op
+  "before_external", // before_external_call
   "error_recovery",
   "interrupt", // user_interrupt
   "session_end",

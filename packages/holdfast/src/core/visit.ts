@@ -1,3 +1,4 @@
+import type { CallErrors } from "./error-policy/call-errors.ts";
 import type { Json } from "./json.ts";
 import type { Amounts } from "./position.ts";
 
@@ -32,6 +33,8 @@ export interface Visit {
   readonly unreduced?: readonly Json[];
   /** Agent calls not finished yet that work aside, and the aside of each: their half work is there, not in the run's own files. */
   readonly asides?: Readonly<Record<string, string>>;
+  /** What failed tries of agent calls not finished yet have come to, by step. */
+  readonly errors?: Readonly<Record<string, CallErrors>>;
 }
 
 export interface RunningStep {

@@ -49,7 +49,8 @@ export async function concludeCall(
   let report: AgentReport | undefined;
   if (trying.files) {
     await writer.save({
-      trigger: "agent_complete",
+      trigger:
+        isComplete(collected) && writer.parts.checkpoints.artifactComplete ? "artifact_complete" : "agent_complete",
       name,
       prepare: ({ sequence, files }) => {
         const changed = files === null || before === null ? null : files.tree !== before;
@@ -98,6 +99,12 @@ function deserted(tried: Tried): Tried {
   const message = "The folder that it worked in is gone, and its work with it";
   const failed = { kind: "failed", cause: "crash", message, hint: null, until: null, instant: false } as const;
   return { ...tried, outcome: { ...failed, session, usage } };
+}
+
+/** Everything that the call was to leave is there. */
+function isComplete({ collected }: Pick<AgentReport, "collected">): boolean {
+  const texts = Object.values(collected);
+  return texts.length > 0 && texts.every((text) => text !== null);
 }
 
 async function collectOutputs(

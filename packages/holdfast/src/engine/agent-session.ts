@@ -1,5 +1,6 @@
 import type { ConversationPlane } from "../core/checkpoint.ts";
 import { NOTHING } from "../core/budget.ts";
+import { fallbackOf } from "../core/error-policy/call-errors.ts";
 import type { NewEntry, StepLost } from "../core/journal.ts";
 import type { Amounts } from "../core/position.ts";
 import type { RecordTokens } from "../core/visit.ts";
@@ -97,7 +98,9 @@ async function countLost(stay: Stay, { call, agent }: Caller, now: RecordTokens 
 /** One that died in the middle of this very call goes on before any that the stage names. */
 export function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
   const own = writer.sessions.get(name);
-  return own === undefined ? (session ?? null) : own;
+  if (own !== undefined) return own;
+  // What the stage names is a session of the agent that it named.
+  return fallbackOf(writer.errors.get(name)) === undefined ? (session ?? null) : null;
 }
 
 /**

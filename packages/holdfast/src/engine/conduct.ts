@@ -6,7 +6,7 @@ import type { Store } from "../ports/store.ts";
 import { advance, finishRun } from "./advance.ts";
 import { answerRequests } from "./answer-requests.ts";
 import type { Workflow } from "./definition.ts";
-import { Stopped } from "./halt.ts";
+import { Aborted, Halt, Stopped } from "./halt.ts";
 import { holdLease } from "./hold-lease.ts";
 import type { HeldLease } from "./hold-lease.ts";
 import { leaveInOrder } from "./interrupt.ts";
@@ -32,6 +32,11 @@ export interface ConductParams<S extends JsonObject> {
   readonly listen?: ProgressListener;
   /** Worked on for this long, work stops in order and the run is parked on "session": the next one goes on. */
   readonly sessionMs?: number;
+  /**
+   * Only wake it: carry it on if it is still parked until this very time. LEASE_HELD otherwise: somebody else woke it, and whatever became of it since
+   * is none of a sleeper's business.
+   */
+  readonly wakes?: string;
   /** Go on although the workflow's definition is not the one that the run began with. */
   readonly allowChanged?: boolean;
 }
@@ -44,13 +49,16 @@ export interface ConductParams<S extends JsonObject> {
  */
 export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
-  const ended = await endedOutcome(parts, await summaryOf(parts.store, run));
+  const found = await summaryOf(parts.store, run);
+  checkAsleep(found, params.wakes);
+  const ended = await endedOutcome(parts, found);
   if (ended !== null) return ended;
   const held = holdOnce(parts.store, run);
   try {
     await using lease = await holdLease(parts, run);
     // Somebody may have carried it on before the lease was ours.
     const summary = await summaryOf(parts.store, run);
+    checkAsleep(summary, params.wakes);
     const meanwhile = await endedOutcome(parts, summary);
     if (meanwhile !== null) return meanwhile;
     const { state } = summary;
@@ -72,6 +80,18 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
       throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
     });
   }
+}
+
+/** Before a waker does anything, and again when the lease is its own: of several at once, one finds the run asleep. */
+export function checkAsleep({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
+  if (wakes === undefined || (state.kind === "parked" && state.until === wakes)) return;
+  throw new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${id} was taken up by somebody else while it was waited for`,
+    hint: `See where it stands: \`holdfast status ${id}\`.`,
+    retry: "later",
+    data: { run: id },
+  });
 }
 
 function isLost(error: unknown): error is HoldfastError {
@@ -98,7 +118,12 @@ async function work<S extends JsonObject>(
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
       if (stageWork === undefined) return await finishRun(writer, workflow, null);
-      const result = await runStage(writer, { workflow, work: stageWork });
+      const result = await runStage(writer, { workflow, work: stageWork }).catch((error: unknown) => {
+        if (!(error instanceof Aborted)) throw error;
+        writer.halt = new Halt();
+        if (signal.aborted) interrupt();
+        return { event: "fatal", reason: error.message };
+      });
       const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
       if (outcome !== null) return outcome;
     }

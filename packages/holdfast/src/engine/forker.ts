@@ -1,4 +1,5 @@
 import { forgetAsideCalls } from "../core/aside.ts";
+import { forgetAborts } from "../core/error-policy/forget-aborts.ts";
 import type { Checkpoint, FilesPlane, Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { makeRunId } from "../core/run-id.ts";
@@ -67,7 +68,7 @@ export async function fork(params: {
 function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
   const graph = recoveredGraph(position, at);
-  const visit = forgetAsideCalls(position.visit);
+  const visit = forgetAborts(forgetAsideCalls(position.visit));
   return { ...planes, files, position: { ...position, graph, visit }, conversation: rewoundTo(conversation, "fork") };
 }
 

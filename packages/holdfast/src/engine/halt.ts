@@ -18,6 +18,14 @@ export class Stopped extends Error {
   }
 }
 
+/** Thrown as Stopped is, when the error policy says that the run ends: it goes to its fatal end with this reason. */
+export class Aborted extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = "Aborted";
+  }
+}
+
 /** Whether work must stop, and why. The first cause stands. */
 export class Halt {
   readonly signal: AbortSignal;

@@ -1,5 +1,6 @@
 import { forgetAsideCalls } from "../core/aside.ts";
 import type { Planes } from "../core/checkpoint.ts";
+import { forgetAborts } from "../core/error-policy/forget-aborts.ts";
 import { HoldfastError } from "../core/error.ts";
 import { recoveryEvents } from "../core/graph-recovery.ts";
 import { stepGraph } from "../core/graph-state.ts";
@@ -124,7 +125,7 @@ export function rewoundTo(kept: Planes["conversation"], how: "restore" | "fork")
  * the ones that were chosen, also when they are half of a step: nothing puts them back further.
  */
 function visitAgain(target: Visit, newest: Visit): Visit {
-  const { running: _half, ...visit } = forgetAsideCalls(target);
+  const { running: _half, ...visit } = forgetAborts(forgetAsideCalls(target));
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }
 

@@ -1,5 +1,6 @@
 import type { AgentEvent } from "../ports/agent.ts";
 import type { CheckpointSummary } from "../core/checkpoint.ts";
+import type { ErrorVerdict } from "../core/error-policy/call-errors.ts";
 import type { Finding } from "../core/finding.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
 import type { ParkedOn } from "../core/run.ts";
@@ -24,7 +25,13 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "step_started"; readonly step: string }
   /** `replayed`: it was finished before; nothing ran. */
   | { readonly kind: "step_finished"; readonly step: string; readonly replayed: boolean }
-  | { readonly kind: "step_failed"; readonly step: string; readonly reason: string; readonly retryAt: string | null }
+  | {
+      readonly kind: "step_failed";
+      readonly step: string;
+      readonly reason: string;
+      readonly retryAt: string | null;
+      readonly verdict?: ErrorVerdict;
+    }
   | { readonly kind: "agent"; readonly step: string; readonly event: AgentEvent }
   | {
       readonly kind: "effect";

@@ -1,28 +1,22 @@
 import { NOTHING } from "../core/budget.ts";
-import { HoldfastError } from "../core/error.ts";
-import type { NewEntry } from "../core/journal.ts";
-import type { Amounts } from "../core/position.ts";
-import type { Agent, AgentEvent, AgentOutcome } from "../ports/agent.ts";
-import type { Workspace } from "../ports/workspace.ts";
-import { chooseAgent } from "./agent-choice.ts";
+import { NO_ERRORS, restOfDelay } from "../core/error-policy/call-errors.ts";
+import type { AgentEvent, AgentOutcome } from "../ports/agent.ts";
+import { abortRun, afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import type { Tried } from "./agent-report.ts";
-import { giveUpSession, keepSession, openSession, sessionOf } from "./agent-session.ts";
+import { keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
 import { enterAside, requireOpen } from "./asides.ts";
-import type { OpenAside } from "./asides.ts";
-import { keepTalk, keptTalk } from "./kept-talk.ts";
-import { parkRun } from "./park.ts";
-import { planAgentFailure } from "./plan-agent-failure.ts";
-import type { FailurePlan } from "./plan-agent-failure.ts";
-import { putFilesBack } from "./put-files-back.ts";
-import { attemptOf, beginStep, failEntry, failStep, markOf } from "./run-step.ts";
+import { keepTalk } from "./kept-talk.ts";
+import { attemptOf, beginStep, failStep, markOf } from "./run-step.ts";
 import { beganAt, keepBranch, takeBackChanges } from "./right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { RunWriter } from "./run-writer.ts";
 import type { Stay } from "./stay.ts";
 import { Talk } from "./talk.ts";
+import { tryingOf } from "./trying.ts";
+import type { Trying } from "./trying.ts";
 import { withTimer } from "./with-timer.ts";
 
 /**
@@ -42,9 +36,12 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
     const trying = tryingOf(stay, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
+      const { abort } = writer.errors.get(call.name) ?? {};
+      if (abort !== undefined) abortRun(stay, abort);
       for (;;) {
+        await waitOut(stay, call.name);
         const tried = await tryOnce(stay, trying);
-        const report = tried.outcome.kind === "completed" ? tried : await retryOrPark(stay, trying, tried);
+        const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
         if (report !== null) return await concludeCall(stay, trying, report);
       }
     } finally {
@@ -53,40 +50,11 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
   });
 }
 
-interface Trying {
-  readonly call: AgentCall;
-  readonly agent: Agent;
-  readonly model: string | null;
-  /** Of an aside, as the try found or made it. */
-  workspace: Workspace;
-  /** Does it change the run's own? */
-  readonly files: boolean;
-  readonly aside: OpenAside | null;
-  readonly estimate: Amounts;
-  /** Has a session been given up since this process took the call up? */
-  gaveUp: boolean;
-}
-
-function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): Trying {
-  const { parts, workspace, config, run } = stay.writer;
-  const { provider, model } = chooseAgent(call.model, config);
-  if (workspace === undefined) {
-    throw new HoldfastError({
-      code: "WORKSPACE_MISSING",
-      message: `Step ${call.name} of run ${run.id} calls an agent, and the run has no worktree to work in`,
-      hint: "Begin the run with a worktree.",
-    });
-  }
-  return {
-    call,
-    agent: parts.agent(provider),
-    model,
-    workspace,
-    files: aside === null && (call.changesFiles ?? true),
-    aside,
-    estimate: call.estimate ?? NOTHING,
-    gaveUp: false,
-  };
+/** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
+async function waitOut({ writer }: Stay, name: string): Promise<void> {
+  const { parts, halt, errors } = writer;
+  const rest = restOfDelay(errors.get(name) ?? NO_ERRORS, parts.clock.now());
+  if (rest > 0) await parts.wait(rest, halt.signal);
 }
 
 async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
@@ -184,56 +152,5 @@ async function callAgent(
     });
   } finally {
     await Promise.allSettled([...telling, log.close()]);
-  }
-}
-
-/** null: try again. */
-async function retryOrPark(stay: Stay, trying: Trying, tried: Tried): Promise<Tried | null> {
-  const { writer } = stay;
-  const { name } = trying.call;
-  const { outcome, spent } = tried;
-  if (outcome.kind === "completed") return tried;
-  const failures = attemptOf(stay, name);
-  const now = writer.parts.clock.now();
-  const isLost = outcome.cause === "session_lost" && tried.session !== null;
-  const lost = isLost ? ({ lostSession: trying.gaveUp ? "again" : "first" } as const) : {};
-  const plan = planAgentFailure({ agent: trying.agent.name, failure: outcome, failures, now, ...lost });
-  if (plan.kind === "report") return tried;
-  const reason = `${outcome.cause}: ${outcome.message}`;
-  const fail = (): readonly NewEntry[] => {
-    settleSpent(writer, { estimate: trying.estimate, actual: spent });
-    writer.running.delete(name);
-    return [failEntry(stay, name, { reason, spent })];
-  };
-  const base = writer.running.get(name)?.base;
-  const goesOn = writer.sessions.has(name);
-  const back = trying.files && !isLost && !goesOn && base !== undefined;
-  if (back) {
-    await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
-  }
-  if (isLost) {
-    trying.gaveUp = true;
-    await giveUpSession(stay, trying, { why: outcome.message, said: keptTalk(writer, trying.call), prepare: fail });
-  }
-  const isSettled = back || isLost;
-  const retryAt = retryTime(plan, now);
-  writer.tell({ kind: "step_failed", step: name, reason, retryAt });
-  if (plan.kind === "park") {
-    const { on, until } = plan;
-    return await parkRun(stay, { on, reason: plan.reason, until }, () => (isSettled ? [] : fail()));
-  }
-  if (!isSettled) await writer.append(...fail());
-  if (plan.kind === "retry") await writer.parts.wait(plan.delayMs, writer.halt.signal);
-  return null;
-}
-
-function retryTime(plan: Exclude<FailurePlan, { readonly kind: "report" }>, now: number): string | null {
-  switch (plan.kind) {
-    case "fresh":
-      return new Date(now).toISOString();
-    case "retry":
-      return new Date(now + plan.delayMs).toISOString();
-    case "park":
-      return plan.until;
   }
 }

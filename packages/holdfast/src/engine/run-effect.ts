@@ -10,6 +10,7 @@ import { parkRun } from "./park.ts";
 import { reasonOf } from "./reason-of.ts";
 import { runMark } from "./run-mark.ts";
 import { finishStep } from "./run-step.ts";
+import { saveBefore } from "./save-before.ts";
 import type { EffectOutcome, EffectSpec } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -35,7 +36,11 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
       return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
     }
     if (before === undefined || before.state.kind === "failed") {
-      await writer.append(record(stay, { kind: "effect.intended", body: intent }));
+      await saveBefore(writer, {
+        trigger: spec.risk === undefined ? "before_external" : "before_risky",
+        name: spec.risk ?? `${spec.kind} on ${spec.target}`,
+        entries: (held) => [record(stay, { kind: "effect.intended", body: withBefore(intent, held) })],
+      });
       writer.tell({ kind: "effect", key: intent.key, what: "intended" });
     }
     return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
@@ -173,6 +178,11 @@ function record(stay: Stay, entry: NewEntry): NewEntry {
   const change: Effect | null = stepEffect((key) => ledger.get(key), { ...entry, run: run.id, entry: 0, at });
   if (change !== null) ledger.set(change.key, change);
   return entry;
+}
+
+/** So that the journal says where the run can go back to from it. */
+function withBefore(intent: EffectIntended, before: number | null): EffectIntended {
+  return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
 }
 
 function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {

@@ -5,6 +5,7 @@ import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { reasonOf } from "./reason-of.ts";
+import { saveBefore } from "./save-before.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -22,7 +23,10 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
   }
   stay.enter();
   try {
-    if (options?.changesFiles === true) return await runFileStep(stay, name, work);
+    if (options?.risk !== undefined)
+      await saveBefore(writer, { trigger: "before_risky", name: options.risk, entries: () => [] });
+    if (options?.changesFiles === true)
+      return await runFileStep(stay, name, { work, artifacts: options.artifacts ?? [] });
     if (writer.listening) writer.tell({ kind: "step_started", step: name });
     let result: Json;
     try {
@@ -41,7 +45,11 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
   }
 }
 
-async function runFileStep(stay: Stay, name: string, work: Work): Promise<Json> {
+async function runFileStep(
+  stay: Stay,
+  name: string,
+  { work, artifacts }: { readonly work: Work; readonly artifacts: readonly string[] },
+): Promise<Json> {
   const { writer } = stay;
   await beginStep(stay, name, { files: true, estimate: null });
   let result: Json;
@@ -52,12 +60,19 @@ async function runFileStep(stay: Stay, name: string, work: Work): Promise<Json> 
   }
   stay.open();
   await writer.save({
-    trigger: "automatic",
+    trigger: (await areComplete(writer, artifacts)) ? "artifact_complete" : "automatic",
     name,
     prepare: ({ sequence }) => [finishStep(stay, name, { result, spent: null, sequence })],
   });
   if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
   return result;
+}
+
+async function areComplete({ parts, workspace }: Stay["writer"], artifacts: readonly string[]): Promise<boolean> {
+  if (workspace === undefined || artifacts.length === 0 || !parts.checkpoints.artifactComplete) return false;
+  const outputs = parts.outputs(workspace.root);
+  for (const path of artifacts) if ((await outputs.read(path)) === null) return false;
+  return true;
 }
 
 /** Durable before the work: found without an end, the files may be half of it. */
@@ -91,6 +106,7 @@ export function finishStep(
   writer.failures.delete(name);
   writer.sessions.delete(name);
   writer.asides.delete(name);
+  writer.errors.delete(name);
   writer.running.delete(name);
   if (sequence !== null)
     for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });
@@ -105,9 +121,12 @@ export function finishedEntry(body: StepFinished): NewEntry {
 export function failEntry(
   stay: Stay,
   name: string,
-  params: { readonly reason: string; readonly spent: Amounts | null },
+  params: Pick<StepFailed, "reason" | "spent" | "verdict" | "errors">,
 ): NewEntry {
   const { writer } = stay;
+  if (params.errors !== undefined) writer.errors.set(name, params.errors);
+  // A session is of one agent; the next begins its own.
+  if (params.verdict?.action === "fallback") writer.sessions.delete(name);
   writer.failures.set(name, (writer.failures.get(name) ?? 0) + 1);
   const body: StepFailed = { visit: writer.visit, step: name, ...params };
   return { kind: "step.failed", body };

@@ -2,6 +2,7 @@ import { nearLimit, spendTime } from "../core/budget.ts";
 import type { Resource } from "../core/budget.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "../core/checkpoint.ts";
 import type { Effect } from "../core/effect.ts";
+import type { CallErrors } from "../core/error-policy/call-errors.ts";
 import { HoldfastError } from "../core/error.ts";
 import { GraphSchedule } from "../core/graph-schedule.ts";
 import type { NewEntry } from "../core/journal.ts";
@@ -37,7 +38,7 @@ export class RunWriter {
   readonly parts: WorkParts;
   readonly run: Run;
   readonly workspace: Workspace | undefined;
-  readonly halt = new Halt();
+  halt = new Halt();
   readonly ledger: Map<string, Effect>;
   /** Of the visit; its fields in `position` are those of the last transition. */
   steps = new KeptMap();
@@ -47,6 +48,8 @@ export class RunWriter {
   sessions = new Map<string, string | null>();
   /** Calls not finished yet that work aside, and the aside of each. */
   asides = new Map<string, string>();
+  /** What failed tries of agent calls not finished yet have come to. */
+  errors = new Map<string, CallErrors>();
   /** What is said in them, by step: not in the conversation that checkpoints hold, which is one. */
   readonly beside = new Map<string, ConversationPlane>();
   /** Calls that died with the process before, and what their session's record had when they began. */
@@ -85,6 +88,8 @@ export class RunWriter {
   /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
   #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
+  /** Has something come about that only a checkpoint could bring back? Finished plain steps are found in the journal. */
+  #changed: boolean;
 
   constructor(params: {
     readonly parts: WorkParts;
@@ -119,6 +124,7 @@ export class RunWriter {
     this.#position = params.position;
     this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
+    this.#changed = params.values !== newest.planes.context.values;
     this.#saved = { entry: newest.entry, at: performance.now() };
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
@@ -171,6 +177,7 @@ export class RunWriter {
       ...(this.sessions.size === 0 ? {} : { sessions: Object.fromEntries(this.sessions) }),
       ...(this.graphSet ? { graph: true } : {}),
       ...(this.asides.size === 0 ? {} : { asides: Object.fromEntries(this.asides) }),
+      ...(this.errors.size === 0 ? {} : { errors: Object.fromEntries(this.errors) }),
     };
     return { ...this.#position, graph: this.schedule?.graph() ?? this.#position.graph, visit };
   }
@@ -182,6 +189,7 @@ export class RunWriter {
 
   /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
   append(...entries: readonly NewEntry[]): Promise<void> {
+    if (entries.some(isChange)) this.#changed = true;
     return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#note, this.#refused);
   }
 
@@ -190,6 +198,11 @@ export class RunWriter {
     const saved = this.#queue.then(() => this.#save(request));
     this.#queue = saved.catch(() => undefined);
     return saved;
+  }
+
+  /** Since the newest checkpoint, the files apart. */
+  get changed(): boolean {
+    return this.#changed;
   }
 
   /** Milliseconds since this process saved (or took the run up); null when nothing has happened since. */
@@ -231,6 +244,7 @@ export class RunWriter {
     const files = await this.#snapshot(sequence, name ?? trigger);
     this.countTime();
     const entries = request.prepare?.({ sequence, files }) ?? [];
+    this.#changed = false;
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
     const committed = await this.parts.store.commit({ lease: this.#lease, entries, checkpoint }).catch(this.#refused);
     if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
@@ -295,8 +309,15 @@ export class RunWriter {
     this.running = new Map(Object.entries(visit.running ?? {}));
     this.sessions = new Map(Object.entries(visit.sessions ?? {}));
     this.asides = new Map(Object.entries(visit.asides ?? {}));
+    this.errors = new Map(Object.entries(visit.errors ?? {}));
     this.beside.clear();
   }
+}
+
+/** Values, what an agent said, the graph. */
+function isChange({ kind, body }: NewEntry): boolean {
+  if (kind === "graph.set" || kind === "graph.moved") return true;
+  return kind === "step.finished" && (body["recorded"] === true || body["spent"] !== null);
 }
 
 type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;

@@ -102,6 +102,10 @@ export interface StepOptions {
    * what it half did is saved as a checkpoint and the files are put back before it runs again.
    */
   readonly changesFiles?: boolean;
+  /** What may go wrong for good, in a few words ("rebase onto main"): how things stand is saved before it. */
+  readonly risk?: string;
+  /** Files that the step is to deliver, from the worktree's root. With all of them there, its checkpoint says so. Only for a step that changes files. */
+  readonly artifacts?: readonly string[];
 }
 
 export interface StepScope {
@@ -126,6 +130,8 @@ export interface EffectSpec<R extends Json> {
    * behind it only when that is asked for. "adopt" (default): a run that comes here again finds it, and goes on.
    */
   readonly rollback?: "adopt" | "refuse";
+  /** It takes something away for good (a push over what is there, a merge, a deletion): the checkpoint before it says so. */
+  readonly risk?: string;
   /** Is it there already? "absent" only when the target says so. */
   readonly lookUp: () => Promise<Lookup>;
   /**

@@ -1,5 +1,7 @@
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import type { Planes } from "../core/checkpoint.ts";
 import type { CrunchTriggers } from "../core/crunch/triggers.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { Run } from "../core/run.ts";
@@ -19,6 +21,9 @@ export interface WorkParts extends Parts {
   readonly agentIdleMs: number | null;
   /** Also a checkpoint whenever the run has gone on for so long without one; null: only where stages take them. */
   readonly checkpointEveryMs: number | null;
+  readonly checkpoints: CheckpointSwitches;
+  /** What is done about failed agent calls. */
+  readonly errorPolicy: ErrorPolicy;
   /** What tokens cost where an agent tells no money. */
   readonly prices: PriceTable;
   /** null: no forge is configured or could be told from the remote. */

@@ -1,3 +1,6 @@
+import { FAILURE_CAUSES } from "../core/failure-cause.ts";
+import type { FailureCause } from "../core/failure-cause.ts";
+
 /**
  * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent
  * did: a failure is a value, classified. It returns only when the agent and every process it started are gone.
@@ -93,23 +96,8 @@ export interface AgentUsage {
   readonly microUsd: number | null;
 }
 
-export const FAILURE_CAUSES = [
-  "rate_limit",
-  "overload",
-  "network",
-  "auth",
-  "billing",
-  "context_too_long",
-  "permission_denied",
-  "missing", // the program is not there
-  "session_lost", // cannot be gone on with: unknown, no transcript, or refused by the provider; a fresh one can
-  "hang",
-  "timeout",
-  "crash",
-  "killed",
-  "interrupted", // by our own signal
-] as const;
-export type FailureCause = (typeof FAILURE_CAUSES)[number];
+export { FAILURE_CAUSES };
+export type { FailureCause };
 
 export type AgentOutcome =
   | {

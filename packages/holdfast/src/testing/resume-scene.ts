@@ -2,6 +2,8 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { emptyPlanes } from "../core/checkpoint.ts";
 import type { Checkpoint, IssueSnapshot, Planes } from "../core/checkpoint.ts";
+import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { FindingKind, FindingPolicy, Setting } from "../core/finding.ts";
@@ -217,6 +219,8 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
     agent: unused,
     agentIdleMs: null,
     checkpointEveryMs: null,
+    errorPolicy: defaultErrorPolicy,
+    checkpoints: ALL_CHECKPOINTS,
     prices: {},
     commands: { run: unused, endMarked: systemCommands.endMarked },
     syntax: { check: unused },

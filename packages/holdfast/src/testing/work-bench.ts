@@ -4,6 +4,8 @@ import type { Outputs } from "../ports/output.ts";
 import type { Store } from "../ports/store.ts";
 import type { Workspaces } from "../ports/workspace.ts";
 import { DEFAULT_SWITCHES, crunchTriggers } from "../core/crunch/triggers.ts";
+import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import { defaultRetention } from "../core/retention.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -51,6 +53,8 @@ export function createWorkBench(params: {
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,
     checkpointEveryMs: null,
+    errorPolicy: defaultErrorPolicy,
+    checkpoints: ALL_CHECKPOINTS,
     prices: {},
     forge: null,
     branches: { of: unused, asking: unused },

@@ -9,7 +9,7 @@ describe("what an agent said", () => {
   test("is in the checkpoint of its call, with position, files and effects", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
-    const [saved] = await bench.store.listCheckpoints({ run: RUN, trigger: "agent_complete" });
+    const [saved] = await bench.store.listCheckpoints({ run: RUN, trigger: "artifact_complete" });
     const { planes } = await bench.store.getCheckpoint({ run: RUN, sequence: saved?.sequence ?? 0 });
     const { conversation } = planes;
     expect(conversation).toMatchObject({

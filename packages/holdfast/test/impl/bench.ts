@@ -6,6 +6,8 @@ import { promisify } from "node:util";
 import { implDocument } from "../../src/app/foreign/impl-document.ts";
 import { createAgentRegistry } from "../../src/agents/registry.ts";
 import type { Planes } from "../../src/core/checkpoint.ts";
+import { ALL_CHECKPOINTS } from "../../src/core/checkpoint-switches.ts";
+import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { defaultRetention } from "../../src/core/retention.ts";
 import { answerDecision } from "../../src/engine/answer.ts";
@@ -107,6 +109,8 @@ export async function makeBench(params: {
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
     checkpointEveryMs: null,
+    errorPolicy: defaultErrorPolicy,
+    checkpoints: ALL_CHECKPOINTS,
     prices: {},
     forge,
     branches: createGitBranches(),

@@ -1,6 +1,7 @@
 import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
-import { planAgentFailure, type FailurePlan } from "../../engine/plan-agent-failure.ts";
+import { decideFailure, type FailureDecision } from "../../core/error-policy/decide-failure.ts";
+import { defaultErrorPolicy } from "../../core/error-policy/policy.ts";
 import type { AgentOutcome } from "../../ports/agent.ts";
 import { assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
@@ -13,7 +14,7 @@ interface Fault {
   readonly env?: Readonly<Record<string, string>>;
   readonly idleMs?: number;
   readonly expect: Partial<Extract<AgentOutcome, { kind: "failed" }>> | "completed";
-  readonly plan: Partial<FailurePlan> | null;
+  readonly plan: Partial<FailureDecision> | null;
 }
 
 const RESET = Math.floor(Date.now() / 1000) + 7200;
@@ -95,7 +96,8 @@ describe(`the real Claude Code and what goes wrong at its provider${why}`, () =>
       if (row.expect === "completed") expect(outcome).toMatchObject({ kind: "completed", text: step.text });
       else expect(outcome).toMatchObject({ kind: "failed", ...row.expect });
       if (outcome.kind !== "failed") return;
-      const plan = planAgentFailure({ agent: "claude", failure: outcome, failures: 1, now: Date.now() });
+      const asked = { policy: defaultErrorPolicy, agent: "claude", own: "claude", before: undefined, random: 0 };
+      const plan = decideFailure({ ...asked, failure: outcome, failures: 1, now: Date.now() });
       expect(plan).toMatchObject(row.plan ?? {});
     });
   }

@@ -1,4 +1,5 @@
 import type { ProgressEvent } from "../../app.ts";
+import { verdictText } from "../../core/error-policy/call-errors.ts";
 import { belongsToGraph } from "../../core/graph-names.ts";
 import { graphMoveText } from "../../core/graph-words.ts";
 import { escapeText, escapeWords } from "../output/escape-text.ts";
@@ -31,7 +32,8 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
     case "step_failed": {
       const again = event.retryAt === null ? "" : `; again at ${event.retryAt.slice(11, 19)} UTC`;
-      return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}`;
+      const verdict = event.verdict === undefined ? "" : `; ${escapeWords(verdictText(event.verdict))}`;
+      return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}${verdict}`;
     }
     case "agent": {
       const action = event.event.kind === "tool" ? actionText(event.event) : null;

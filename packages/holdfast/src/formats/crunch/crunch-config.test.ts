@@ -17,6 +17,7 @@ const SAFETY_NETS = [
   "iteration",
   "artifact_complete",
   "before_risky",
+  "before_external",
   "error_recovery",
   "timer",
   "before_restore",

@@ -138,6 +138,7 @@ const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
   iteration: 1,
   artifact_complete: 1,
   before_risky: 1,
+  before_external: 1,
   error_recovery: 1,
   timer: 1,
   before_restore: 1,

@@ -9,6 +9,7 @@ import { formatSuite } from "../../testing/formats/format-suite.ts";
 import { readGoldens } from "../../testing/formats/goldens.ts";
 import type { ForeignCheckpoint, ForeignFile } from "../format.ts";
 import { loopJson } from "./loop-json.ts";
+import { foreignTrigger } from "./triggers.ts";
 import { loopDocuments } from "./testing/loop-documents.ts";
 
 const MULTI = ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json";
@@ -284,4 +285,19 @@ describe("ours", () => {
       { numRuns: 50 },
     );
   });
+});
+
+test.each([
+  ["stage", "phase_boundary"],
+  ["iteration", "iteration"],
+  ["manual", "manual"],
+  ["automatic", "automatic"],
+  ["artifact_complete", "automatic"],
+  ["before_risky", "pre_risky_op"],
+  ["before_external", "pre_risky_op"],
+  ["before_restore", "pre_risky_op"],
+  ["error_recovery", "error_recovery"],
+  ["restore", "error_recovery"],
+] as const)("our %s is written as one of the six words: %s", (trigger, word) => {
+  expect(foreignTrigger(trigger)).toBe(word);
 });

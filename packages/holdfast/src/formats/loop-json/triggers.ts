@@ -26,11 +26,18 @@ const PUBLISHED = [
   "error_recovery",
 ] as const satisfies readonly ForeignTrigger[];
 
+/** Where one of the six says nearly as much. */
+const NEAREST: Readonly<Partial<Record<Trigger, PublishedTrigger>>> = {
+  before_external: "pre_risky_op",
+  before_restore: "pre_risky_op",
+  restore: "error_recovery",
+};
+
 export function isPublishedTrigger(word: string): boolean {
   return PUBLISHED.some((one) => one === word);
 }
 
 /** Only published words are written; what has none was taken by the system itself, and the loss is named. */
 export function foreignTrigger(trigger: Trigger): PublishedTrigger {
-  return PUBLISHED.find((word) => OWN_TRIGGER[word] === trigger) ?? "automatic";
+  return PUBLISHED.find((word) => OWN_TRIGGER[word] === trigger) ?? NEAREST[trigger] ?? "automatic";
 }

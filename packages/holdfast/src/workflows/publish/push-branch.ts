@@ -34,6 +34,7 @@ export async function pushBranch(
       kind: "push",
       target: `${remote.url} ${branch.name}`,
       payload: { commit: params.head, expected: params.expected },
+      ...(params.expected === null ? {} : { risk: `push over ${branch.name} on ${remote.name}` }),
       lookUp: async () => {
         const found = await branch.lookUpRemote(branch.name);
         if (found.kind === "unknown") return found;

@@ -52,7 +52,7 @@ export async function rebaseOnto(
       const done = await branch.rebase({ onto, at });
       return { ...done };
     },
-    { changesFiles: true },
+    { changesFiles: true, risk: `rebase of ${branch.name}` },
   );
   return result;
 }

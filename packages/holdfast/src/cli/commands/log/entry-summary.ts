@@ -40,7 +40,7 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     case "step.lost":
       return words([body["step"], spentOf(body["spent"])]);
     case "step.failed":
-      return words([body["step"], spentOf(body["spent"]), reasonOf(body["reason"])]);
+      return words([body["step"], verdictOf(body["verdict"]), spentOf(body["spent"]), reasonOf(body["reason"])]);
     case "effect.intended":
       return words([body["key"], body["kind"], `on ${String(body["target"])}`]);
     case "effect.settled":
@@ -77,6 +77,10 @@ function placeOf(body: JsonObject): string {
 
 function reasonOf(value: Json | undefined): string {
   return typeof value === "string" && value !== "" ? `(${value})` : "";
+}
+
+function verdictOf(value: Json | undefined): string {
+  return isObject(value) ? `→ ${words([value["action"], "by rule", value["rule"]])}` : "";
 }
 
 function spentOf(value: Json | undefined): string {

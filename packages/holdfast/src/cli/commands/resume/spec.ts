@@ -60,7 +60,7 @@ export const resumeSpec = {
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
     "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long" },
     "max-total-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
-    wait: { type: "boolean", about: "when it is parked until a time: wait for it, and go on then" },
+    wait: { type: "boolean", about: "whenever it is parked until a time: wait for it, and go on then" },
     "dry-run": { type: "boolean", about: "only look: print what changed and what would be done" },
   },
   examples: [

@@ -12,7 +12,7 @@ import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
 import { verdictText } from "./verdict-text.ts";
-import { waitForTime } from "./wait-for-time.ts";
+import { parkedUntil, waitForTime } from "./wait-for-time.ts";
 
 export interface TakeUp {
   readonly run: string;
@@ -25,19 +25,31 @@ export interface TakeUp {
   /** Of this session; null: as long as it takes. */
   readonly sessionMs: number | null;
   readonly dryRun: boolean;
-  /** For the time that it is parked until. */
+  /** For the time that it is parked until, as often as it is. */
   readonly wait?: boolean;
   readonly workflow?: string;
   /** Another agent than the one it had. */
   readonly agent?: string;
 }
 
-/** The pre-flight, printed; then, unless it stands in the way, the run goes on. */
+/** The pre-flight, printed; then, unless it stands in the way, the run goes on. Who waits does so again whenever it parks until a time. */
 export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
+  const { run, wait = false, dryRun, sessionMs, workflow } = params;
+  let exit = await takeUpOnce(shell, holdfast, params);
+  if (!wait || dryRun) return exit;
+  while (exit === "parked" && (await parkedUntil(holdfast, run)) !== null) {
+    const again = { run, limit: {}, sessionMs, dryRun, wait, ...(workflow === undefined ? {} : { workflow }) };
+    exit = await takeUpOnce(shell, holdfast, again);
+  }
+  return exit;
+}
+
+async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") throw heldError(run, holder.lease);
-  if (params.wait === true && !params.dryRun) await waitForTime(shell, holdfast, run);
+  const waits = params.wait === true && !params.dryRun;
+  const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
   const workflow = await workflowOf(shell, holdfast, params);
   const { work } = (await shell.config()).settings;
   const request = {
@@ -52,6 +64,7 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     },
     ...(params.agent === undefined ? {} : { agent: params.agent }),
     ...(workflow === undefined ? {} : { workflow }),
+    ...(wakes === null ? {} : { wakes }),
     ...(answers === undefined ? {} : { answers }),
     ...(from === undefined ? {} : { from }),
     ...(force === undefined ? {} : { force }),

@@ -5,23 +5,26 @@ import type { Shell } from "../../command.ts";
 import { momentText } from "../show/fields.ts";
 
 /**
- * Until the time that the run is parked until; at once where there is none. The clock is asked again and again: it may be set, and the machine may
- * sleep. LEASE_HELD when somebody else took the run up meanwhile: one who waits wakes it, and no second.
+ * Until the time that the run is parked until, which is returned: whoever wakes it names it, and wakes it only if that is what it still waits for. null, at
+ * once: it waits for no time. The clock is asked again and again: it may be set, and the machine may sleep. Nothing is held meanwhile and nothing written, so
+ * a kill loses nothing: the next one who waits does so for the rest. LEASE_HELD when somebody else took the run up.
  */
-export async function waitForTime(shell: Shell, holdfast: Pick<Holdfast, "run">, run: string): Promise<void> {
+export async function waitForTime(shell: Shell, holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
   const until = await parkedUntil(holdfast, run);
-  if (until === null || Date.parse(until) <= Date.now()) return;
+  if (until === null || Date.parse(until) <= Date.now()) return until;
   shell.say(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
   for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
     await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
     if ((await parkedUntil(holdfast, run)) !== until) throw takenUp(run);
   }
+  return until;
 }
 
 const TICK_MS = 1000;
 const MIN_MS = 10;
 
-async function parkedUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
+/** null: it is not parked, or for something that comes at no time of its own. */
+export async function parkedUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
   const { state } = await (await holdfast.run(run)).summary();
   return state.kind === "parked" ? state.until : null;
 }

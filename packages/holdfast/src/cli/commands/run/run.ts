@@ -10,6 +10,7 @@ import { carryRun } from "../../carry-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
+import { parkedUntil } from "../resume/wait-for-time.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
 import { readRalphFiles } from "./read-ralph-options.ts";
@@ -33,6 +34,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       limit: readLimits(input),
       sessionMs: readSession(input),
       dryRun: input.on("dry-run"),
+      wait: input.on("wait"),
     });
   const ofIssue = await openRun(holdfast, work, input.on("resume"));
   if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
@@ -49,9 +51,12 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   sayEarlier(shell, plan);
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
-  return await carryRun(shell, holdfast, (listen) =>
+  const exit = await carryRun(shell, holdfast, (listen) =>
     holdfast.work.start(plan, { listen, signal: shell.signal, ...session }),
   );
+  const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
+  if (!waits) return exit;
+  return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true });
 }
 
 /** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */

@@ -94,6 +94,7 @@ export const runSpec = {
     "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long (2h)" },
     "max-total-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long in all" },
     resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
+    wait: { type: "boolean", about: "whenever it parks until a time: wait for it, then go on" },
     again: { type: "boolean", about: "begin anew although an earlier run of the issue was carried to its end" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
     backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },

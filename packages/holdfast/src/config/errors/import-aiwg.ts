@@ -1,0 +1,100 @@
+import { AGENT_NAMES, splitAgent } from "../../core/agent-names.ts";
+import { delaysOf } from "../../core/error-policy/delays.ts";
+import { ERROR_TYPES } from "../../core/error-policy/policy.ts";
+import type { ErrorAction, ErrorPolicy, ErrorRule, LastAction, RetryPlan } from "../../core/error-policy/policy.ts";
+import { readYaml } from "../../system/yaml-text.ts";
+import { explainIssue, problemAt } from "../config-problem.ts";
+import type { ConfigProblem } from "../config-problem.ts";
+import { aiwgSchema } from "./aiwg-schema.ts";
+import type { AiwgErrors } from "./aiwg-schema.ts";
+
+export type ImportedErrors =
+  | { readonly ok: true; readonly policy: ErrorPolicy }
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
+
+/** Pure: the text of an AIWG error-handling document in, a policy or all that is wrong with it out. Nothing is ever written there. */
+export function importAiwg(text: string): ImportedErrors {
+  const read = readYaml(text);
+  const source = { text, document: read.document, lines: read.lines };
+  if (!read.ok) return { ok: false, problems: read.faults.map((fault) => problemAt({ source, ...fault })) };
+  const result = aiwgSchema.safeParse(read.value ?? {});
+  if (result.success) return { ok: true, policy: policyOf(result.data) };
+  return { ok: false, problems: result.error.issues.flatMap((issue) => explainIssue(issue, source, aiwgSchema)) };
+}
+
+/**
+ * Each category is a rule by its pattern. Then, as the document says, the types that are retried; what neither names is decided as ever. "checkpoint_recover" is
+ * what every retry is here: the files go back to where the call began.
+ */
+function policyOf(document: AiwgErrors): ErrorPolicy {
+  const retry = retryOf(document);
+  const isOn = document.fallback?.enabled ?? document.strategy === "retry_then_fallback";
+  const named = isOn ? (document.fallback?.agents ?? []).map(({ fallback }) => fallback) : [];
+  // Its agents are roles as a rule; a role is no program that could be started instead.
+  const agents = named.filter((name) => AGENT_NAMES.some((known) => known === splitAgent(name).provider));
+  const exhausted = lastOf(document, agents);
+  const retried = document.retry?.retry_on ?? ["transient", "timeout"];
+  const rules = (document.classification?.categories ?? []).map(({ id, pattern, type, action }): ErrorRule => ({
+    id,
+    causes: null,
+    types: null,
+    pattern,
+    action: action ?? actionOf(document, retried.includes(type)),
+    retry,
+    exhausted,
+  }));
+  const byType: ErrorRule = {
+    id: "retry_on",
+    causes: null,
+    types: ERROR_TYPES.filter((type) => retried.includes(type)),
+    pattern: null,
+    action: actionOf(document, true),
+    retry,
+    exhausted,
+  };
+  return { rules: [...rules, byType], retry, exhausted, fallback: { agents: [...new Set(agents)], tries: 1 } };
+}
+
+/** `max_attempts` counts the first one too. */
+function retryOf({ retry, strategy }: AiwgErrors): RetryPlan {
+  const isOn = (retry?.enabled ?? true) && strategy !== "fail_fast";
+  const {
+    max_attempts = 3,
+    initial_delay_ms = 1_000,
+    max_delay_ms = 30_000,
+    backoff_strategy,
+    jitter = true,
+  } = retry ?? {};
+  return {
+    delaysMs: delaysOf({
+      retries: isOn ? max_attempts - 1 : 0,
+      initialMs: initial_delay_ms,
+      multiplier: 2,
+      capMs: max_delay_ms,
+      backoff: backoff_strategy ?? "exponential",
+    }),
+    // It says whether, not how much.
+    jitter: jitter ? 0.5 : 0,
+  };
+}
+
+function actionOf({ strategy }: AiwgErrors, isRetried: boolean): ErrorAction {
+  if (strategy === "fail_fast") return "abort";
+  if (isRetried) return "retry";
+  return strategy === "graceful_degrade" ? "ignore" : "escalate";
+}
+
+function lastOf({ strategy }: AiwgErrors, agents: readonly string[]): LastAction {
+  switch (strategy) {
+    case "retry_then_escalate":
+      return "escalate";
+    case "retry_then_fallback":
+      return agents.length > 0 ? "fallback" : "escalate";
+    case "fail_fast":
+      return "abort";
+    case "graceful_degrade":
+      return "ignore";
+    case "checkpoint_recover":
+      return "park";
+  }
+}

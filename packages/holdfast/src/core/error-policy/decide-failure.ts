@@ -1,0 +1,188 @@
+import { NO_ERRORS, fallbackOf } from "./call-errors.ts";
+import type { CallErrors, ErrorVerdict } from "./call-errors.ts";
+import { delayAt } from "./delays.ts";
+import { BUILT_IN, findRule } from "./find-rule.ts";
+import type { AgentFailure } from "./find-rule.ts";
+import type { ErrorPolicy, ErrorRule, LastAction } from "./policy.ts";
+
+/** What is done about a failed try. Every one but "report" is put on record with `verdict` and `errors`, as one act. */
+export type FailureDecision =
+  /** It is the stage's to decide: the agent worked, and came to nothing. */
+  | { readonly kind: "report" }
+  | (Decided & { readonly kind: "retry"; readonly delayMs: number })
+  /** At once, in a session of its own: nothing is wrong but the one that it was to go on with. */
+  | (Decided & { readonly kind: "fresh" })
+  /** Another agent takes the call over, from where it began. */
+  | (Decided & { readonly kind: "fallback"; readonly agent: string })
+  | (Decided & {
+      readonly kind: "park";
+      readonly on: "person" | "quota";
+      readonly reason: string;
+      readonly until: string | null;
+    })
+  | (Decided & { readonly kind: "abort"; readonly reason: string });
+
+interface Decided {
+  readonly verdict: ErrorVerdict;
+  readonly errors: CallErrors;
+}
+
+export interface FailedTry {
+  readonly policy: ErrorPolicy;
+  /** The name of the agent in hand, for people. */
+  readonly agent: string;
+  /** What the call itself names, as `provider:model`. */
+  readonly own: string;
+  readonly failure: AgentFailure;
+  /** Failed tries of this call, this one included. */
+  readonly failures: number;
+  /** What they came to before this one. */
+  readonly before: CallErrors | undefined;
+  readonly now: number;
+  /** From 0 to 1. */
+  readonly random: number;
+  /** Was it the session that failed? Once is for nothing; again, it is waited as for anything that fails at the provider. */
+  readonly lostSession?: "first" | "again";
+}
+
+export function decideFailure(failed: FailedTry): FailureDecision {
+  const { before = NO_ERRORS, lostSession, policy, failure } = failed;
+  if (lostSession === "first") {
+    const verdict = { rule: "session", action: "fresh", why: "a fresh session takes over" } as const;
+    return { kind: "fresh", verdict, errors: { ...before, retryAt: null, delayMs: 0 } };
+  }
+  const rule = findRule(policy, lostSession === "again" ? { ...failure, instant: true } : failure);
+  const tried = tryOf(failed, rule);
+  switch (rule.action) {
+    case "ignore":
+      return { kind: "report" };
+    case "retry":
+    case "fallback":
+      return tryAgain(tried);
+    case "escalate":
+      // Another agent may not need what this one lacks, where it was only taken instead.
+      return rule.id === BUILT_IN.person && before.agents.length > 0 ? nextAgent(tried, "escalate") : escalate(tried);
+    case "abort":
+      return abort(tried);
+  }
+}
+
+interface Try extends FailedTry {
+  readonly rule: ErrorRule;
+  readonly errors: CallErrors;
+  /** Failed tries of the agent in hand under this rule, this one included. */
+  readonly count: number;
+  /** That the provider named, and to come. */
+  readonly until: string | null;
+}
+
+function tryOf(failed: FailedTry, rule: ErrorRule): Try {
+  const { before, failure, now } = failed;
+  // A journal of before there were rules has only the number of them.
+  const known = before === undefined ? (failed.failures - 1) % (rule.retry.delaysMs.length + 1) : 0;
+  const counted = before !== undefined && Object.hasOwn(before.counts, rule.id) ? before.counts[rule.id] : known;
+  const count = (counted ?? 0) + 1;
+  const until = toCome(failure.until, now);
+  const earlier = toCome(before?.until ?? null, now);
+  const isFirst = until !== null && (earlier === null || Date.parse(until) < Date.parse(earlier));
+  const named = isFirst ? until : earlier;
+  const errors = { ...(before ?? NO_ERRORS), counts: { ...before?.counts, [rule.id]: count }, until: named };
+  return { ...failed, rule, errors: { ...errors, retryAt: null, delayMs: 0 }, count, until };
+}
+
+function toCome(time: string | null, now: number): string | null {
+  return time !== null && Date.parse(time) > now ? time : null;
+}
+
+/** Where the provider names a time, that is when it is tried again, whatever the waits are; another agent need not wait for it. */
+function tryAgain(tried: Try): FailureDecision {
+  const { rule, until, count, now } = tried;
+  const leaves = rule.action === "fallback" || rule.exhausted === "fallback";
+  if (until !== null && !leaves) return parkUntil(tried, until);
+  const limit = leaves ? triesBeforeNext(tried) : rule.retry.delaysMs.length;
+  const delayMs = until === null && count <= limit ? delayAt(rule.retry, count - 1, tried.random) : undefined;
+  if (delayMs !== undefined) {
+    const retryAt = new Date(now + delayMs).toISOString();
+    const verdict = { rule: rule.id, action: "retry", why: `try ${count + 1} of ${limit + 1}` } as const;
+    return { kind: "retry", delayMs, verdict, errors: { ...tried.errors, retryAt, delayMs } };
+  }
+  if (leaves) return nextAgent(tried, rule.action === "fallback" ? rule.exhausted : "park");
+  return act(tried, rule.exhausted);
+}
+
+/** Beyond the first. A rule that says "fallback" leaves the call's own agent at once. */
+function triesBeforeNext({ errors, policy, rule }: Try): number {
+  const waits = rule.retry.delaysMs.length;
+  if (errors.agents.length > 0) return Math.min(policy.fallback.tries - 1, waits);
+  return rule.action === "fallback" ? 0 : waits;
+}
+
+/** With nobody left to fall back to. */
+function act(tried: Try, last: LastAction): FailureDecision {
+  switch (last) {
+    case "park":
+    case "fallback":
+      return parkForLater(tried);
+    case "escalate":
+      return escalate(tried);
+    case "abort":
+      return abort(tried);
+    case "ignore":
+      return { kind: "report" };
+  }
+}
+
+function nextAgent(tried: Try, last: LastAction): FailureDecision {
+  const { policy, own, errors, rule } = tried;
+  const agent = policy.fallback.agents.find((name) => name !== own && !errors.agents.includes(name));
+  if (agent === undefined) return act(tried, last);
+  const verdict = {
+    rule: rule.id,
+    action: "fallback",
+    why: `${agent} takes over from ${fallbackOf(errors) ?? own}`,
+  } as const;
+  return { kind: "fallback", agent, verdict, errors: { ...errors, counts: {}, agents: [...errors.agents, agent] } };
+}
+
+function parkUntil(tried: Try, until: string): FailureDecision {
+  const { agent, failure, rule } = tried;
+  const verdict = { rule: rule.id, action: "park", why: `the provider names ${until}` } as const;
+  const reason = `${agent} answers again at ${until}: ${failure.message}`;
+  return { kind: "park", on: "quota", reason, until, verdict, errors: { ...tried.errors, counts: {} } };
+}
+
+/** Whoever resumes grants as many tries again, from the call's own agent on. */
+function parkForLater(tried: Try): FailureDecision {
+  const { failure, rule } = tried;
+  const { until } = tried.errors;
+  const verdict = { rule: rule.id, action: "park", why: `${timesText(tried)} failed` } as const;
+  const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
+  return { kind: "park", on: "quota", reason, until, verdict, errors: NO_ERRORS };
+}
+
+function escalate(tried: Try): FailureDecision {
+  const { agent, failure, rule, errors } = tried;
+  const fix = failure.hint === null ? "" : `. ${failure.hint}`;
+  const isOwn = rule.id === BUILT_IN.person && errors.agents.length === 0;
+  const reason = isOwn
+    ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
+    : `Rule ${rule.id} asks for you: ${whoFailed(tried)} (${failure.cause}): ${failure.message}${fix}`;
+  const verdict = { rule: rule.id, action: "escalate", why: "only a person can mend it" } as const;
+  return { kind: "park", on: "person", reason, until: null, verdict, errors: NO_ERRORS };
+}
+
+function abort(tried: Try): FailureDecision {
+  const { failure, rule } = tried;
+  const reason = `Rule ${rule.id} ends the run: ${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
+  const verdict = { rule: rule.id, action: "abort", why: `the rule says so after ${timesText(tried)}` } as const;
+  return { kind: "abort", reason, verdict, errors: { ...tried.errors, abort: reason } };
+}
+
+function whoFailed({ own, agent, errors, failures }: Try): string {
+  if (errors.agents.length === 0) return `${agent} failed ${failures === 1 ? "once" : `${failures} times`}`;
+  return `${[own, ...errors.agents].join(", then ")} failed, ${failures} times in all`;
+}
+
+function timesText({ failures }: Try): string {
+  return failures === 1 ? "1 try" : `${failures} tries`;
+}

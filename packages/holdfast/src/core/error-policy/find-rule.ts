@@ -1,0 +1,56 @@
+import type { FailureCause } from "../failure-cause.ts";
+import { matchesPattern } from "./pattern.ts";
+import { TYPE_OF_CAUSE } from "./policy.ts";
+import type { ErrorPolicy, ErrorRule } from "./policy.ts";
+
+export interface AgentFailure {
+  readonly cause: FailureCause;
+  readonly message: string;
+  readonly hint: string | null;
+  /** When the provider says it will answer again. */
+  readonly until: string | null;
+  /** Nothing was done, in no time. */
+  readonly instant: boolean;
+}
+
+/** The first of the policy's rules that fits, else the one that is built in. */
+export function findRule(policy: ErrorPolicy, failure: AgentFailure): ErrorRule {
+  return policy.rules.find((rule) => fits(rule, failure)) ?? builtInRule(policy, failure);
+}
+
+function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFailure): boolean {
+  if (causes !== null && !causes.includes(cause)) return false;
+  if (types !== null && !types.includes(TYPE_OF_CAUSE[cause])) return false;
+  return pattern === null || matchesPattern(pattern, message);
+}
+
+/** Ids of rules that nobody writes. */
+export const BUILT_IN = { person: "needs_person", provider: "provider", stage: "stage" } as const;
+
+/** What failed at the provider, or at once, costs no iteration; what only a person can mend waits for one; the rest is the stage's to decide. */
+function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): ErrorRule {
+  const { retry, exhausted } = policy;
+  const any = { causes: null, types: null, pattern: null, retry, exhausted };
+  switch (cause) {
+    case "auth":
+    case "billing":
+    case "missing":
+      return { ...any, id: BUILT_IN.person, action: "escalate" };
+    case "rate_limit":
+    case "overload":
+    case "network":
+    // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
+    case "hang":
+      return { ...any, id: BUILT_IN.provider, action: "retry" };
+    case "session_lost":
+    case "context_too_long":
+    case "permission_denied":
+    case "timeout":
+    case "crash":
+    case "killed":
+    case "interrupted":
+      return instant
+        ? { ...any, id: BUILT_IN.provider, action: "retry" }
+        : { ...any, id: BUILT_IN.stage, action: "ignore" };
+  }
+}

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import type { JournalEntry } from "../journal.ts";
+import { foldProgress } from "../progress-fold.ts";
+import { emptyPlanes } from "../checkpoint.ts";
+import { NO_ERRORS } from "./call-errors.ts";
+import { forgetAborts } from "./forget-aborts.ts";
+
+const failed = (entry: number, body: JournalEntry["body"]) => ({
+  run: "r",
+  entry,
+  kind: "step.failed" as const,
+  body: { visit: 0, step: "edit", reason: "no", spent: null, ...body },
+});
+const ended = {
+  run: "r",
+  entry: 9,
+  kind: "step.finished" as const,
+  body: { visit: 0, step: "edit", result: 1, spent: null },
+};
+
+test("what failed tries came to is folded from the journal; the end of the call ends it", () => {
+  const { position } = emptyPlanes({ workflow: "toy" });
+  const errors = { ...NO_ERRORS, counts: { mine: 2 }, agents: ["b"] };
+  const entries = [failed(1, {}), failed(2, { errors, verdict: { rule: "mine", action: "fallback", why: "so" } })];
+  const session = { run: "r", entry: 1, kind: "step.session" as const, body: { visit: 0, step: "edit", session: "s" } };
+  const fold = (...given: readonly Parameters<typeof foldProgress>[0]["entries"][number][]) =>
+    foldProgress({ position, sequence: 1, entries: given }).position.visit;
+  expect(fold(session, ...entries)).toMatchObject({ failures: { edit: 2 }, errors: { edit: errors } });
+  // A session is of the agent that failed.
+  expect(fold(session, ...entries).sessions).toBeUndefined();
+  expect(fold(...entries, ended).errors).toBeUndefined();
+});
+
+test("whoever goes back has seen the abort: what was counted stays", () => {
+  const errors = { edit: { ...NO_ERRORS, counts: { mine: 3 }, abort: "Rule mine ends the run" }, look: NO_ERRORS };
+  const visit = { number: 4, steps: {}, failures: { edit: 3 } };
+  expect(forgetAborts({ ...visit, errors })).toEqual({
+    ...visit,
+    errors: { edit: { ...NO_ERRORS, counts: { mine: 3 } }, look: NO_ERRORS },
+  });
+  expect(forgetAborts(visit)).toBe(visit);
+});
