@@ -270,7 +270,10 @@ export class Holdfast implements AsyncDisposable {
   /** Where the run stands, told from its journal and its lease. */
   async status(address?: string): Promise<RunStatus> {
     const { id } = await this.resolveRun(address);
-    return await readStatus(await this.run(id), this.#parts.clock.now());
+    const handle = await this.run(id);
+    const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
+    if (stood === undefined) throw new TypeError("one run has one standing");
+    return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
   /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */

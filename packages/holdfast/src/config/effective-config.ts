@@ -118,6 +118,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     checkpointEveryMs: work.agents.checkpointEveryMs,
     prices: work.prices,
     agentArgs: work.agents.args,
+    loops: work.loops,
   };
 }
 
