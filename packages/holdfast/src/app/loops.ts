@@ -23,6 +23,8 @@ export interface Stood {
 }
 
 export interface Loops {
+  /** When the look began. */
+  readonly at: string;
   /** How many may be at work at once; null: as many as want to. */
   readonly limit: number | null;
   readonly atWork: number;
@@ -34,8 +36,10 @@ export async function readLoops(
   parts: Parts,
   params: { readonly runs: () => Promise<readonly RunSummary[]>; readonly limit: number | null },
 ): Promise<Loops> {
+  const at = new Date(parts.clock.now()).toISOString();
   const loops = await standAll(parts, params.runs);
   return {
+    at,
     limit: params.limit,
     atWork: loops.filter(({ standing }) => isAtWork(standing)).length,
     loops: loops.toSorted((a, b) => rank(a) - rank(b) || (a.turn ?? 0) - (b.turn ?? 0)),

@@ -35,7 +35,7 @@ async function readLoops(
   holdfast: Holdfast | undefined,
   { all, only }: { readonly all: boolean; readonly only: string | null },
 ): Promise<Loops> {
-  if (holdfast === undefined) return { limit: null, atWork: 0, loops: [] };
+  if (holdfast === undefined) return { at: new Date().toISOString(), limit: null, atWork: 0, loops: [] };
   const found = await holdfast.loops({ ended: all || only !== null });
   return only === null ? found : { ...found, loops: found.loops.filter(({ run }) => run.id === only) };
 }
@@ -50,8 +50,10 @@ async function watch(shell: Shell, read: () => Promise<Loops>): Promise<Exit> {
       const loops = await read();
       const page = { ...shell.page, now: Date.now(), width: shell.columns() - (live === null ? 0 : 1) };
       const text = shell.json ? `${JSON.stringify(loops)}\n` : loopsText(loops, page);
-      // A heartbeat is no news to a program.
-      const content = JSON.stringify(loops, (key, value) => (key === "heartbeatAt" ? undefined : value));
+      // Time and heartbeats are no news to a program.
+      const content = JSON.stringify(loops, (key, value) =>
+        key === "heartbeatAt" || key === "at" ? undefined : value,
+      );
       if (live !== null) live.draw(text.trimEnd().split("\n"));
       else if (content !== before && !shell.write(text)) return "done";
       before = content;
@@ -62,4 +64,4 @@ async function watch(shell: Shell, read: () => Promise<Loops>): Promise<Exit> {
   }
 }
 
-const LOOK_MS = 500;
+const LOOK_MS = 250;

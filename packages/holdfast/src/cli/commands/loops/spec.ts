@@ -21,5 +21,5 @@ export const loopsSpec = {
     { line: "holdfast loops --all --json", about: "all of them, for a program" },
   ],
   reads: true,
-  json: '{"limit": N or null, "atWork": N, "loops": [{"run": {...}, "standing": {"kind": ...}, "resumable", "priority", "holder": {"pid", "host", "heartbeatAt", ...} or null, "turn", "order"}]}; with --watch one line whenever something changed.',
+  json: '{"at", "limit": N or null, "atWork": N, "loops": [{"run": {...}, "standing": {"kind": ...}, "resumable", "priority", "holder": {"pid", "host", "heartbeatAt", ...} or null, "turn", "order"}]}; with --watch one line whenever something changed.',
 } as const satisfies CommandSpec;
