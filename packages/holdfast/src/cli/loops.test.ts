@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -140,16 +140,16 @@ describe("from outside", () => {
     // Taken back before the agent has come to its end.
     expect((await run("resume", summary.id)).stdout).toContain("goes on: it had not paused yet");
     expect((await until("it", "running")).order).toBeNull();
-    pausing.child.kill("SIGINT");
-    await pausing.ended;
+    expect((await pausing.ended).stdout).toContain("goes on: somebody took it back");
     const now = await run("pause", summary.id, "--now");
     expect(now.stdout).toMatch(/^Paused .*Saved as .*@\d+\.\n$/);
     expect(await first.ended).toMatchObject({ status: 7 });
     expect((await run("status", summary.id)).stdout).toMatch(/ paused\n/);
+    rmSync(join(root, `called-${summary.id}`));
     const second = start("resume", summary.id);
-    await until("it", "running");
+    // Before it says so in its journal, a run that is taken up is still a paused one.
+    await called(summary.id);
     second.child.kill("SIGKILL");
-    await second.ended;
     expect(await until("it", "crashed")).toMatchObject({ resumable: true });
     expect((await run("pause", summary.id)).stdout).toContain("Paused");
     expect(await until("it", "paused")).toMatchObject({ resumable: true, holder: null });
