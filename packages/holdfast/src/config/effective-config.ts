@@ -123,6 +123,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     errorPolicy: work.errors,
     prices: work.prices,
     agentArgs: work.agents.args,
+    loops: work.loops,
   };
 }
 

@@ -40,6 +40,8 @@ export interface WorkSettings {
     readonly microUsd: number | null;
     readonly milliseconds: number | null;
   };
+  /** Runs whose number at work at once is limited; null: as many as want to. */
+  readonly loops: { readonly max: number | null; readonly workflows: readonly string[] };
   /** The user's own, before those that are built in. */
   readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date as they go. */
@@ -123,6 +125,7 @@ export const DEFAULT_WORK: WorkSettings = {
   errors: defaultErrorPolicy,
   checkpoints: ALL_CHECKPOINTS,
   budget: { tokens: null, microUsd: null, milliseconds: null },
+  loops: { max: 4, workflows: ["ralph"] },
   prices: {},
   mirror: { format: null, directory: null },
 };
@@ -170,6 +173,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     },
     errors: mergeErrors(values.errors ?? {}, imported),
     checkpoints: { ...DEFAULT_WORK.checkpoints, ...given(values.checkpoints ?? {}) },
+    loops: { ...DEFAULT_WORK.loops, ...given(values.loops ?? {}) },
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
       format: mirror?.format ?? null,
@@ -229,6 +233,8 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["checkpoints.artifactComplete", work.checkpoints.artifactComplete],
     ["checkpoints.beforeExternal", work.checkpoints.beforeExternal],
     ["checkpoints.beforeRisky", work.checkpoints.beforeRisky],
+    ["loops.max", work.loops.max ?? "none"],
+    ["loops.workflows", work.loops.workflows.join(", ")],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],

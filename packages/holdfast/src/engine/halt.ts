@@ -5,13 +5,14 @@ import type { RunOutcome } from "./outcome.ts";
  * at its next call, and what the stage concludes afterwards is not looked at.
  */
 export class Stopped extends Error {
-  readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" }>;
+  /** "fatal": it was aborted. */
+  readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" | "fatal" }>;
 
   /** With the checkpoint that belongs to it: whoever parks by a call of the stage saves in that call. */
   readonly saved: boolean;
 
   constructor(outcome: Stopped["outcome"], params: { readonly saved: boolean }) {
-    super(outcome.kind === "parked" ? `The run is parked: ${outcome.reason}` : "The run was interrupted");
+    super(outcome.kind === "interrupted" ? "The run was interrupted" : `The run is ${outcome.kind}: ${outcome.reason}`);
     this.name = "Stopped";
     this.outcome = outcome;
     this.saved = params.saved;
@@ -29,6 +30,7 @@ export class Aborted extends Error {
 /** Whether work must stop, and why. The first cause stands. */
 export class Halt {
   readonly signal: AbortSignal;
+  #wish = new AbortController();
   /** Settles when work must stop. */
   readonly halted: Promise<void>;
   readonly #stop: (cause: Error) => void;
@@ -53,6 +55,29 @@ export class Halt {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     this.#stop(cause);
+  }
+
+  /** Aborted when work shall stop at the next safe point: what is under way may finish, a wait need not. */
+  get wished(): AbortSignal {
+    return this.#wish.signal;
+  }
+
+  /** Stop where nothing is under way: whoever comes to such a point calls `checkWish`. Takes the place of an earlier wish. */
+  wish(cause: Error): void {
+    this.unwish();
+    this.#wish.abort(cause);
+  }
+
+  /** For one that is taken back before such a point was reached. */
+  unwish(): void {
+    if (this.#wish.signal.aborted) this.#wish = new AbortController();
+  }
+
+  /** At a safe point. */
+  checkWish(): void {
+    const { aborted, reason } = this.wished;
+    if (aborted && reason instanceof Error) this.stop(reason);
+    this.check();
   }
 
   check(): void {

@@ -1,7 +1,8 @@
-import type { Holdfast, RollbackChoice } from "../../../app.ts";
+import type { Holdfast, PlaceParams, RollbackChoice } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Budget } from "../../../core/position.ts";
 import type { Answers } from "../../../core/resume.ts";
+import { carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
 import type { Page } from "../../output/page.ts";
@@ -30,15 +31,20 @@ export interface TakeUp {
   readonly workflow?: string;
   /** Another agent than the one it had. */
   readonly agent?: string;
+  readonly place?: PlaceParams;
+  readonly priority?: number;
+  /** Let a process of its own carry it. */
+  readonly detach?: boolean;
 }
 
 /** The pre-flight, printed; then, unless it stands in the way, the run goes on. Who waits does so again whenever it parks until a time. */
 export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
-  const { run, wait = false, dryRun, sessionMs, workflow } = params;
+  const { run, wait = false, dryRun, sessionMs, workflow, place } = params;
   let exit = await takeUpOnce(shell, holdfast, params);
   if (!wait || dryRun) return exit;
   while (exit === "parked" && (await parkedUntil(holdfast, run)) !== null) {
-    const again = { run, limit: {}, sessionMs, dryRun, wait, ...(workflow === undefined ? {} : { workflow }) };
+    const named = { ...(workflow === undefined ? {} : { workflow }), ...(place === undefined ? {} : { place }) };
+    const again = { run, limit: {}, sessionMs, dryRun, wait, ...named };
     exit = await takeUpOnce(shell, holdfast, again);
   }
   return exit;
@@ -47,7 +53,12 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
 async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
-  if (holder?.alive === "alive") throw heldError(run, holder.lease);
+  if (holder?.alive === "alive") {
+    const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
+    if (!back) throw heldError(run, holder.lease);
+    shell.print({ json: () => ({ run, takenBack: "pause" }), text: () => `${run} goes on: it had not paused yet.\n` });
+    return "done";
+  }
   const waits = params.wait === true && !params.dryRun;
   const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
   const workflow = await workflowOf(shell, holdfast, params);
@@ -68,6 +79,8 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     ...(answers === undefined ? {} : { answers }),
     ...(from === undefined ? {} : { from }),
     ...(force === undefined ? {} : { force }),
+    ...(params.place === undefined ? {} : { place: params.place }),
+    ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
   const planned = await holdfast.work.preflight(request);
   const flags = await flagsOf(holdfast, params);
@@ -84,6 +97,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     });
     return "done";
   }
+  if (params.detach === true) return await carryDetached(shell, holdfast, run);
   if (shell.json && rollback !== undefined)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "rollback", rollback })}\n`);
   if (shell.json && findings.length > 0)

@@ -1,0 +1,70 @@
+import type { JournalEntry } from "../../src/core/journal.ts";
+import { asRecord } from "../../src/core/record.ts";
+import type { Life, LoopLives } from "./kill-loop.ts";
+import type { Look } from "./watch-loops.ts";
+
+/**
+ * One holding of a run's lease. What the journal has as its time was taken before the commit, so it began then at the earliest, and at the latest when its
+ * process said that it works. It was over, at the latest, when its process had ended.
+ */
+interface Holding extends Life {
+  readonly takenAt: number;
+}
+
+/** Every state that was shown and cannot have been so at any moment of the look. Empty: the registry was true. */
+export function judgeLooks(
+  looks: readonly Look[],
+  loop: LoopLives,
+  entries: readonly JournalEntry[],
+): readonly string[] {
+  const holdings = holdingsOf(loop, entries);
+  const doneAt = timeOf(entries, "run.ended") ?? Number.POSITIVE_INFINITY;
+  const heardBefore = (moment: number) => loop.lives.some(({ heardAt }) => heardAt !== null && heardAt < moment);
+  return looks.flatMap((look) => {
+    const { from, to } = look;
+    const shown = look.loops.loops.find(({ run }) => run.id === loop.run);
+    const wrong = (why: string): readonly string[] => [
+      `${loop.run} at ${new Date(from).toISOString()} (${to - from} ms): ${shown?.standing.kind ?? "not there"}, ${why}`,
+    ];
+    if (shown === undefined) return heardBefore(from) ? wrong("but it was at work") : [];
+    const { standing, holder } = shown;
+    const at = holdings.findLastIndex(({ pid, takenAt }) => pid === holder?.pid && takenAt <= to + ROUNDED_MS);
+    const holding = holdings[at];
+    switch (standing.kind) {
+      case "running":
+      case "completing":
+      case "queued":
+        if (holding === undefined) return wrong(`but ${holder?.pid} never held it`);
+        return holding.endedAt < from ? wrong(`but ${holding.pid} was gone`) : [];
+      case "crashed": {
+        if (holding === undefined || holding.killedAt === null) return wrong("but nobody had been killed");
+        if (holding.killedAt > to) return wrong(`but ${holding.pid} was killed later`);
+        const later = holdings.slice(at + 1).find(({ heardAt }) => heardAt !== null && heardAt < from);
+        return later === undefined ? [] : wrong(`but ${later.pid} had taken it up`);
+      }
+      case "completed":
+        return doneAt > to + ROUNDED_MS ? wrong("but it was not done") : [];
+      case "new":
+        return heardBefore(from) ? wrong("but it was at work") : [];
+      default:
+        return wrong("which nobody made it");
+    }
+  });
+}
+
+/** Times in the journal are whole milliseconds. */
+const ROUNDED_MS = 1;
+
+function holdingsOf(loop: LoopLives, entries: readonly JournalEntry[]): readonly Holding[] {
+  return entries.flatMap((entry) => {
+    if (entry.kind !== "lease.taken") return [];
+    const pid = Number(asRecord(entry.body["owner"])["pid"]);
+    const life = loop.lives.find((one) => one.pid === pid);
+    return life === undefined ? [] : [{ ...life, takenAt: Date.parse(entry.at) }];
+  });
+}
+
+function timeOf(entries: readonly JournalEntry[], kind: string): number | undefined {
+  const found = entries.find((entry) => entry.kind === kind);
+  return found === undefined ? undefined : Date.parse(found.at);
+}
