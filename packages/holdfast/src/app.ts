@@ -6,6 +6,8 @@ import type { Graph } from "./core/graph.ts";
 import type { GraphPicture } from "./core/graph-picture.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
+import { DEFAULT_LOOP_LAYOUT } from "./core/loop-layout.ts";
+import type { LoopLayoutSettings } from "./core/loop-layout.ts";
 import { defaultRetention } from "./core/retention.ts";
 import type { AgentArgs } from "./core/agent-args.ts";
 import type { PriceTable } from "./core/price.ts";
@@ -96,6 +98,8 @@ export interface OpenParams {
   readonly prices?: PriceTable;
   /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
   readonly agentArgs?: AgentArgs;
+  /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
+  readonly loopLayout?: LoopLayoutSettings;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -134,6 +138,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "checkpointEveryMs",
   "prices",
   "agentArgs",
+  "loopLayout",
   "parts",
 ];
 
@@ -178,8 +183,10 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     };
     const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, parts: decorate } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, agentArgs, decorate };
-    return new Holdfast(cwd, parts, new WorkDesk(parts, options));
+    const { loopLayout = DEFAULT_LOOP_LAYOUT } = params;
+    const foreign = new ForeignDesk(parts, { cwd, loopLayout });
+    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, agentArgs, loopLayout, decorate };
+    return new Holdfast({ cwd, parts, foreign, work: new WorkDesk(parts, options) });
   } catch (error) {
     await workspaces?.close();
     throw error;
@@ -198,9 +205,15 @@ export class Holdfast implements AsyncDisposable {
   readonly #cwd: string;
   readonly #parts: Parts;
 
-  constructor(cwd: string, parts: Parts, work: WorkDesk) {
-    this.work = work;
-    this.foreign = new ForeignDesk(parts, cwd);
+  constructor(params: {
+    readonly cwd: string;
+    readonly parts: Parts;
+    readonly foreign: ForeignDesk;
+    readonly work: WorkDesk;
+  }) {
+    const { cwd, parts } = params;
+    this.work = params.work;
+    this.foreign = params.foreign;
     this.store = parts.store;
     this.workspaces = parts.workspaces;
     this.#cwd = cwd;

@@ -108,6 +108,7 @@ describe("the file that init writes", () => {
       "impl.prompts.rebase",
       "impl.tags",
       "mirror.directory",
+      "aiwg.directory",
       "prices",
     ]);
     for (const { key } of plain.entries)

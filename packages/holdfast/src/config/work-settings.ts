@@ -1,6 +1,8 @@
 import { resolve } from "node:path";
 import type { AgentArgs } from "../core/agent-args.ts";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
+import { DEFAULT_LOOP_LAYOUT } from "../core/loop-layout.ts";
+import type { LoopLayoutSettings } from "../core/loop-layout.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
@@ -40,6 +42,7 @@ export interface WorkSettings {
     /** Its root; null: the run's worktree. */
     readonly directory: string | null;
   };
+  readonly aiwg: LoopLayoutSettings;
 }
 
 export interface ImplSettings {
@@ -95,10 +98,11 @@ export const DEFAULT_WORK: WorkSettings = {
   budget: { tokens: null, microUsd: null, milliseconds: null },
   prices: {},
   mirror: { format: null, directory: null },
+  aiwg: DEFAULT_LOOP_LAYOUT,
 };
 
 export function mergeWork(values: FileConfig, directory: string): WorkSettings {
-  const { models, forge, impl = {}, budget = {}, mirror } = values;
+  const { models, forge, impl = {}, budget = {}, mirror, aiwg = {} } = values;
   const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
   const promptOf = (role: PromptRole): string | null => {
     const file = prompts[role];
@@ -142,6 +146,11 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       format: mirror?.format ?? null,
       directory: mirror?.directory === undefined ? null : resolve(directory, mirror.directory),
     },
+    aiwg: {
+      ...DEFAULT_WORK.aiwg,
+      ...given(aiwg),
+      directory: aiwg.directory === undefined ? null : resolve(directory, aiwg.directory),
+    },
   };
 }
 
@@ -175,6 +184,12 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
+    ["aiwg.mirror", work.aiwg.mirror],
+    ["aiwg.directory", work.aiwg.directory ?? "(the main worktree)"],
+    ["aiwg.keep", work.aiwg.keep],
+    ["aiwg.maxAge", work.aiwg.maxAge === null ? "never" : formatDuration(work.aiwg.maxAge * 86_400_000)],
+    ["aiwg.onSuccess", work.aiwg.onSuccess],
+    ["aiwg.onFailure", work.aiwg.onFailure],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],
     ["budget.maxTokens", budget.tokens ?? "none"],
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],

@@ -2,11 +2,13 @@ import { resolve } from "node:path";
 import type { CheckpointRef } from "../../ports/store.ts";
 import type { RunSummary } from "../../core/run.ts";
 import { HoldfastError } from "../../core/error.ts";
+import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
 import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import type { ImportReport } from "./apply-import.ts";
 import { crunchRoot } from "./crunch-root.ts";
+import type { LoopCleanupPlan, LoopPlace } from "./loop-cleanup.ts";
 import type { Mirror } from "./mirror.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
 
@@ -14,10 +16,12 @@ import type { ImportParams, ImportPlan } from "./plan-import.ts";
 export class ForeignDesk {
   readonly #parts: Parts;
   readonly #cwd: string;
+  readonly #loopLayout: LoopLayoutSettings;
 
-  constructor(parts: Parts, cwd: string) {
+  constructor(parts: Parts, options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings }) {
     this.#parts = parts;
-    this.#cwd = cwd;
+    this.#cwd = options.cwd;
+    this.#loopLayout = options.loopLayout;
   }
 
   /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
@@ -60,6 +64,23 @@ export class ForeignDesk {
     const root = directory === undefined ? await this.#rootOf(await this.#run(run), to) : resolve(this.#cwd, directory);
     const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
+  }
+
+  /** What the rules would leave of the files below `.aiwg`, and why. One plan a run that has any. */
+  async planLoopCleanup(params: { readonly run?: string } = {}): Promise<readonly LoopCleanupPlan[]> {
+    const { planLoopCleanup } = await import("./loop-cleanup.ts");
+    return await planLoopCleanup({ ...(await this.#loopPlace()), ...params });
+  }
+
+  async applyLoopCleanup(plans: readonly LoopCleanupPlan[]): Promise<void> {
+    const { applyLoopCleanup } = await import("./loop-cleanup.ts");
+    await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
+  }
+
+  async #loopPlace(): Promise<LoopPlace> {
+    const settings = this.#loopLayout;
+    const root = settings.directory ?? (await crunchRoot(this.#parts.workspaces, this.#cwd));
+    return { parts: this.#parts, root, settings };
   }
 
   async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
