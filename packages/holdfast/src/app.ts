@@ -59,6 +59,8 @@ export type { ImportPlan } from "./app/foreign/plan-import.ts";
 export type { Validated } from "./app/foreign/validate-files.ts";
 export type { Encoded, ForeignCheckpoint, Loss, Remark } from "./formats/format.ts";
 export type { StartPlan } from "./app/plan-start.ts";
+export { loopPicture } from "./workflows/ralph/loop-picture.ts";
+export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
 export type { WorkParts, WorkReport };
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent } from "./engine/progress-event.ts";

@@ -87,7 +87,7 @@ function doneReason(state: RalphState, units: number): string {
 function iterateReason(state: RalphState, unit: string): string {
   const last = state.iterations.at(-1);
   if (last === undefined) return "The first iteration";
-  if (state.tries === 0) return `On to ${unit}`;
+  if (last.unit !== state.unit) return `On to ${unit}`;
   return last.verdict === "not_run"
     ? `The check could not be carried out after iteration ${last.number}`
     : `The criterion does not hold yet after iteration ${last.number}`;

@@ -58,6 +58,8 @@ type BurnFinding = Found<
     readonly affordable: number;
     /** Points of quality gained over the iterations looked at; null: not measured. */
     readonly gained: number | null;
+    /** What a point of quality cost; null: none was gained. */
+    readonly perPoint: number | null;
     /** At this rate, how many more it needs to 100 points; null: it gains nothing, so no number is enough. */
     readonly needed: number | null;
   }
@@ -107,6 +109,7 @@ export const FINDING_SHAPE: Shape<LoopFinding> = tagged<LoopFinding, "kind">("ki
       left: finite,
       affordable: count,
       gained: nullable(finite),
+      perPoint: nullable(finite),
       needed: nullable(count),
     }),
   }),

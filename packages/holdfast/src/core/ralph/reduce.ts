@@ -58,11 +58,17 @@ function reflect(state: RalphState, event: Event<"reflected">): RalphState {
     tries: unitDone ? 0 : state.tries + 1,
     iterations: [...state.iterations, iteration].slice(-MAX_ITERATIONS),
     totals: addTo(state.totals, iteration),
+    lastFailing: unitDone ? null : failingAfter(state, iteration),
     memory,
     learnings,
     best,
     findings: [...state.findings, ...findings].slice(-MAX_FINDINGS),
   };
+}
+
+/** A check that could not be carried out says nothing: what failed before is still the last that is known. */
+function failingAfter({ verification, lastFailing }: RalphState, { verdict }: Iteration): RalphState["lastFailing"] {
+  return verdict === "not_run" || verification === null ? lastFailing : verification.metrics.failing;
 }
 
 function intervene(state: RalphState, event: Event<"intervened">): RalphState {

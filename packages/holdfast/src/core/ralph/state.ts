@@ -5,6 +5,8 @@ import { FINDING_SHAPE } from "./finding.ts";
 import type { LoopFinding } from "./finding.ts";
 import { ANSWER_SHAPE, BEST_SHAPE, ITERATION_SHAPE, REFLECTION_SHAPE, VERIFICATION_SHAPE } from "./iteration.ts";
 import type { Answer, BestIteration, Iteration, Reflection, Verification } from "./iteration.ts";
+import { FAILING_SHAPE } from "./metrics.ts";
+import type { Failing } from "./metrics.ts";
 
 /** Something the agent found out, kept once: said again, it only becomes younger. */
 export type Learning = { readonly iteration: number; readonly text: string };
@@ -41,6 +43,8 @@ export type RalphState = {
   readonly totals: Totals;
   /** Most tests that any verification ran: fewer of them is no progress. */
   readonly mostTests: number;
+  /** What failed in the last reflected iteration of this unit; null: there is none, or its checks gave no answer. */
+  readonly lastFailing: Failing | null;
   /** Of the iteration in hand, and until the next one answers, of the last. */
   readonly answer: Answer | null;
   readonly verification: Verification | null;
@@ -67,6 +71,7 @@ export const initialRalphState: RalphState = {
   iterations: [],
   totals: { iterations: 0, passed: 0, failed: 0, tokens: 0, microUsd: 0, milliseconds: 0 },
   mostTests: 0,
+  lastFailing: null,
   answer: null,
   verification: null,
   memory: [],
@@ -109,6 +114,7 @@ const STATE: Shape<RalphState> = object<RalphState>({
     milliseconds: count,
   }),
   mostTests: count,
+  lastFailing: nullable(FAILING_SHAPE),
   answer: nullable(ANSWER_SHAPE),
   verification: nullable(VERIFICATION_SHAPE),
   memory: list(REFLECTION_SHAPE),
