@@ -54,6 +54,7 @@ export type { RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
 export { schemaText } from "./app/foreign/published-schema.ts";
 export type { ForeignDesk } from "./app/foreign/foreign-desk.ts";
+export type { LoopCleanupPlan } from "./app/foreign/loop-cleanup.ts";
 export type { Mirror, MirrorReport } from "./app/foreign/mirror.ts";
 export type { ImportPlan } from "./app/foreign/plan-import.ts";
 export type { Validated } from "./app/foreign/validate-files.ts";

@@ -95,7 +95,6 @@ export const loopRetention: RetentionPolicy = {
 };
 
 export const RETENTION_PRESETS = { standard: defaultRetention, loops: loopRetention } as const;
-export type RetentionPreset = keyof typeof RETENTION_PRESETS;
 
 /** Throws CONFIG_INVALID. A policy may come from a file, where the type system cannot look. */
 export function checkRetention(policy: RetentionPolicy): void {

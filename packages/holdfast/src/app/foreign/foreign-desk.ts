@@ -52,16 +52,21 @@ export class ForeignDesk {
   }
 
   /**
-   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. A crunch run's directory is in the
-   * main worktree.
+   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. The directories of crunch runs and of
+   * loops are in the main worktree.
    */
   async mirror(params: {
     readonly run: string;
     readonly to: FormatName;
     readonly directory?: string;
-  }): Promise<Mirror> {
+  }): Promise<Pick<Mirror, "to" | "root" | "catchUp">> {
     const { run, to, directory } = params;
-    const root = directory === undefined ? await this.#rootOf(await this.#run(run), to) : resolve(this.#cwd, directory);
+    const summary = await this.#run(run);
+    const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
+    if (isLoop(summary, to)) {
+      const { mirrorLoop } = await import("./mirror-loop.ts");
+      return mirrorLoop({ parts: this.#parts, run, root, settings: this.#loopLayout });
+    }
     const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
   }
@@ -85,6 +90,7 @@ export class ForeignDesk {
 
   async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
     if (run.workflow === "crunch" && to === "crunch-yaml") return await crunchRoot(this.#parts.workspaces, this.#cwd);
+    if (isLoop(run, to)) return (await this.#loopPlace()).root;
     return (await findRunWorkspace(this.#parts, run))?.root ?? this.#cwd;
   }
 
@@ -93,4 +99,8 @@ export class ForeignDesk {
     if (run !== undefined) return run;
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
   }
+}
+
+function isLoop(run: Pick<RunSummary, "workflow">, to: FormatName): boolean {
+  return run.workflow === "ralph" && to === "loop-json";
 }

@@ -16,7 +16,7 @@ import { checkpointDirectory, readPlace } from "../../formats/loop-json/places.t
 import { planLoopFiles } from "../../formats/loop-json/plan-loop-files.ts";
 import type { LoopFile } from "../../formats/loop-json/plan-loop-files.ts";
 import { reflectionDocument } from "../../formats/loop-json/reflection-document.ts";
-import { statePath } from "../../formats/loop-json/registry-document.ts";
+import { REGISTRY_PATH, statePath } from "../../formats/loop-json/registry-document.ts";
 import { stateDocument } from "../../formats/loop-json/state-document.ts";
 import { writeJson } from "../../formats/write-json.ts";
 import { unpack } from "../../system/unpack.ts";
@@ -105,7 +105,7 @@ export class LoopLayout {
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
     if (live.loopId !== null) written.push(...this.#describe(loop, live.loopId, files, checkpoints));
-    if (live.loopId !== null && (await writeRegistry(this.#parts, this.#files))) written.push("registry.json");
+    if (live.loopId !== null && (await writeRegistry(this.#parts, this.#files))) written.push(REGISTRY_PATH);
     const [failure] = failures;
     if (failure !== undefined) throw failure;
     return { written, removed: old.map((name) => `${directory}/${name}`) };
