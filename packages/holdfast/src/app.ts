@@ -26,8 +26,10 @@ import { readGraph } from "./app/run-graph.ts";
 import { readStatus } from "./app/run-status.ts";
 import type { WorkReport } from "./app/start-run.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
-import { WorkDesk } from "./app/work-desk.ts";
-import type { ResumeParams, StartParams } from "./app/work-desk.ts";
+import { readLoops, standAll } from "./app/loops.ts";
+import type { Loops, Stood } from "./app/loops.ts";
+import { DEFAULT_LOOPS, WorkDesk } from "./app/work-desk.ts";
+import type { LoopSettings, ResumeParams, StartParams } from "./app/work-desk.ts";
 import type { RunStatus } from "./app/run-status.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "./engine/addresses.ts";
 import { applyGc, gcIsDue, planGc } from "./engine/collector.ts";
@@ -43,12 +45,16 @@ import type { RunQuery, Store, VerifyEvent } from "./ports/store.ts";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "./ports/workspace.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { systemClock } from "./system/clock.ts";
-import { livenessOf, processIdentity } from "./system/process-identity.ts";
+import { isSuspended, livenessOf, processIdentity } from "./system/process-identity.ts";
 import { createRequestFiles } from "./system/request-files.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
 export type { AgentLogFile } from "./app/agent-logs.ts";
 export type { Question } from "./app/journal-picture.ts";
+export type { Loops, Stood } from "./app/loops.ts";
+export type { LoopSettings, PlaceParams } from "./app/work-desk.ts";
+export type { Ordered } from "./engine/give-order.ts";
+export type { RunStanding } from "./core/run-standing.ts";
 export type { Condition } from "./app/run-condition.ts";
 export type { RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
@@ -103,6 +109,8 @@ export interface OpenParams {
   readonly agentArgs?: AgentArgs;
   /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
   readonly loopLayout?: LoopLayoutSettings;
+  /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
+  readonly loops?: LoopSettings;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
   readonly parts?: (parts: WorkParts) => WorkParts;
 }
@@ -142,6 +150,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "prices",
   "agentArgs",
   "loopLayout",
+  "loops",
   "parts",
 ];
 
@@ -171,6 +180,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       includeIgnored: params.includeIgnored ?? false,
       ownsRefs: owns,
       liveness: (owner) => livenessOf(owner, processIdentity()),
+      suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
       requests: params.pretend === true ? null : createRequestFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
@@ -184,12 +194,22 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
         }
       },
     };
-    const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, parts: decorate } = params;
+    const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, loops = DEFAULT_LOOPS } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    const { loopLayout = DEFAULT_LOOP_LAYOUT } = params;
-    const foreign = new ForeignDesk(parts, { cwd, loopLayout });
-    const options = { directory: cwd, forge, agentIdleMs, checkpointEveryMs, prices, agentArgs, loopLayout, decorate };
-    return new Holdfast({ cwd, parts, foreign, work: new WorkDesk(parts, options) });
+    const { loopLayout = DEFAULT_LOOP_LAYOUT, parts: decorate } = params;
+    const foreign = new ForeignDesk(parts, { cwd, loopLayout, maxLoops: loops.max });
+    const work = {
+      directory: cwd,
+      forge,
+      agentIdleMs,
+      checkpointEveryMs,
+      prices,
+      agentArgs,
+      loops,
+      loopLayout,
+      decorate,
+    };
+    return new Holdfast({ cwd, parts, foreign, work: new WorkDesk(parts, work) });
   } catch (error) {
     await workspaces?.close();
     throw error;
@@ -273,7 +293,10 @@ export class Holdfast implements AsyncDisposable {
   /** Where the run stands, told from its journal and its lease. */
   async status(address?: string): Promise<RunStatus> {
     const { id } = await this.resolveRun(address);
-    return await readStatus(await this.run(id), this.#parts.clock.now());
+    const handle = await this.run(id);
+    const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
+    if (stood === undefined) throw new TypeError("one run has one standing");
+    return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
   /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */
@@ -295,6 +318,22 @@ export class Holdfast implements AsyncDisposable {
   /** Newest first. */
   async listRuns(query: RunQuery = {}): Promise<readonly RunSummary[]> {
     return await this.store.listRuns(query);
+  }
+
+  /** Runs as a person sees them, newest first. */
+  async standings(query: RunQuery = {}): Promise<readonly Stood[]> {
+    return await standAll(this.#parts, () => this.store.listRuns(query));
+  }
+
+  /** Those whose number is limited: at work, in the queue, and the others; those that have ended only where asked for. */
+  async loops(params: { readonly ended?: boolean } = {}): Promise<Loops> {
+    const { max, workflows } = this.work.loops;
+    const runs = async (): Promise<readonly RunSummary[]> =>
+      (await this.store.listRuns()).filter(
+        ({ workflow, state }) =>
+          workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
+      );
+    return await readLoops(this.#parts, { runs, limit: max });
   }
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */

@@ -14,6 +14,7 @@ import { applyTakeUp, planTakeUp } from "../engine/resume-run.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import type { Watching, WorkReport } from "./start-run.ts";
+import { withSlot } from "./with-slot.ts";
 
 export interface ResumeRequest<S extends JsonObject> {
   readonly run: string;
@@ -55,23 +56,28 @@ export async function resumeRun<S extends JsonObject>(
   const { run, workflow, limit } = request;
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
-  for (const { step, outcome, text } of await apply(parts, planned)) {
-    if (outcome === "skipped") continue;
-    const at = new Date(parts.clock.now()).toISOString();
-    watching.listen?.({ run, at, kind: "note", text: `restore, ${step}: ${text}` });
+  // One that has come to its end, or needs a decision first, takes nobody's place.
+  return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, carry);
+
+  async function carry(): Promise<WorkReport> {
+    for (const { step, outcome, text } of await apply(parts, planned)) {
+      if (outcome === "skipped") continue;
+      const at = new Date(parts.clock.now()).toISOString();
+      watching.listen?.({ run, at, kind: "note", text: `restore, ${step}: ${text}` });
+    }
+    const ended = outcomeOf(planned);
+    if (ended !== null) return { run, outcome: ended };
+    if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
+    const outcome = await conduct({
+      parts,
+      run,
+      workflow,
+      signal: watching.signal,
+      ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+      ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    });
+    return { run, outcome };
   }
-  const ended = outcomeOf(planned);
-  if (ended !== null) return { run, outcome: ended };
-  if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
-  const outcome = await conduct({
-    parts,
-    run,
-    workflow,
-    signal: watching.signal,
-    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
-    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
-  });
-  return { run, outcome };
 }
 
 /** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */

@@ -5,6 +5,7 @@ import type { GraphPicture } from "../core/graph-picture.ts";
 import type { JournalEntry } from "../core/journal.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { RunSummary } from "../core/run.ts";
+import type { RunStanding } from "../core/run-standing.ts";
 import type { RunHandle } from "../engine/run-handle.ts";
 import { loopPicture } from "../workflows/ralph/loop-picture.ts";
 import type { LoopPicture } from "../workflows/ralph/loop-picture.ts";
@@ -18,6 +19,8 @@ import { graphNow, isSignOfLife, momentOf } from "./run-graph.ts";
 export interface RunStatus {
   readonly run: RunSummary;
   readonly condition: Condition;
+  /** The same for people, with what is known besides: who is silent, what was ordered, whose turn it is. */
+  readonly standing: RunStanding;
   readonly stage: string | null;
   readonly iteration: number;
   /** When the stage was entered. */
@@ -42,7 +45,11 @@ export interface RunStatus {
 }
 
 /** `now`: milliseconds since the epoch. */
-export async function readStatus(handle: RunHandle, now: number): Promise<RunStatus> {
+export async function readStatus(
+  handle: RunHandle,
+  params: { readonly now: number; readonly standing: RunStanding },
+): Promise<RunStatus> {
+  const { now, standing } = params;
   const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
   const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = NO_PICTURE;
@@ -60,6 +67,7 @@ export async function readStatus(handle: RunHandle, now: number): Promise<RunSta
   return {
     run,
     condition,
+    standing,
     stage: picture.stage ?? planes?.position.stage ?? null,
     iteration: picture.stage === null ? (planes?.position.iteration ?? 0) : picture.iteration,
     since: picture.since,

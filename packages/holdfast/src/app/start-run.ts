@@ -2,11 +2,14 @@ import type { JsonObject } from "../core/json.ts";
 import { beginRun } from "../engine/begin-run.ts";
 import { conduct } from "../engine/conduct.ts";
 import { holdLease } from "../engine/hold-lease.ts";
+import { checkSlot } from "../engine/hold-slot.ts";
+import type { SlotRequest } from "../engine/hold-slot.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { StartPlan } from "./plan-start.ts";
+import { withSlot } from "./with-slot.ts";
 
 export interface Watching {
   /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
@@ -14,6 +17,8 @@ export interface Watching {
   readonly listen: ProgressListener | undefined;
   /** How long this process works on the run at most; then it is parked on "session". */
   readonly sessionMs: number | undefined;
+  /** Its place among the loops at work; null: it is none whose number is limited. */
+  readonly slot: SlotRequest | null;
 }
 
 export interface WorkReport {
@@ -28,20 +33,27 @@ export async function startRun<S extends JsonObject>(
   watching: Watching,
 ): Promise<WorkReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
-  await begin();
-  const outcome = await conduct({
-    parts,
-    run: id,
-    workflow,
-    signal: watching.signal,
-    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
-    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
-  });
-  return { run: id, outcome };
+  const { slot } = watching;
+  // Before anything is made of a run that could not begin. Who really has a place is told with the lease.
+  if (slot?.whenFull === "refuse") await checkSlot(parts, id, slot.limit);
+  await parts.store.createRun({ id, workflow: workflow.shape.name, work, labels });
+  return await withSlot(parts, id, slot, carry);
+
+  async function carry(): Promise<WorkReport> {
+    await begin();
+    const outcome = await conduct({
+      parts,
+      run: id,
+      workflow,
+      signal: watching.signal,
+      ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+      ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    });
+    return { run: id, outcome };
+  }
 
   /** The lease comes before the worktree: of two who start at once, one makes it and the other is told who that is. */
   async function begin(): Promise<void> {
-    await parts.store.createRun({ id, workflow: workflow.shape.name, work, labels });
     await using _lease = await holdLease(parts, id);
     const workspace = await makePlace(parts, plan);
     await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });

@@ -7,9 +7,13 @@ import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
+import { priorityKey } from "../core/priority.ts";
 import type { RunSummary, Work } from "../core/run.ts";
 import { answerDecision } from "../engine/answer.ts";
 import type { Workflow } from "../engine/definition.ts";
+import { giveOrder } from "../engine/give-order.ts";
+import type { OrderParams, Ordered } from "../engine/give-order.ts";
+import type { SlotRequest } from "../engine/hold-slot.ts";
 import { findRunFor } from "../engine/find-run.ts";
 import type { FoundRun } from "../engine/find-run.ts";
 import { newestWhole } from "../engine/newest-whole.ts";
@@ -39,6 +43,16 @@ import type { ResumeRequest } from "./resume-run.ts";
 import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
 
+/** Runs whose number at work at once is limited. */
+export interface LoopSettings {
+  /** null: no limit. */
+  readonly max: number | null;
+  /** Names of their workflows. */
+  readonly workflows: readonly string[];
+}
+
+export const DEFAULT_LOOPS: LoopSettings = { max: 4, workflows: ["ralph"] };
+
 export interface StartParams<S extends JsonObject = JsonObject> {
   /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": round and round until a command says that it is done. */
   readonly workflow?: OwnWorkflow | Workflow<S>;
@@ -60,6 +74,17 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly listen?: ProgressListener;
   /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
   readonly sessionMs?: number;
+  /** Of a loop: whether it waits for a place when as many are at work as may be. */
+  readonly place?: PlaceParams;
+  /** Of a loop: who comes first when several wait. Kept; it can be changed at any time. */
+  readonly priority?: number;
+}
+
+export interface PlaceParams {
+  /** "refuse" (default): LOOP_LIMIT. "wait": until there is one. "force": over the limit, said aloud. */
+  readonly whenFull?: "refuse" | "wait" | "force";
+  /** Another limit than the configured one. */
+  readonly limit?: number | null;
 }
 
 export interface ResumeParams<S extends JsonObject = JsonObject> {
@@ -81,6 +106,8 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly listen?: ProgressListener;
   /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
   readonly sessionMs?: number;
+  readonly place?: PlaceParams;
+  readonly priority?: number;
 }
 
 export interface Preflight extends TakeUpPlan {
@@ -99,6 +126,7 @@ export class WorkDesk {
     readonly prices: PriceTable;
     readonly agentArgs: AgentArgs;
     readonly loopLayout: LoopLayoutSettings;
+    readonly loops: LoopSettings;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
@@ -113,6 +141,7 @@ export class WorkDesk {
       readonly prices: PriceTable;
       readonly agentArgs: AgentArgs;
       readonly loopLayout: LoopLayoutSettings;
+      readonly loops: LoopSettings;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
   ) {
@@ -133,14 +162,21 @@ export class WorkDesk {
     return await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files, again });
   }
 
-  async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen" | "sessionMs">): Promise<WorkReport> {
+  async start(
+    plan: StartPlan,
+    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority">,
+  ): Promise<WorkReport> {
     const parts = await this.parts();
     const { workflow, id: run } = plan;
-    return await this.#mirrored({ workflow: workflow.shape.name, run, listen: watching.listen }, (listen) =>
+    const { name } = workflow.shape;
+    const { signal = new AbortController().signal, sessionMs, priority } = watching;
+    if (priority !== undefined) await this.setPriority(run, priority);
+    return await this.#mirrored({ workflow: name, run, listen: watching.listen }, (listen) =>
       startRun(parts, plan, {
-        signal: watching.signal ?? new AbortController().signal,
+        signal,
         listen,
-        sessionMs: watching.sessionMs,
+        sessionMs,
+        slot: this.#slot({ ...watching, name, run, signal, listen }),
       }),
     );
   }
@@ -165,14 +201,41 @@ export class WorkDesk {
     const request = await this.#resumeRequest(parts, params);
     const known = pending === null ? planned : undefined;
     const plan = known ?? (await planResumeRun(parts, request));
-    const { run, listen: told } = params;
-    return await this.#mirrored({ workflow: request.workflow.shape.name, run, listen: told }, (listen) =>
+    const { run, listen: told, signal = new AbortController().signal, sessionMs, priority } = params;
+    const { name } = request.workflow.shape;
+    if (priority !== undefined) await this.setPriority(run, priority);
+    await this.takeOrderBack(run, params.force === true ? "any" : "pause");
+    return await this.#mirrored({ workflow: name, run, listen: told }, (listen) =>
       resumeRun(parts, request, plan, {
-        signal: params.signal ?? new AbortController().signal,
+        signal,
         listen,
-        sessionMs: params.sessionMs,
+        sessionMs,
+        slot: this.#slot({ ...params, name, run, signal, listen }),
       }),
     );
+  }
+
+  /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */
+  async order(params: Omit<OrderParams, "parts">): Promise<Ordered> {
+    return await giveOrder({ parts: await this.parts(), ...params });
+  }
+
+  /** What was ordered and not done: "any", or a pause alone. Was there one? */
+  async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
+    const { requests } = this.#parts;
+    const order = (await requests?.orderFor(run)) ?? null;
+    if (requests === null || order === null || (kind === "pause" && order.kind !== "pause")) return false;
+    await requests.settle(order);
+    return true;
+  }
+
+  /** At any time, whoever carries it. */
+  async setPriority(run: string, priority: number): Promise<void> {
+    await this.#parts.store.setMeta(priorityKey(run), String(priority));
+  }
+
+  get loops(): LoopSettings {
+    return this.#options.loops;
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
@@ -231,6 +294,29 @@ export class WorkDesk {
     return decorate === undefined ? parts : decorate(parts);
   }
 
+  /** null: a run of this workflow is none of those whose number is limited. */
+  #slot(params: {
+    readonly name: string;
+    readonly run: string;
+    readonly signal: AbortSignal;
+    readonly listen: ProgressListener | undefined;
+    readonly place?: PlaceParams;
+  }): SlotRequest | null {
+    const { loops } = this.#options;
+    if (!loops.workflows.includes(params.name)) return null;
+    const { whenFull = "refuse", limit = loops.max } = params.place ?? {};
+    const { run, signal, listen } = params;
+    const tell = (text: string): void =>
+      listen?.({ run, at: new Date(this.#parts.clock.now()).toISOString(), kind: "note", text });
+    return {
+      limit,
+      whenFull,
+      signal,
+      onWaiting: (atWork) => tell(`Waiting for a place: ${atWork.join(", ")} are at work, and ${limit ?? 0} may be`),
+      onOver: (atWork) => tell(`Over the limit of ${limit ?? 0} loops: ${atWork.join(", ")} are at work too`),
+    };
+  }
+
   /** Crunch runs and loops keep the directories up to date that other readers of theirs look into, unasked. */
   async #mirrored(
     params: { readonly workflow: string; readonly run: string; readonly listen: ProgressListener | undefined },
@@ -245,7 +331,7 @@ export class WorkDesk {
     }
     if (params.workflow === "ralph" && settings.mirror) {
       const { followLoop } = await import("./foreign/follow-loop.ts");
-      await using mirror = await followLoop({ ...followed, settings });
+      await using mirror = await followLoop({ ...followed, settings, limit: this.#options.loops.max });
       return await work(mirror.listen);
     }
     return await work(params.listen);

@@ -29,6 +29,9 @@ import { runSpec } from "./commands/run/spec.ts";
 import { setupSpec } from "./commands/setup/spec.ts";
 import { showSpec } from "./commands/show/spec.ts";
 import { statusSpec } from "./commands/status/spec.ts";
+import { loopsSpec } from "./commands/loops/spec.ts";
+import { pauseSpec } from "./commands/pause/spec.ts";
+import { abortSpec } from "./commands/abort/spec.ts";
 import { stopSpec } from "./commands/stop/spec.ts";
 import { tagSpec } from "./commands/tag/spec.ts";
 import { verifySpec } from "./commands/verify/spec.ts";
@@ -38,7 +41,10 @@ export const COMMANDS: readonly Command[] = [
   command(runSpec, () => import("./commands/run/run.ts")),
   command(resumeSpec, () => import("./commands/resume/run.ts")),
   command(statusSpec, () => import("./commands/status/run.ts")),
+  command(loopsSpec, () => import("./commands/loops/run.ts")),
   command(stopSpec, () => import("./commands/stop/run.ts")),
+  command(pauseSpec, () => import("./commands/pause/run.ts")),
+  command(abortSpec, () => import("./commands/abort/run.ts")),
   command(approveSpec, () => import("./commands/approve/run.ts")),
   command(logsSpec, () => import("./commands/logs/run.ts")),
   command(demoSpec, () => import("./commands/demo/run.ts")),

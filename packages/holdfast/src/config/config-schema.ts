@@ -95,6 +95,12 @@ export const configSchema = z.strictObject({
       onStuck: z.optional(choice(["stop", "ask", "rollback"])),
     }),
   ),
+  loops: z.optional(
+    z.strictObject({
+      max: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      workflows: z.optional(leaf("a list of workflows such as [ralph, impl]", words)),
+    }),
+  ),
   mirror: z.optional(
     z.strictObject({
       format: z.optional(

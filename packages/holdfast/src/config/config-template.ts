@@ -123,6 +123,12 @@ ralph:
   # When nothing moves any more: stop, ask (a person), or rollback (once to the best round, then stop).
   onStuck: ${value("ralph.onStuck")}
 
+# How many loops may be at work at once in this repository, or none for no limit, and which workflows count as loops. One more
+# is refused; with --wait it waits for its turn.
+loops:
+  max: ${value("loops.max")}
+  workflows: [${value("loops.workflows")}]
+
 # Checkpoints of runs also as another tool reads them, up to date after each one: impl-json, crunch-yaml, context-store,
 # loop-json, or none. See: holdfast help mirror
 mirror:

@@ -122,6 +122,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     prices: work.prices,
     agentArgs: work.agents.args,
     loopLayout: work.aiwg,
+    loops: work.loops,
   };
 }
 

@@ -35,6 +35,8 @@ export interface WorkSettings {
     readonly microUsd: number | null;
     readonly milliseconds: number | null;
   };
+  /** Runs whose number at work at once is limited; null: as many as want to. */
+  readonly loops: { readonly max: number | null; readonly workflows: readonly string[] };
   /** The user's own, before those that are built in. */
   readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date as they go. */
@@ -117,6 +119,7 @@ export const DEFAULT_WORK: WorkSettings = {
     onStuck: "stop",
   },
   budget: { tokens: null, microUsd: null, milliseconds: null },
+  loops: { max: 4, workflows: ["ralph"] },
   prices: {},
   mirror: { format: null, directory: null },
   aiwg: DEFAULT_LOOP_LAYOUT,
@@ -163,6 +166,7 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       microUsd: budget.maxCost ?? null,
       milliseconds: budget.maxTime ?? null,
     },
+    loops: { ...DEFAULT_WORK.loops, ...given(values.loops ?? {}) },
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
       format: mirror?.format ?? null,
@@ -216,6 +220,8 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["ralph.memory", ralph.memory],
     ["ralph.memoryPolicy", ralph.memoryPolicy],
     ["ralph.onStuck", ralph.onStuck],
+    ["loops.max", work.loops.max ?? "none"],
+    ["loops.workflows", work.loops.workflows.join(", ")],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
     ["aiwg.mirror", work.aiwg.mirror],

@@ -10,6 +10,7 @@ export const ERROR_CODES = [
   "NOTHING_TO_RESUME",
   "TAG_EXISTS",
   "LEASE_HELD", // another live process may write this run
+  "LOOP_LIMIT", // as many loops as may be are at work in this repository
   "LEASE_LOST", // our epoch is stale: somebody took over
   "CONFLICT", // a compare-and-set failed: the head moved
   "STORE_ABSENT", // no store was ever made here

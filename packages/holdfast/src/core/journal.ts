@@ -63,7 +63,9 @@ export interface NewEntry {
   readonly body: JsonObject;
 }
 
-export type RunEnded = { readonly outcome: "done" } | { readonly outcome: "fatal"; readonly reason: string };
+export type RunEnded =
+  | { readonly outcome: "done" }
+  | { readonly outcome: "fatal"; readonly reason: string; readonly cause?: "aborted" };
 export type RunReopened = { readonly reason: string };
 export type RunParked = {
   readonly on: ParkedOn;

@@ -5,6 +5,8 @@ export interface Lease {
   readonly owner: LeaseOwner;
   readonly takenAt: string;
   readonly heartbeatAt: string;
+  /** Of a run that counts among those whose number is limited: at work, or in the queue for it. Absent: it does not count. */
+  readonly slot?: "working" | "waiting";
 }
 
 /** Enough to tell a live owner from a dead one, and a re-used pid from the same process. */

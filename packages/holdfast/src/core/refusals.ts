@@ -1,6 +1,7 @@
 import type { CheckpointId } from "./checkpoint.ts";
 import { HoldfastError } from "./error.ts";
 import type { Lease } from "./lease.ts";
+import type { SlotLease } from "./plan-slot.ts";
 
 /** What every store refuses, in the same words. */
 
@@ -53,6 +54,29 @@ export function leaseHeld(lease: Lease): HoldfastError {
     retry: "later",
     data: { run: lease.run, owner, epoch: lease.epoch, heartbeatAt: lease.heartbeatAt },
   });
+}
+
+export function loopLimit(params: {
+  readonly run: string;
+  readonly limit: number | null;
+  readonly working: readonly SlotLease[];
+  readonly ahead: readonly SlotLease[];
+}): HoldfastError {
+  const { run, limit, working, ahead } = params;
+  const who = working.map(({ lease }) => `${lease.run} (pid ${lease.owner.pid} on ${lease.owner.host})`);
+  const queue = ahead.length === 0 ? "" : `; ${ahead.map(({ lease }) => lease.run).join(", ")} will be next`;
+  return new HoldfastError({
+    code: "LOOP_LIMIT",
+    message: `${run} must wait: ${limit ?? 0} loops may be at work here at once, and these are: ${who.join(", ") || "none"}${queue}`,
+    hint: "Wait for a place with --wait, go over the limit with --force, or raise `loops.max` in holdfast.config.yaml. `holdfast loops` shows them all.",
+    retry: "later",
+    data: { run, limit, working: working.map(brief), waiting: ahead.map(brief) },
+  });
+}
+
+function brief({ lease, priority }: SlotLease): object {
+  const { pid, host } = lease.owner;
+  return { run: lease.run, pid, host, priority, since: lease.takenAt, heartbeatAt: lease.heartbeatAt };
 }
 
 export function leaseLost(params: {

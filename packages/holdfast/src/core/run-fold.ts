@@ -71,9 +71,10 @@ export function parseRunFold(value: unknown, what: string): RunFold {
   return parseShape({ shape: foldShape, value, what });
 }
 
+const aborted = oneOf({ aborted: true });
 const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
   done: object({ outcome: oneOf({ done: true }) }),
-  fatal: object({ outcome: oneOf({ fatal: true }), reason: text }),
+  fatal: object({ outcome: oneOf({ fatal: true }), reason: text, cause: optional(aborted) }),
 });
 const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
 const parkedOn: Shape<ParkedOn> = oneOf({
@@ -83,6 +84,7 @@ const parkedOn: Shape<ParkedOn> = oneOf({
   ci: true,
   disk: true,
   session: true,
+  pause: true,
 });
 const decision: Shape<PendingDecision> = object<PendingDecision>({ name: text, question: text, options: list(text) });
 const parkedShape: Shape<RunParked> = object<RunParked>({
@@ -102,7 +104,7 @@ const stateShape: Shape<RunState> = tagged<RunState, "kind">("kind", {
     decision: optional(decision),
   }),
   done: object({ kind: oneOf({ done: true }), at: text }),
-  fatal: object({ kind: oneOf({ fatal: true }), at: text, reason: text }),
+  fatal: object({ kind: oneOf({ fatal: true }), at: text, reason: text, cause: optional(aborted) }),
 });
 const foldShape: Shape<RunFold> = object<RunFold>({
   state: stateShape,
@@ -115,7 +117,12 @@ function endState(entry: FoldedEntry): RunState {
     case "done":
       return { kind: "done", at: entry.at };
     case "fatal":
-      return { kind: "fatal", at: entry.at, reason: body.reason };
+      return {
+        kind: "fatal",
+        at: entry.at,
+        reason: body.reason,
+        ...(body.cause === undefined ? {} : { cause: body.cause }),
+      };
   }
 }
 

@@ -32,7 +32,13 @@ export type RunState =
       readonly decision?: PendingDecision;
     }
   | { readonly kind: "done"; readonly at: string }
-  | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
+  | {
+      readonly kind: "fatal";
+      readonly at: string;
+      readonly reason: string;
+      /** Somebody ended it; absent: it came to its end by itself. */
+      readonly cause?: "aborted";
+    };
 
 /** A question to a person, and what may be answered; no options: any text. */
 export type PendingDecision = {
@@ -41,8 +47,11 @@ export type PendingDecision = {
   readonly options: readonly string[];
 };
 
-/** "session": its time was over, and nothing is waited for but somebody who goes on. */
-export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk" | "session";
+/**
+ * "session": its time was over, and nothing is waited for but somebody who goes on. "pause": somebody said so, and somebody must say
+ * otherwise.
+ */
+export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk" | "session" | "pause";
 
 export interface RunSummary extends Run {
   readonly state: RunState;

@@ -7,11 +7,13 @@ import { advance, finishRun } from "./advance.ts";
 import { answerRequests } from "./answer-requests.ts";
 import type { Workflow } from "./definition.ts";
 import { Stopped } from "./halt.ts";
+import { followOrders } from "./follow-orders.ts";
 import { holdLease } from "./hold-lease.ts";
 import type { HeldLease } from "./hold-lease.ts";
 import { leaveInOrder } from "./interrupt.ts";
 import { keepAside } from "./keep-aside.ts";
 import type { RunOutcome } from "./outcome.ts";
+import { obeyOrder } from "./obey-order.ts";
 import { parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "./progress-event.ts";
 import { runStage } from "./run-stage.ts";
@@ -53,6 +55,8 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     const summary = await summaryOf(parts.store, run);
     const meanwhile = await endedOutcome(parts, summary);
     if (meanwhile !== null) return meanwhile;
+    const ordered = await obeyOrder(parts, lease.lease, summary);
+    if (ordered !== null) return ordered;
     const { state } = summary;
     const { position } = (await readProgress(parts, run)).progress;
     if (state.kind === "parked" && !mayGoOn({ state, position, now: parts.clock.now() })) {
@@ -88,11 +92,13 @@ async function work<S extends JsonObject>(
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
   const session = limitSession(writer, params.sessionMs);
+  const orders = followOrders(writer);
   try {
     await using _requests = answerRequests(writer, epoch);
+    await using _following = orders;
     await using _clock = saveByClock(writer);
     for (;;) {
-      writer.halt.check();
+      writer.halt.checkWish();
       const { stage, iteration, visit } = writer.position;
       writer.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
@@ -104,7 +110,9 @@ async function work<S extends JsonObject>(
     }
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    return await leaveInOrder(writer, error);
+    const outcome = await leaveInOrder(writer, error);
+    await orders.settled(error);
+    return outcome;
   } finally {
     session.end();
     signal.removeEventListener("abort", interrupt);

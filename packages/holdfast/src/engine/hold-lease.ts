@@ -1,8 +1,8 @@
 import { HoldfastError } from "../core/error.ts";
+import { HEARTBEAT_MS } from "../core/heartbeat.ts";
 import type { Lease } from "../core/lease.ts";
+import type { SlotWish, Store } from "../ports/store.ts";
 import type { Parts } from "./parts.ts";
-
-const HEARTBEAT_MS = 30_000;
 
 export interface HeldLease extends AsyncDisposable {
   readonly lease: Lease;
@@ -10,10 +10,14 @@ export interface HeldLease extends AsyncDisposable {
   onLost(tell: (error: HoldfastError) => void): void;
 }
 
-/** LEASE_HELD passes through. Disposing lets go of it; one that is lost is no error there. */
-export async function holdLease(parts: Parts, run: string): Promise<HeldLease> {
+/**
+ * LEASE_HELD and LOOP_LIMIT pass through. Disposing lets go of it; one that is lost is no error there. Whoever holds the run already shares the
+ * lease with what it calls, and the last one lets go: so a place among those at work is kept from the first act to the last.
+ */
+export async function holdLease(parts: Parts, run: string, slot?: SlotWish): Promise<HeldLease> {
   const { store } = parts;
-  const lease = await store.takeLease({ run, label: `holdfast run ${run}` });
+  const label = `holdfast run ${run}`;
+  const lease = await store.takeLease({ run, label, ...(slot === undefined ? {} : { slot }) });
   let tellLost: ((error: HoldfastError) => void) | undefined;
   const beat = (): void => {
     store.renewLease(lease).catch((error: unknown) => {
@@ -23,6 +27,9 @@ export async function holdLease(parts: Parts, run: string): Promise<HeldLease> {
   };
   const timer = setInterval(beat, HEARTBEAT_MS);
   timer.unref();
+  const holders = holdersOf(store);
+  const key = `${run} ${lease.epoch}`;
+  holders.set(key, (holders.get(key) ?? 0) + 1);
   return {
     lease,
     onLost(tell) {
@@ -30,8 +37,20 @@ export async function holdLease(parts: Parts, run: string): Promise<HeldLease> {
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
+      const left = (holders.get(key) ?? 1) - 1;
+      if (left > 0) return void holders.set(key, left);
+      holders.delete(key);
       // It would hide what made us let go; a lease that stays behind ends with its handle.
       await store.releaseLease(lease).catch(() => undefined);
     },
   };
+}
+
+/** How often each lease is held in this process, by run and epoch. */
+const held = new WeakMap<Store, Map<string, number>>();
+
+function holdersOf(store: Store): Map<string, number> {
+  const known = held.get(store) ?? new Map<string, number>();
+  held.set(store, known);
+  return known;
 }

@@ -9,13 +9,21 @@ export async function leaveInOrder(writer: RunWriter, { outcome, saved }: Stoppe
   if (saved) return outcome;
   if (outcome.kind === "interrupted")
     await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
-  else {
+  else if (outcome.kind === "fatal") {
+    await saveStopped(writer, { trigger: "interrupt", why: "aborted", entries: [abortedEntry(outcome.reason)] });
+    writer.tell({ kind: "ended", outcome: "fatal", reason: outcome.reason });
+  } else {
     const { on, reason, until } = outcome;
     const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { on, reason, until } }];
-    await saveStopped(writer, { trigger: "session_end", why: "the session ended", entries });
+    const why = on === "pause" ? "paused" : "the session ended";
+    await saveStopped(writer, { trigger: "session_end", why, entries });
     writer.tell({ kind: "parked", on, reason, until });
   }
   return outcome;
+}
+
+export function abortedEntry(reason: string): NewEntry {
+  return { kind: "run.ended", body: { outcome: "fatal", reason, cause: "aborted" } };
 }
 
 /** Files as they are, position with what is half-done named in it, and every effect that may or may not have happened. */

@@ -1,9 +1,9 @@
 import { HoldfastError } from "../core/error.ts";
+import { HEARTBEAT_MS } from "../core/heartbeat.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Parts } from "./parts.ts";
 import type { Saver } from "./saver.ts";
 
-const HEARTBEAT_MS = 30_000;
 const RETRY_MS = 50;
 
 /** Holds a run's lease from the first write until it is released, and tells other hosts that we live. */

@@ -21,6 +21,8 @@ export interface Parts {
   readonly ownsRefs: boolean;
   /** Is the owner of this lease still there? */
   readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
+  /** Is it stopped by a signal, so that it gives no sign of life until it is let go on? Absent: nobody can tell. */
+  readonly suspended?: (owner: LeaseOwner) => boolean;
   /** How long the first write waits for a run that another live process holds. */
   readonly leaseWaitMs: number;
   /** Where others ask the holder of a run's lease for a checkpoint; null: this store has no such place. */

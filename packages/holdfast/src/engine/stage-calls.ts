@@ -82,7 +82,11 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
   const rest = Math.min(milliseconds, until - parts.clock.now());
   if (rest > 0) {
     await parkOutOfTime(stay);
-    await parts.wait(rest, halt.signal);
+    // Rejects with what stops it.
+    await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
   }
   halt.check();
 }

@@ -39,8 +39,11 @@ export class Stay {
     this.check();
     if (this.#asked.has(name)) throw askedTwice(this.stage, name);
     const result = this.writer.steps.get(name);
-    if (result === undefined) checkStepName(name);
-    else this.#unasked.delete(name);
+    if (result === undefined) {
+      checkStepName(name);
+      // Between two steps, where no other is under way.
+      if (this.#active === 0) this.writer.halt.checkWish();
+    } else this.#unasked.delete(name);
     this.#asked.add(name);
     return result;
   }

@@ -9,6 +9,24 @@ export interface CheckpointRequest {
 }
 
 /**
+ * What shall become of a run, said by somebody who does not carry it. It is for whoever carries the run, now or next, and stands until that is
+ * done or taken back.
+ */
+export type Order = {
+  /** Random, safe in a file's name; tells it from the next one of its kind. */
+  readonly id: string;
+  readonly run: string;
+  /** Who says so, for the journal. */
+  readonly by: string;
+  readonly at: string;
+  readonly reason: string;
+  /** Do not wait for the next safe point. */
+  readonly now: boolean;
+  /** "pause": stop, until somebody resumes it. "abort": end it for good. */
+  readonly kind: "pause" | "abort";
+};
+
+/**
  * Notes to whoever holds a run's lease. They are wishes, not records: what was answered is told by the journal alone, so a note that is lost costs
  * a try, and one that is read twice (it is taken once) nothing. Of a withdrawal and a taking at the same moment exactly one succeeds.
  */
@@ -25,6 +43,12 @@ export interface Requests {
   stateOf(request: CheckpointRequest): Promise<"waiting" | "taken" | "gone">;
   /** The holder is done with it, one way or the other. A second call does nothing. */
   finish(request: CheckpointRequest): Promise<void>;
+  /** Durable when it resolves. One of each kind a run: the later takes the place of the earlier. */
+  order(order: Order): Promise<void>;
+  /** What stands; an order to abort before one to pause. Throws where it cannot be told: nobody may take that for "nothing". */
+  orderFor(run: string): Promise<Order | null>;
+  /** It is done, or taken back. One that took its place meanwhile stands. */
+  settle(order: Order): Promise<void>;
   /** Removes what was asked of others than the holder of this epoch, and what they left when they died. */
   sweep(params: { readonly run: string; readonly epoch: number }): Promise<void>;
 }

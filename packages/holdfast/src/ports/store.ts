@@ -32,13 +32,22 @@ export interface Store {
    * LEASE_HELD (data: the owner) while the owner lives or its life cannot be told (another host: until the heartbeat
    * is older than `staleAfterMs`, by default a minute). A dead owner's lease is taken with epoch + 1. Taking it again
    * with the same handle returns the lease held. A lease serves only the handle that took it.
+   * With `slot` also a place among those at work, decided in the same transaction over the leases of all runs: LOOP_LIMIT, and nothing is
+   * written, when there is none (data: who has them). Taken by the same handle again, one that waits tries again.
    */
-  takeLease(params: { readonly run: string; readonly label: string; readonly staleAfterMs?: number }): Promise<Lease>;
+  takeLease(params: {
+    readonly run: string;
+    readonly label: string;
+    readonly staleAfterMs?: number;
+    readonly slot?: SlotWish;
+  }): Promise<Lease>;
   /** LEASE_LOST when the epoch is stale. */
   renewLease(lease: Lease): Promise<Lease>;
   /** Releasing a lease that is not held any more is no error. */
   releaseLease(lease: Lease): Promise<void>;
   getLease(run: string): Promise<Lease | undefined>;
+  /** Of all runs, those that are held, also by the dead, in no order; all of one moment. */
+  listLeases(): Promise<readonly Lease[]>;
 
   /**
    * One transaction: the entries, then the checkpoint, and the fold of effect entries into the ledger. The epoch is
@@ -115,6 +124,13 @@ export interface NewRun {
   readonly work: Work;
   readonly forkedFrom?: CheckpointParent;
   readonly labels?: JsonObject;
+}
+
+export interface SlotWish {
+  /** How many runs with a place may be at work at once; null: this one works whatever their number. */
+  readonly limit: number | null;
+  /** Where there is none, the lease is taken all the same, as one that waits: by priority (a fact of the store), then by age. */
+  readonly wait: boolean;
 }
 
 export interface RunQuery {

@@ -25,14 +25,25 @@ export function livenessOf(owner: ProcessIdentity, self: ProcessIdentity): Owner
   return started === owner.started ? "alive" : "dead";
 }
 
+/** Stopped by a signal or a debugger. Only of an owner that is alive: the pid alone says nothing. */
+export function isSuspended(owner: ProcessIdentity): boolean {
+  const state = statOf(owner.pid)?.[0];
+  return state === "T" || state === "t";
+}
+
 /** Clock ticks since boot, field 22 of /proc/<pid>/stat. The name before it may hold spaces and brackets. */
 function startOf(pid: number): string | null {
+  const fields = statOf(pid);
+  // A zombie has ended; only its parent has not noticed.
+  if (fields?.[0] === "Z" || fields?.[0] === "X") return "ended";
+  return fields?.[19] ?? null;
+}
+
+/** From the third field on. */
+function statOf(pid: number): readonly string[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // A zombie has ended; only its parent has not noticed.
-    if (fields[0] === "Z" || fields[0] === "X") return "ended";
-    return fields[19] ?? null;
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
     return null;
   }

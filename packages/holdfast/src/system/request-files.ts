@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { CheckpointRequest, Requests } from "../ports/requests.ts";
+import { createOrderFiles } from "./order-files.ts";
 
 /** Notes as files in the store's own directory, which is its owner's alone: `requests/<run>/<id>.json`, once taken `<id>.taken`. */
 export function createRequestFiles(store: string): Requests {
@@ -9,6 +10,7 @@ export function createRequestFiles(store: string): Requests {
   const waitingAt = ({ run, id }: CheckpointRequest): string => join(directoryOf(run), `${id}.json`);
   const takenAt = ({ run, id }: CheckpointRequest): string => join(directoryOf(run), `${id}.taken`);
   return {
+    ...createOrderFiles(store),
     async ask(request) {
       checkId(request.id);
       await mkdir(directoryOf(request.run), { recursive: true, mode: 0o700 });

@@ -19,11 +19,13 @@ export async function followLoop(params: {
   readonly run: string;
   readonly cwd: string;
   readonly settings: LoopLayoutSettings;
+  readonly limit: number | null;
   readonly listen: ProgressListener | undefined;
 }): Promise<FollowedRun> {
   const { parts, run, settings, listen } = params;
   const root = settings.directory ?? (await crunchRoot(parts.workspaces, params.cwd));
-  const layout = new LoopLayout({ parts, run, root, settings });
+  const place = { parts, root, settings, limit: params.limit };
+  const layout = new LoopLayout({ ...place, run });
   let begun = false;
   const catchUp = async (): Promise<void> => {
     await layout.catchUp();
@@ -31,12 +33,12 @@ export async function followLoop(params: {
     begun = true;
     // Nobody is there to tell of a loop whose process died.
     for (const { run: other, standing } of await standingLoops(parts)) {
-      if (standing.status === "crashed") await new LoopLayout({ parts, run: other.id, root, settings }).catchUp();
+      if (standing.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
-    await cleanUpDaily({ parts, root, settings });
+    await cleanUpDaily(place);
   };
   const files = new LayoutFiles(root);
-  const beat = async (): Promise<void> => void (await writeRegistry(parts, files, { pulse: true }));
+  const beat = async (): Promise<void> => void (await writeRegistry(place, files, { pulse: true }));
   const pulse = { everyMs: PULSE_MS, beat };
   return followRun({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
 }

@@ -8,7 +8,8 @@ import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import type { ImportReport } from "./apply-import.ts";
 import { crunchRoot } from "./crunch-root.ts";
-import type { LoopCleanupPlan, LoopPlace } from "./loop-cleanup.ts";
+import type { LoopCleanupPlan } from "./loop-cleanup.ts";
+import type { LoopPlace } from "./loop-layout.ts";
 import type { Mirror } from "./mirror.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
 
@@ -17,11 +18,16 @@ export class ForeignDesk {
   readonly #parts: Parts;
   readonly #cwd: string;
   readonly #loopLayout: LoopLayoutSettings;
+  readonly #maxLoops: number | null;
 
-  constructor(parts: Parts, options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings }) {
+  constructor(
+    parts: Parts,
+    options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings; readonly maxLoops: number | null },
+  ) {
     this.#parts = parts;
     this.#cwd = options.cwd;
     this.#loopLayout = options.loopLayout;
+    this.#maxLoops = options.maxLoops;
   }
 
   /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
@@ -65,7 +71,7 @@ export class ForeignDesk {
     const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
     if (isLoop(summary, to)) {
       const { mirrorLoop } = await import("./mirror-loop.ts");
-      return mirrorLoop({ parts: this.#parts, run, root, settings: this.#loopLayout });
+      return mirrorLoop({ ...(await this.#loopPlace()), run, root });
     }
     const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
@@ -85,7 +91,7 @@ export class ForeignDesk {
   async #loopPlace(): Promise<LoopPlace> {
     const settings = this.#loopLayout;
     const root = settings.directory ?? (await crunchRoot(this.#parts.workspaces, this.#cwd));
-    return { parts: this.#parts, root, settings };
+    return { parts: this.#parts, root, settings, limit: this.#maxLoops };
   }
 
   async #rootOf(run: RunSummary, to: FormatName): Promise<string> {

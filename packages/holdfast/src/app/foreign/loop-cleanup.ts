@@ -1,19 +1,11 @@
 import { layoutRetention } from "../../core/loop-layout.ts";
-import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
 import { planRetention } from "../../core/retention-plan.ts";
 import { allCheckpoints } from "../../engine/all-checkpoints.ts";
-import type { Parts } from "../../engine/parts.ts";
 import { LayoutFiles } from "./layout-files.ts";
 import { filesOf, LoopLayout } from "./loop-layout.ts";
+import type { LoopPlace } from "./loop-layout.ts";
 import { readDropped, writeDropped } from "./loop-note.ts";
 import { standingLoop } from "./loop-standings.ts";
-
-export interface LoopPlace {
-  readonly parts: Parts;
-  /** Where `.aiwg` is. */
-  readonly root: string;
-  readonly settings: LoopLayoutSettings;
-}
 
 export interface LoopCleanupPlan {
   readonly run: string;
@@ -69,11 +61,11 @@ export async function planLoopCleanup(
 export async function applyLoopCleanup(
   params: LoopPlace & { readonly plans: readonly LoopCleanupPlan[] },
 ): Promise<void> {
-  const { parts, root, settings } = params;
+  const { parts } = params;
   for (const { run, files, dropped } of params.plans) {
     if (!files.some(({ action }) => action === "drop")) continue;
     await writeDropped(parts.store, run, dropped);
-    await new LoopLayout({ parts, run, root, settings }).catchUp();
+    await new LoopLayout({ ...params, run }).catchUp();
   }
   await parts.store.setMeta(LAST_CLEANUP, String(parts.clock.now()));
 }

@@ -27,6 +27,15 @@ import { writeRegistry } from "./loop-registry.ts";
 import { standingLoop } from "./loop-standings.ts";
 import { setAside } from "./set-aside.ts";
 
+export interface LoopPlace {
+  readonly parts: Parts;
+  /** Where `.aiwg` is. */
+  readonly root: string;
+  readonly settings: LoopLayoutSettings;
+  /** How many loops may be at work at once; null: as many as want to. */
+  readonly limit: number | null;
+}
+
 export interface LayoutReport {
   /** Below the root, in the order of writing; empty: everything was there already. */
   readonly written: readonly string[];
@@ -46,19 +55,16 @@ export class LoopLayout {
   readonly #run: string;
   readonly #files: LayoutFiles;
   readonly #settings: LoopLayoutSettings;
+  readonly #limit: number | null;
   /** What was written or found right, so that only what changed is encoded again. */
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();
 
-  constructor(params: {
-    readonly parts: Parts;
-    readonly run: string;
-    readonly root: string;
-    readonly settings: LoopLayoutSettings;
-  }) {
+  constructor(params: LoopPlace & { readonly run: string }) {
     this.#parts = params.parts;
     this.#run = params.run;
     this.#files = new LayoutFiles(params.root);
     this.#settings = params.settings;
+    this.#limit = params.limit;
   }
 
   async catchUp(): Promise<LayoutReport> {
@@ -105,7 +111,8 @@ export class LoopLayout {
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
     if (live.loopId !== null) written.push(...this.#describe(loop, live.loopId, files, checkpoints));
-    if (live.loopId !== null && (await writeRegistry(this.#parts, this.#files))) written.push(REGISTRY_PATH);
+    if (live.loopId !== null && (await writeRegistry({ parts: this.#parts, limit: this.#limit }, this.#files)))
+      written.push(REGISTRY_PATH);
     const [failure] = failures;
     if (failure !== undefined) throw failure;
     return { written, removed: old.map((name) => `${directory}/${name}`) };

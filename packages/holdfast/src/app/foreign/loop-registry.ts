@@ -5,8 +5,6 @@ import { writeJson } from "../../formats/write-json.ts";
 import type { LayoutFiles } from "./layout-files.ts";
 import { standingLoops } from "./loop-standings.ts";
 
-/** How many loops the published registry allows at once. */
-const LIMIT = 4;
 const MAX_ROUNDS = 5;
 
 /**
@@ -14,7 +12,7 @@ const MAX_ROUNDS = 5;
  * again, so the last of them leaves it true. `pulse`: also when there is nothing new but signs of life.
  */
 export async function writeRegistry(
-  parts: Parts,
+  { parts, limit }: { readonly parts: Parts; readonly limit: number | null },
   files: LayoutFiles,
   { pulse }: { readonly pulse: boolean } = { pulse: false },
 ): Promise<boolean> {
@@ -22,7 +20,7 @@ export async function writeRegistry(
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const loops = await standingLoops(parts);
     const before = readRegistry(files);
-    const document = registryDocument({ before, loops, store: parts.store.id, limit: LIMIT });
+    const document = registryDocument({ before, loops, store: parts.store.id, limit });
     const same = sayTheSame(document, before);
     if (same && (written || !pulse)) return written;
     written = files.write(REGISTRY_PATH, writeJson(document)) || written;

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { LoopLayout } from "./loop-layout.ts";
-import type { LoopPlace } from "./loop-cleanup.ts";
+import type { LoopPlace } from "./loop-layout.ts";
 import type { Mirror } from "./mirror.ts";
 
 /** A run of the ralph workflow has a layout of its own, with more than its checkpoints in it. */

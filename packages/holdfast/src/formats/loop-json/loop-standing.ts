@@ -23,6 +23,7 @@ export interface StandingLoop {
   readonly live: LiveLoop;
   readonly newest: Pick<Checkpoint, "createdAt" | "iteration" | "stage" | "planes">;
   readonly standing: LoopStanding;
+  readonly priority: number;
   /** Store and run, so that entries of ours are told from those of others. */
   readonly store: string;
 }

@@ -18,7 +18,8 @@ export function registryDocument(params: {
   readonly before: JsonObject | null;
   readonly loops: readonly StandingLoop[];
   readonly store: string;
-  readonly limit: number;
+  /** null: as many as want to. */
+  readonly limit: number | null;
 }): JsonObject {
   const { before, store, limit } = params;
   const own = params.loops.flatMap((loop) => (loop.live.loopId === null ? [] : [entryOf(loop, loop.live.loopId)]));
@@ -35,12 +36,15 @@ export function registryDocument(params: {
   return {
     ...before,
     version: "2.0.0",
-    max_concurrent_loops: limit,
+    max_concurrent_loops: limit ?? Math.max(PUBLISHED_LIMIT, active.length),
     active_loops: active,
     registry_path: REGISTRY_PATH,
     last_updated: newestOf(active, before?.["last_updated"]),
   };
 }
+
+/** A number has to stand there. */
+const PUBLISHED_LIMIT = 4;
 
 /** Is it the same but for signs of life? Then there is no news in it. */
 export function sayTheSame(one: JsonObject, other: JsonObject | null): boolean {
@@ -58,8 +62,8 @@ function withoutPulse(document: JsonObject): JsonObject {
 }
 
 function entryOf(loop: StandingLoop, loopId: string) {
-  const { run, live, newest, standing, store } = loop;
-  const { maxIterations, maxMinutes, priority } = live.options;
+  const { run, live, newest, standing, priority, store } = loop;
+  const { maxIterations, maxMinutes } = live.options;
   return {
     ...commonMembers(loop),
     loop_id: loopId,

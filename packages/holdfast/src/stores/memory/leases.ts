@@ -1,16 +1,25 @@
 import { append } from "./append.ts";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
+import { chooseSlot } from "../../core/choose-slot.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Lease, LeaseOwner } from "../../core/lease.ts";
 import { planLease } from "../../core/plan-lease.ts";
+import type { LeasePlan } from "../../core/plan-lease.ts";
+import { priorityKey, readPriority } from "../../core/priority.ts";
 import { leaseHeld, leaseLost } from "../../core/refusals.ts";
+import type { SlotWish } from "../../ports/store.ts";
 import { livenessOf } from "../../system/process-identity.ts";
 
 export function takeLease(
   world: MemoryWorld,
   run: MemoryRun,
-  params: { readonly owner: LeaseOwner; readonly now: number; readonly staleAfterMs: number },
+  params: {
+    readonly owner: LeaseOwner;
+    readonly now: number;
+    readonly staleAfterMs: number;
+    readonly slot: SlotWish | undefined;
+  },
 ): Lease {
   const { owner, now } = params;
   const held = run.lease;
@@ -23,11 +32,13 @@ export function takeLease(
     now,
     staleAfterMs: params.staleAfterMs,
   });
+  if (plan.kind === "refuse") throw leaseHeld(plan.lease);
+  const slot = slotFor(world, run, plan, params);
+  const place = slot === undefined ? {} : { slot };
   switch (plan.kind) {
     case "held_by_us":
-      return plan.lease;
-    case "refuse":
-      throw leaseHeld(plan.lease);
+      if (plan.lease.slot !== slot) run.lease = deepFreeze({ ...plan.lease, ...place });
+      return run.lease ?? plan.lease;
     case "take": {
       const at = new Date(now).toISOString();
       const lease: Lease = deepFreeze({
@@ -36,6 +47,7 @@ export function takeLease(
         owner: { ...owner },
         takenAt: at,
         heartbeatAt: at,
+        ...place,
       });
       run.lease = lease;
       run.epoch = plan.epoch;
@@ -47,6 +59,24 @@ export function takeLease(
   }
 }
 
+function slotFor(
+  world: MemoryWorld,
+  run: MemoryRun,
+  plan: Exclude<LeasePlan, { readonly kind: "refuse" }>,
+  params: Parameters<typeof takeLease>[2],
+): Lease["slot"] {
+  const { slot: wish, now, staleAfterMs, owner } = params;
+  if (wish === undefined) return plan.kind === "held_by_us" ? plan.lease.slot : undefined;
+  const priorityOf = (id: string): number => readPriority(world.facts.get(priorityKey(id)));
+  const others = [...world.runs.values()].flatMap(({ lease }) =>
+    lease?.slot === undefined
+      ? []
+      : [{ lease, liveness: livenessOf(lease.owner, owner), priority: priorityOf(lease.run) }],
+  );
+  const { id } = run.run;
+  return chooseSlot({ run: id, plan, wish, priority: priorityOf(id), others, now, staleAfterMs });
+}
+
 interface Claim {
   readonly lease: Lease;
   readonly token: string;
@@ -55,7 +85,7 @@ interface Claim {
 
 export function renewLease(run: MemoryRun, claim: Claim): Lease {
   if (!holds(run, claim)) throw leaseLost({ run: run.run.id, epoch: claim.lease.epoch, current: run.lease });
-  const lease: Lease = deepFreeze({ ...claim.lease, heartbeatAt: claim.at });
+  const lease: Lease = deepFreeze({ ...(run.lease ?? claim.lease), heartbeatAt: claim.at });
   run.lease = lease;
   return lease;
 }

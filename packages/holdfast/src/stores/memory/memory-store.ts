@@ -102,14 +102,16 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
         return Object.freeze(wanted.slice(0, query.limit ?? wanted.length).map(summaryOfRun));
       }),
 
-    takeLease: ({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS }) =>
+    takeLease: ({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot }) =>
       change(() =>
-        takeLease(world, runOf(run), { owner: { ...owner, label }, now: Math.trunc(clock.now()), staleAfterMs }),
+        takeLease(world, runOf(run), { owner: { ...owner, label }, now: Math.trunc(clock.now()), staleAfterMs, slot }),
       ),
     renewLease: (lease) => change(() => renewLease(runOf(lease.run), { lease, token: owner.token, at: at() })),
     releaseLease: (lease) =>
       change(() => releaseLease(world, runOf(lease.run), { lease, token: owner.token, at: at() })),
     getLease: (run) => step(() => runOf(run).lease ?? undefined),
+    listLeases: () =>
+      step(() => Object.freeze([...world.runs.values()].flatMap(({ lease }) => (lease === null ? [] : [lease])))),
 
     commit: (wish) =>
       change(() => {

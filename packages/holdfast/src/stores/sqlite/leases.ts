@@ -2,6 +2,8 @@ import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { ownerLiveness } from "./handle-tokens.ts";
 import type { Head } from "./heads.ts";
+import type { Facts } from "./facts.ts";
+import { chooseSlot } from "../../core/choose-slot.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Lease } from "../../core/lease.ts";
@@ -9,12 +11,22 @@ import { claimOf } from "../../core/lease-claim.ts";
 import type { LeaseClaim } from "../../core/lease-claim.ts";
 import { planLease } from "../../core/plan-lease.ts";
 import type { LeasePlan } from "../../core/plan-lease.ts";
+import { priorityKey, readPriority } from "../../core/priority.ts";
 import { leaseHeld, leaseLost, runNotFound } from "../../core/refusals.ts";
+import type { SlotWish } from "../../ports/store.ts";
+
+type Taking = Exclude<LeasePlan, { readonly kind: "refuse" }>;
 
 export function takeLease(
   handle: Handle,
-  params: { readonly run: string; readonly label: string; readonly staleAfterMs: number },
-): Job<Exclude<LeasePlan, { readonly kind: "refuse" }>, Lease> {
+  facts: Pick<Facts, "get">,
+  params: {
+    readonly run: string;
+    readonly label: string;
+    readonly staleAfterMs: number;
+    readonly slot: SlotWish | undefined;
+  },
+): Job<{ readonly plan: Taking; readonly slot: Lease["slot"] }, Lease> {
   return {
     plan() {
       // Straight from the row: a heartbeat does not change the stamp, so a remembered head may have an old one.
@@ -29,10 +41,32 @@ export function takeLease(
         staleAfterMs: params.staleAfterMs,
       });
       if (plan.kind === "refuse") throw leaseHeld(plan.lease);
-      return plan;
+      const wish = params.slot;
+      if (wish === undefined) return { plan, slot: plan.kind === "held_by_us" ? plan.lease.slot : undefined };
+      const priorityOf = (run: string): number => readPriority(facts.get(priorityKey(run)));
+      const slot = chooseSlot({
+        run: params.run,
+        plan,
+        wish,
+        priority: priorityOf(params.run),
+        others: handle.runs.leases().map((lease) => ({
+          lease,
+          liveness: ownerLiveness(lease.owner, handle.identity),
+          priority: priorityOf(lease.run),
+        })),
+        now: handle.now().ms,
+        staleAfterMs: params.staleAfterMs,
+      });
+      return { plan, slot };
     },
-    apply(plan) {
-      if (plan.kind === "held_by_us") return plan.lease;
+    apply({ plan, slot }) {
+      const place = slot === undefined ? {} : { slot };
+      if (plan.kind === "held_by_us") {
+        if (plan.lease.slot === slot) return plan.lease;
+        const moved: Lease = deepFreeze({ ...plan.lease, ...place });
+        handle.runs.setLease(handle.heads.of(params.run).no, moved);
+        return moved;
+      }
       const moment = handle.now();
       const lease: Lease = deepFreeze({
         run: params.run,
@@ -40,6 +74,7 @@ export function takeLease(
         owner: { token: handle.token, ...handle.identity, label: params.label },
         takenAt: moment.iso,
         heartbeatAt: moment.iso,
+        ...place,
       });
       const head = handle.heads.of(params.run);
       handle.runs.setLease(head.no, lease);

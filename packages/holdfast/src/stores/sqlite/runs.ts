@@ -29,6 +29,8 @@ export interface Runs {
   byNumber(no: number): RunRow | undefined;
   /** Newest first, below `before`. */
   page(before: number, limit: number): readonly RunRow[];
+  /** Those that are held, of all runs. */
+  leases(): readonly Lease[];
   count(): number;
   lastNumber(): number;
   stamp(no: number): number | undefined;
@@ -45,6 +47,7 @@ export function createRuns(db: DatabaseSync): Runs {
   const byId = db.prepare(`SELECT ${columns} FROM runs WHERE id = ?`);
   const byNumber = db.prepare(`SELECT ${columns} FROM runs WHERE no = ?`);
   const page = db.prepare(`SELECT ${columns} FROM runs WHERE no < ? ORDER BY no DESC LIMIT ?`);
+  const leases = db.prepare(`SELECT ${columns} FROM runs WHERE lease IS NOT NULL`);
   const count = db.prepare("SELECT count(*) AS n FROM runs");
   // By itself: with the count it would read every run.
   const last = db.prepare("SELECT coalesce(max(no), 0) AS last FROM runs");
@@ -61,6 +64,11 @@ export function createRuns(db: DatabaseSync): Runs {
     byId: (id) => one(byId.get(id)),
     byNumber: (no) => one(byNumber.get(no)),
     page: (before, limit) => page.all(before, limit).map(runRow),
+    leases: () =>
+      leases.all().flatMap((row) => {
+        const { lease } = runRow(row);
+        return lease === null ? [] : [lease];
+      }),
     count: () => integer(count.get() ?? {}, "n"),
     lastNumber: () => integer(last.get() ?? {}, "last"),
     stamp(no) {
@@ -72,7 +80,7 @@ export function createRuns(db: DatabaseSync): Runs {
       if (lease === null) clearLease.run(no);
       else
         setLease.run(
-          JSON.stringify({ owner: lease.owner, takenAt: lease.takenAt }),
+          JSON.stringify({ owner: lease.owner, takenAt: lease.takenAt, slot: lease.slot }),
           lease.epoch,
           Date.parse(lease.heartbeatAt),
           no,
@@ -130,7 +138,9 @@ function isBirth(value: unknown): value is Run {
 function parseLease(json: string, rest: Pick<Lease, "run" | "epoch" | "heartbeatAt">): Lease {
   const value: unknown = parse(json, "lease");
   if (!isRecord(value) || typeof value["takenAt"] !== "string" || !isOwner(value["owner"])) throw damaged("lease");
-  return deepFreeze({ ...rest, owner: value["owner"], takenAt: value["takenAt"] });
+  const lease = { ...rest, owner: value["owner"], takenAt: value["takenAt"] };
+  const { slot } = value;
+  return deepFreeze(slot === "working" || slot === "waiting" ? { ...lease, slot } : lease);
 }
 
 function isOwner(value: unknown): value is LeaseOwner {

@@ -167,8 +167,8 @@ export function createSqliteStore(params: {
         return Object.freeze(found);
       }),
 
-    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS }) {
-      const lease = await write(() => takeLease(handle, { run: checkRunId(run), label, staleAfterMs }));
+    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot }) {
+      const lease = await write(() => takeLease(handle, facts, { run: checkRunId(run), label, staleAfterMs, slot }));
       held.set(run, lease);
       return lease;
     },
@@ -179,6 +179,7 @@ export function createSqliteStore(params: {
       memories.delete(lease.run);
     },
     getLease: (run) => read(() => rowOf(run).lease ?? undefined),
+    listLeases: () => read(() => Object.freeze(runs.leases())),
 
     commit(wish) {
       try {

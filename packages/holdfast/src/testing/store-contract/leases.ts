@@ -150,4 +150,70 @@ export const leaseCases: readonly StoreCase[] = [
       assert.equal((await other.takeLease({ run: "sample", label: "next" })).epoch, 2);
     },
   },
+  {
+    name: "places at work are given to as many as may be, freed by release and by death, and whoever has one keeps it",
+    async run({ open }) {
+      const [store, other, third, dead] = [await open(), await open(), await open(), await open(endedProcess())];
+      for (const id of ["a", "b", "c", "d"]) await store.createRun({ id, workflow: "none", work: { kind: "none" } });
+      const slot = { limit: 2, wait: false };
+      const first = await store.takeLease({ run: "a", label: "x", slot });
+      assert.equal(first.slot, "working");
+      assertFrozen(first);
+      assert.equal((await dead.takeLease({ run: "d", label: "x", slot })).slot, "working");
+      const second = await other.takeLease({ run: "b", label: "x", slot });
+      const error = await refuses("LOOP_LIMIT", () => third.takeLease({ run: "c", label: "x", slot }));
+      assert.deepEqual(
+        [error.data["limit"], error.message.includes("a (pid") && error.message.includes("b (pid")],
+        [2, true],
+      );
+      assert.equal(await third.getLease("c"), undefined);
+      assert.deepEqual(await store.takeLease({ run: "a", label: "x", slot: { limit: 1, wait: false } }), first);
+      const plain = await third.takeLease({ run: "c", label: "a save by hand" });
+      assert.equal(plain.slot, undefined);
+      assert.equal(
+        (await third.takeLease({ run: "c", label: "x", slot: { limit: null, wait: false } })).slot,
+        "working",
+      );
+      assert.equal((await store.getLease("c"))?.slot, "working");
+      await third.releaseLease(plain);
+      await other.releaseLease(second);
+      assert.equal((await third.takeLease({ run: "c", label: "x", slot })).slot, "working");
+      assert.deepEqual((await store.listLeases()).map(({ run }) => run).toSorted(), ["a", "c", "d"]);
+    },
+  },
+  {
+    name: "whoever waits for a place holds its run, and its turn comes by priority, then by age",
+    async run({ open, clock }) {
+      const handles = [await open(), await open(), await open(), await open()];
+      const [store, early, late, urgent] = handles;
+      assert.ok(store !== undefined && early !== undefined && late !== undefined && urgent !== undefined);
+      for (const id of ["a", "b", "c", "d"]) await store.createRun({ id, workflow: "none", work: { kind: "none" } });
+      const slot = { limit: 1, wait: true };
+      clock.set("2026-03-01T10:00:00.000Z");
+      const working = await store.takeLease({ run: "a", label: "x", slot });
+      const ask = (handle: typeof store, run: string) => handle.takeLease({ run, label: "x", slot });
+      clock.set("2026-03-01T10:00:01.000Z");
+      const waiting = await ask(early, "b");
+      assert.equal(waiting.slot, "waiting");
+      await refuses("LEASE_HELD", () => ask(late, "b"));
+      clock.set("2026-03-01T10:00:02.000Z");
+      assert.equal((await ask(late, "c")).slot, "waiting");
+      clock.set("2026-03-01T10:00:03.000Z");
+      await store.setMeta("priority/d", "10");
+      assert.equal((await ask(urgent, "d")).slot, "waiting");
+      await early.renewLease(waiting);
+      assert.equal((await store.getLease("b"))?.slot, "waiting");
+      await store.releaseLease(working);
+      // The one that does not wait stands behind them all.
+      await refuses("LOOP_LIMIT", () => store.takeLease({ run: "a", label: "x", slot: { limit: 1, wait: false } }));
+      assert.deepEqual([(await ask(late, "c")).slot, (await ask(early, "b")).slot], ["waiting", "waiting"]);
+      const served = await ask(urgent, "d");
+      assert.deepEqual([served.slot, served.epoch], ["working", 1]);
+      await urgent.commit({ lease: served, entries: [{ kind: "note", body: {} }] });
+      await urgent.releaseLease(served);
+      assert.deepEqual([(await ask(late, "c")).slot, (await ask(early, "b")).slot], ["waiting", "working"]);
+      await early.close();
+      assert.equal((await ask(late, "c")).slot, "working");
+    },
+  },
 ];

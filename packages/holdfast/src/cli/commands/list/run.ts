@@ -2,12 +2,12 @@ import type { Input, Shell } from "../../command.ts";
 import { TRIGGERS } from "../../../core/trigger.ts";
 import type { Trigger } from "../../../core/trigger.ts";
 import { HoldfastError } from "../../../core/error.ts";
-import type { RunSummary } from "../../../core/run.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { unfinishedRestoreText } from "../../output/unfinished-restore.ts";
 import { parseLimit } from "../../parse-count.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
 import { checkpointsText, moreText, runsText } from "./view.ts";
+import type { ListedRun } from "./view.ts";
 import type { listSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof listSpec)["flags"]>): Promise<Exit> {
@@ -40,9 +40,10 @@ async function listRuns(
 }
 
 /** A place where nothing was ever saved has no runs: that is an answer, not a failure. */
-async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly RunSummary[]> {
+async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly ListedRun[]> {
   const holdfast = await shell.openIfThere();
-  return (await holdfast?.listRuns(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
+  const found = (await holdfast?.standings(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
+  return found.map(({ run, standing }) => ({ ...run, standing }));
 }
 
 async function listCheckpoints(

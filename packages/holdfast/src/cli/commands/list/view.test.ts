@@ -2,35 +2,55 @@ import { expect, test } from "vitest";
 import { displayWidth } from "../../output/display-width.ts";
 import { PAGE, sampleRun, sampleSummary } from "../sample-run.ts";
 import { checkpointsText, runsText } from "./view.ts";
+import type { ListedRun } from "./view.ts";
 
 test("runs at 80 columns", () => {
+  const listed = (standing: ListedRun["standing"], run: Parameters<typeof sampleRun>[0] = {}): ListedRun => ({
+    ...sampleRun(run),
+    standing,
+  });
   const runs = [
-    sampleRun(),
-    sampleRun({
-      id: "issue-42-k3f9",
-      state: { kind: "parked", on: "quota", reason: "5 h limit", until: null },
-      checkpoints: 120,
-    }),
-    sampleRun({ id: "new", work: { kind: "none" }, latest: null, checkpoints: 0, createdAt: "2026-11-15T11:59:58Z" }),
-    sampleRun({
-      id: "rewrite-everything-from-the-ground-up-k3f9",
-      state: { kind: "done", at: "2026-11-14T12:00:00Z" },
-      work: { kind: "task", text: "書き直す \x1b[31meverything\x1b[0m\nfrom the ground up, without breaking anything" },
-      latest: { sequence: 3, createdAt: "2026-11-14T12:00:00Z", stage: "done", iteration: 0 },
-    }),
-    sampleRun({
-      id: "bad",
-      state: { kind: "fatal", at: "2026-10-01T12:00:00Z", reason: "x" },
-      latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
-    }),
+    listed({ kind: "manual" }),
+    listed(
+      { kind: "waiting", on: "quota", until: null, due: false },
+      {
+        id: "issue-42-k3f9",
+        state: { kind: "parked", on: "quota", reason: "5 h limit", until: null },
+        checkpoints: 120,
+      },
+    ),
+    listed(
+      { kind: "new" },
+      { id: "new", work: { kind: "none" }, latest: null, checkpoints: 0, createdAt: "2026-11-15T11:59:58Z" },
+    ),
+    listed(
+      { kind: "completed", at: "2026-11-14T12:00:00Z" },
+      {
+        id: "rewrite-everything-from-the-ground-up-k3f9",
+        state: { kind: "done", at: "2026-11-14T12:00:00Z" },
+        work: {
+          kind: "task",
+          text: "書き直す \x1b[31meverything\x1b[0m\nfrom the ground up, without breaking anything",
+        },
+        latest: { sequence: 3, createdAt: "2026-11-14T12:00:00Z", stage: "done", iteration: 0 },
+      },
+    ),
+    listed(
+      { kind: "aborted", reason: "x" },
+      {
+        id: "bad",
+        state: { kind: "fatal", at: "2026-10-01T12:00:00Z", reason: "x" },
+        latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
+      },
+    ),
   ];
   expect(runsText(runs, PAGE)).toMatchInlineSnapshot(`
-    "RUN                        STATE          SAVED  STAGE     LATEST     WORK
-    fix-login                  open               7  impleme…  5 min ago  issue #42
-    issue-42-k3f9              parked: quota    120  impleme…  5 min ago  issue #42
-    new                        open               0            just now
-    rewrite-everything-from-…  done               7  done      1 d ago    書き直す …
-    bad                        fatal              7  review …  3 mo ago   issue #42
+    "RUN                       STATE           SAVED  STAGE     LATEST     WORK
+    fix-login                 open                7  impleme…  5 min ago  issue #42
+    issue-42-k3f9             waiting: quota    120  impleme…  5 min ago  issue #42
+    new                       not begun           0            just now
+    rewrite-everything-from…  completed           7  done      1 d ago    書き直す …
+    bad                       aborted             7  review …  3 mo ago   issue #42
     "
   `);
 });

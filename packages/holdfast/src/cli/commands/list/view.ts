@@ -1,13 +1,19 @@
+import type { RunStanding } from "../../../app.ts";
 import type { CheckpointSummary } from "../../../core/checkpoint.ts";
 import type { RunState, RunSummary, Work } from "../../../core/run.ts";
 import { byteText } from "../../output/byte-text.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
+import { standingWord } from "../../output/standing-word.ts";
 import { renderTable } from "../../output/table.ts";
 import { unfinishedRestoreText } from "../../output/unfinished-restore.ts";
 import type { Cell } from "../../output/table.ts";
 
-export function runsText(runs: readonly RunSummary[], page: Page): string {
+export interface ListedRun extends RunSummary {
+  readonly standing: RunStanding;
+}
+
+export function runsText(runs: readonly ListedRun[], page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 16, last: true },
     { title: "STATE" },
@@ -18,7 +24,7 @@ export function runsText(runs: readonly RunSummary[], page: Page): string {
   ] as const;
   const rows = runs.map((run): readonly Cell[] => [
     { text: run.id, style: "bold" },
-    run.unfinishedRestore === null ? stateCell(run.state) : { text: "half restored", style: "red" },
+    run.unfinishedRestore === null ? standingCell(run.standing) : { text: "half restored", style: "red" },
     { text: String(run.checkpoints) },
     { text: run.latest === null ? "" : stageText(run.latest) },
     { text: relativeTime(run.latest?.createdAt ?? run.createdAt, page.now), style: "dim" },
@@ -55,6 +61,13 @@ export function checkpointsText(checkpoints: readonly CheckpointSummary[], page:
 export function moreText(what: "run" | "checkpoint", shown: number): string {
   const newest = shown === 1 ? `the newest ${what} is` : `the newest ${shown} ${what}s are`;
   return `Only ${newest} shown; --limit all shows every one.`;
+}
+
+/** What somebody saves by hand is open, as long as there is a hand. */
+function standingCell(standing: RunStanding): Cell {
+  if (standing.kind === "manual") return { text: "open", style: "cyan" };
+  const { word, style } = standingWord(standing);
+  return { text: word, style };
 }
 
 export function stateCell(state: RunState): Cell {

@@ -8,6 +8,7 @@ import { noRollback } from "../../no-rollback.ts";
 import { parseCount } from "../../parse-count.ts";
 import { pickCheckpoint } from "../../pick-checkpoint.ts";
 import { rollbackText } from "../../rollback-text.ts";
+import { readPlace } from "../../read-place.ts";
 import { modelOf, readLimits, readSession } from "../run/read-request.ts";
 import type { resumeSpec } from "./spec.ts";
 import { takeUpRun } from "./take-up-run.ts";
@@ -23,13 +24,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const way = from === "smart" || from === "pick" ? from : undefined;
   const address = way === undefined ? (from ?? (typed?.includes("@") === true ? typed : undefined)) : undefined;
   refusePastEffects(input.on("past-effects"), way);
-  if (input.on("force") && from === undefined && address === undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "--force needs a checkpoint to begin again from",
-      hint: "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
-    });
-  }
+  const place = readPlace(input);
   const holdfast = await shell.open({ create: false });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
@@ -45,7 +40,10 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
     answers,
     limit,
     sessionMs,
-    force: input.on("force"),
+    // Without a checkpoint to begin again from it says nothing about a run that has ended.
+    force: input.on("force") && (from !== undefined || address !== undefined),
+    ...place,
+    detach: input.on("detach"),
     dryRun: input.on("dry-run"),
     wait: input.on("wait"),
     ...(chosen === undefined ? {} : { from: chosen.sequence }),

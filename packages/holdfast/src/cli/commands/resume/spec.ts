@@ -34,7 +34,10 @@ export const resumeSpec = {
       type: "boolean",
       about: "with --from smart: also behind effects that a run could not find again, which you have seen to",
     },
-    force: { type: "boolean", about: "also when the run has ended; needs --from" },
+    force: {
+      type: "boolean",
+      about: "with --from: also when the run has ended; also when as many loops as may be are at work",
+    },
     workflow: {
       type: "text",
       value: "FILE",
@@ -60,7 +63,17 @@ export const resumeSpec = {
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
     "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long" },
     "max-total-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
-    wait: { type: "boolean", about: "when it is parked until a time: wait for it, and go on then" },
+    wait: {
+      type: "boolean",
+      about: "when it is parked until a time, or as many loops as may be are at work: wait, and go on then",
+    },
+    priority: {
+      type: "text",
+      value: "P",
+      about: "of a loop: low, normal (default), high, or a number: who waits less",
+    },
+    "max-loops": { type: "text", value: "N", about: "loops at work at once in this repository (4)" },
+    detach: { type: "boolean", about: "work in the background, whatever becomes of this terminal" },
     "dry-run": { type: "boolean", about: "only look: print what changed and what would be done" },
   },
   examples: [

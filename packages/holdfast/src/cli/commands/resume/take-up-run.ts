@@ -1,7 +1,8 @@
-import type { Holdfast, RollbackChoice } from "../../../app.ts";
+import type { Holdfast, PlaceParams, RollbackChoice } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Budget } from "../../../core/position.ts";
 import type { Answers } from "../../../core/resume.ts";
+import { carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
 import type { Page } from "../../output/page.ts";
@@ -30,13 +31,22 @@ export interface TakeUp {
   readonly workflow?: string;
   /** Another agent than the one it had. */
   readonly agent?: string;
+  readonly place?: PlaceParams;
+  readonly priority?: number;
+  /** Let a process of its own carry it. */
+  readonly detach?: boolean;
 }
 
 /** The pre-flight, printed; then, unless it stands in the way, the run goes on. */
 export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
-  if (holder?.alive === "alive") throw heldError(run, holder.lease);
+  if (holder?.alive === "alive") {
+    const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
+    if (!back) throw heldError(run, holder.lease);
+    shell.print({ json: () => ({ run, takenBack: "pause" }), text: () => `${run} goes on: it had not paused yet.\n` });
+    return "done";
+  }
   if (params.wait === true && !params.dryRun) await waitForTime(shell, holdfast, run);
   const workflow = await workflowOf(shell, holdfast, params);
   const { work } = (await shell.config()).settings;
@@ -55,6 +65,8 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     ...(answers === undefined ? {} : { answers }),
     ...(from === undefined ? {} : { from }),
     ...(force === undefined ? {} : { force }),
+    ...(params.place === undefined ? {} : { place: params.place }),
+    ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
   const planned = await holdfast.work.preflight(request);
   const flags = await flagsOf(holdfast, params);
@@ -71,6 +83,7 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
     });
     return "done";
   }
+  if (params.detach === true) return await carryDetached(shell, holdfast, run);
   if (shell.json && rollback !== undefined)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "rollback", rollback })}\n`);
   if (shell.json && findings.length > 0)

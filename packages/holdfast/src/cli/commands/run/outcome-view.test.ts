@@ -17,6 +17,7 @@ const STATUS: RunStatus = {
     latest: null,
     entries: 9,
   },
+  standing: { kind: "stopped" },
   condition: { kind: "stopped" },
   stage: "implementing",
   iteration: 1,

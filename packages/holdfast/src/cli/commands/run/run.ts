@@ -6,9 +6,11 @@ import type { Exit } from "../../../core/exit.ts";
 import type { RunSummary, Work } from "../../../core/run.ts";
 import type { ImplSettings } from "../../../config/work-settings.ts";
 import type { Input, Shell } from "../../command.ts";
+import { RUN_ID_VARIABLE, carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
+import { readPlace } from "../../read-place.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
@@ -27,12 +29,15 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
   const files = OWN.has(request.workflow) && !input.on("dry-run");
   const work = files ? await fileTask(holdfast, request) : request.work;
+  const place = readPlace(input);
   const takeUp = (run: string): Promise<Exit> =>
     takeUpRun(shell, holdfast, {
       run,
       limit: readLimits(input),
       sessionMs: readSession(input),
       dryRun: input.on("dry-run"),
+      ...place,
+      detach: input.on("detach"),
     });
   const ofIssue = await openRun(holdfast, work, input.on("resume"));
   if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
@@ -47,10 +52,11 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (open !== undefined) throw openError(open);
   if (!input.on("again")) await refuseFinished(holdfast, work);
   sayEarlier(shell, plan);
+  if (input.on("detach")) return await carryDetached(shell, holdfast, plan.id);
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
   return await carryRun(shell, holdfast, (listen) =>
-    holdfast.work.start(plan, { listen, signal: shell.signal, ...session }),
+    holdfast.work.start(plan, { listen, signal: shell.signal, ...session, ...place }),
   );
 }
 
@@ -108,7 +114,9 @@ async function planRun(
     const { loadWorkflow } = await import("../../../app.ts");
     const file = resolve(shell.cwd, request.workflow);
     const workflow = await loadWorkflow(file, shell.cwd);
-    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file } });
+    const id = shell.env[RUN_ID_VARIABLE];
+    const named = id === undefined ? {} : { id };
+    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file }, ...named });
   }
   const { implModel, baseBranch } = request.options;
   if (agent === null && implModel === null) throw noAgent();

@@ -26,6 +26,7 @@ const base: RunStatus = {
     latest: { sequence: 12, createdAt: "2026-11-15T11:58:00.000Z", stage: "review", iteration: 3 },
     entries: 90,
   },
+  standing: { kind: "stopped" },
   condition: { kind: "running", lease },
   stage: "review",
   iteration: 3,
@@ -52,7 +53,7 @@ test("a run under way", () => {
   expect(statusText(base, PAGE)).toMatchInlineSnapshot(`
     "issue-42  running
     Held by holdfast run issue-42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC
-    (20 min ago).
+    (20 min ago); last sign of life 10 s ago.
     work        issue #42: Login fails
     stage       review #3, in reviewer (entered 2 min ago)
     last        reviewer began (1 min ago)

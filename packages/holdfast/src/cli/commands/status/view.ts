@@ -9,6 +9,7 @@ import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
 import { spentText } from "../../output/spent-text.ts";
+import { standingWord } from "../../output/standing-word.ts";
 import { renderTable } from "../../output/table.ts";
 import { sparkline } from "../../live/sparkline.ts";
 import { stageText, workText } from "../list/view.ts";
@@ -33,7 +34,7 @@ function graphText({ graph, budget }: RunStatus, page: Page): string {
 
 function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
-  const { word, style } = isAtLimit(status) ? AT_LIMIT : wordOf(condition);
+  const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
   const why = whyText(condition, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
@@ -82,7 +83,7 @@ export function statusesText(statuses: readonly RunStatus[], page: Page): string
     { title: "LAST", shrinkTo: 16, expendable: 1 },
   ] as const;
   const rows = statuses.map((status) => {
-    const { word, style } = isAtLimit(status) ? AT_LIMIT : wordOf(status.condition);
+    const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
     return [
       { text: status.run.id, style: "bold" } as const,
       { text: word, style },
@@ -131,7 +132,27 @@ export function isAtLimit({ condition, loop, stage }: Pick<RunStatus, "condition
   return condition.kind === "fatal" && loop !== null && stage === "limit";
 }
 
-export function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {
+/** Where more is known than who holds it, that is the word. */
+export function statusWord({ condition, standing }: Pick<RunStatus, "condition" | "standing">): {
+  readonly word: string;
+  readonly style: Style;
+} {
+  return SAYS_MORE.has(standing.kind) || (standing.kind === "running" && standing.ordered !== null)
+    ? standingWord(standing)
+    : wordOf(condition);
+}
+
+const SAYS_MORE: ReadonlySet<RunStatus["standing"]["kind"]> = new Set([
+  "completing",
+  "queued",
+  "stale",
+  "paused",
+  "aborted",
+  "budget_exhausted",
+  "new",
+]);
+
+function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {
   switch (condition.kind) {
     case "running":
       return { word: "running", style: "cyan" };
@@ -154,8 +175,10 @@ export function wordOf(condition: Condition): { readonly word: string; readonly 
 
 function whyText(condition: Condition, page: Page): string | null {
   switch (condition.kind) {
-    case "running":
-      return `Held by ${holderText(condition.lease)} since ${momentText(condition.lease.takenAt, page)}.`;
+    case "running": {
+      const beat = relativeTime(condition.lease.heartbeatAt, page.now);
+      return `Held by ${holderText(condition.lease)} since ${momentText(condition.lease.takenAt, page)}; last sign of life ${beat}.`;
+    }
     case "held":
       return `Held by ${holderText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
     case "parked": {

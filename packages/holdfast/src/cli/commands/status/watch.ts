@@ -3,7 +3,7 @@ import type { Exit } from "../../../core/exit.ts";
 import type { Shell } from "../../command.ts";
 import { canRedraw } from "../../live/can-redraw.ts";
 import { createLiveRegion } from "../../live/live-region.ts";
-import { compactStatusText, statusText, wordOf } from "./view.ts";
+import { compactStatusText, statusText, statusWord } from "./view.ts";
 import { statusJson } from "./status-json.ts";
 import { countsText } from "../../output/batch-lines.ts";
 import { truncate } from "../../output/display-width.ts";
@@ -57,7 +57,7 @@ function plainLines(shell: Shell): Shower {
     status(status) {
       const place = status.stage === null ? "" : `  ${status.stage} #${status.iteration}`;
       const counted = status.graph === null ? "" : `  ${countsText(status.graph.counts)}`;
-      const line = `${escapeText(`${status.run.id}  ${wordOf(status.condition).word}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
+      const line = `${escapeText(`${status.run.id}  ${statusWord(status).word}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
       if (line === before) return true;
       before = line;
       return shell.write(line);

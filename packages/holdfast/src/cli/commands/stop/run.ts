@@ -6,7 +6,7 @@ import type { Lease } from "../../../core/lease.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
-import { holderText, nextText, wordOf } from "../status/view.ts";
+import { holderText, nextText, statusWord } from "../status/view.ts";
 import type { stopSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof stopSpec)["flags"]>): Promise<Exit> {
@@ -16,7 +16,7 @@ export async function run(shell: Shell, input: Input<(typeof stopSpec)["flags"]>
   const { id } = before.run;
   if (condition.kind === "held") throw elsewhere(id, condition.lease);
   if (condition.kind !== "running") {
-    const { word } = wordOf(condition);
+    const { word } = statusWord(before);
     shell.print({
       json: () => ({ run: id, stopped: false, condition }),
       text: () => `${id} is not running (${word}).\n`,

@@ -1,0 +1,22 @@
+import { Stopped } from "../engine/halt.ts";
+import { holdSlot } from "../engine/hold-slot.ts";
+import type { SlotRequest } from "../engine/hold-slot.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import type { WorkReport } from "./start-run.ts";
+
+/** The work, with a place held from its first act to its last. What was ordered of a run while it waited is its outcome. */
+export async function withSlot(
+  parts: WorkParts,
+  run: string,
+  slot: SlotRequest | null,
+  work: () => Promise<WorkReport>,
+): Promise<WorkReport> {
+  if (slot === null) return await work();
+  const held = await holdSlot(parts, run, slot).catch((error: unknown) => {
+    if (error instanceof Stopped) return error;
+    throw error;
+  });
+  if (held instanceof Stopped) return { run, outcome: held.outcome };
+  await using _place = held;
+  return await work();
+}

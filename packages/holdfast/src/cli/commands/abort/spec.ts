@@ -1,0 +1,18 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const abortSpec = {
+  name: "abort",
+  summary: "end a run for good; its work is kept",
+  details: [
+    "The agent and everything it started is ended, files and state are saved, and the run is over, with the reason in its journal. Branch, worktree and checkpoints stay. It is not resumed again, except by force from a checkpoint: `holdfast resume RUN@N --force`.",
+    "A run whose process is dead is aborted at once. What was said stands, whatever crashes meanwhile. To go on later, use `holdfast pause` or `holdfast stop`.",
+  ],
+  operands: [{ name: "RUN", about: "a run id, or an issue number", required: true, completes: "run" }],
+  paths: false,
+  flags: {
+    reason: { type: "text", value: "TEXT", about: "why, for the journal" },
+    gently: { type: "boolean", about: "let an agent that is at work finish first" },
+  },
+  examples: [{ line: 'holdfast abort issue-42 --reason "done by hand"', about: "it is not needed any more" }],
+  json: '{"run": "id", "ordered": "abort", "outcome": "done" | "ended" | "elsewhere", "standing": {"kind": ...}}.',
+} as const satisfies CommandSpec;

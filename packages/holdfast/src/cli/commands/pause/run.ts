@@ -1,0 +1,13 @@
+import type { Exit } from "../../../core/exit.ts";
+import type { Input, Shell } from "../../command.ts";
+import { giveOrder } from "../../give-order.ts";
+import type { pauseSpec } from "./spec.ts";
+
+export async function run(shell: Shell, input: Input<(typeof pauseSpec)["flags"]>): Promise<Exit> {
+  return await giveOrder(shell, {
+    kind: "pause",
+    typed: input.operand(0),
+    reason: input.text("reason") ?? "",
+    now: input.on("now"),
+  });
+}

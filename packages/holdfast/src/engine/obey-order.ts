@@ -1,0 +1,29 @@
+import type { NewEntry } from "../core/journal.ts";
+import type { Lease } from "../core/lease.ts";
+import type { RunSummary } from "../core/run.ts";
+import { outcomeOf } from "./follow-orders.ts";
+import { abortedEntry } from "./interrupt.ts";
+import type { RunOutcome } from "./outcome.ts";
+import type { Parts } from "./parts.ts";
+
+/**
+ * What somebody said shall become of a run that nobody carries at this moment, done under our lease; null: nothing was said. A run that waits for
+ * something keeps its reason when it is paused, so there the order itself stands, until somebody resumes it.
+ */
+export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
+  const order = await parts.requests?.orderFor(run.id);
+  if (order === undefined || order === null) return null;
+  const outcome = outcomeOf(order);
+  const { state } = run;
+  if (order.kind === "pause" && state.kind === "parked" && state.on !== "pause") return outcome;
+  if (state.kind === "open" || state.kind === "parked")
+    await parts.store.commit({ lease, entries: [entryOf(outcome)] });
+  await parts.requests?.settle(order);
+  return outcome;
+}
+
+function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {
+  if (outcome.kind === "fatal") return abortedEntry(outcome.reason);
+  const { on, reason, until } = outcome;
+  return { kind: "run.parked", body: { on, reason, until } };
+}

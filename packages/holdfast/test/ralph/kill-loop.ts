@@ -1,0 +1,82 @@
+import type { BuiltCommand, Finished } from "../../src/cli/built-command.ts";
+import type { Chance } from "../faults/harness/seed.ts";
+import type { LoopGround } from "./loop-ground.ts";
+
+/** One process that carried a loop, as the one knows who started and ended it. */
+export interface Life {
+  readonly pid: number;
+  readonly spawnedAt: number;
+  /** When it was sent SIGKILL; null: it ended by itself. */
+  readonly killedAt: number | null;
+  readonly endedAt: number;
+}
+
+export interface LoopLives {
+  readonly run: string;
+  readonly lives: readonly Life[];
+  /** How the last one ended. */
+  readonly last: Finished;
+}
+
+/**
+ * Starts a loop and goes on with it as often as it is killed, at instants that the chance gives, until it ends by itself. `mayKill` is asked
+ * before each life: false lets it live.
+ */
+export async function killLoop(params: {
+  readonly command: BuiltCommand;
+  readonly ground: LoopGround;
+  readonly run: string;
+  readonly words: readonly string[];
+  readonly chance: Chance;
+  readonly mayKill: () => boolean;
+  readonly hasEnded: (run: string) => Promise<boolean>;
+}): Promise<LoopLives> {
+  const { command, ground, run, words, chance } = params;
+  const lives: Life[] = [];
+  for (;;) {
+    const dieAfter = params.mayKill() ? chance.below(LONGEST_MS) : null;
+    const { life, finished } = await live(command, ground, words, dieAfter);
+    lives.push(life);
+    // Killed after its last commit it has ended all the same, and begun again it would be another loop.
+    if (life.killedAt === null || (await params.hasEnded(run))) return { run, lives, last: finished };
+  }
+}
+
+/** Long enough for an iteration or two after a start, short enough to fall into the start too. */
+const LONGEST_MS = 2600;
+
+async function live(
+  command: BuiltCommand,
+  ground: LoopGround,
+  words: readonly string[],
+  dieAfter: number | null,
+): Promise<{ readonly life: Life; readonly finished: Finished }> {
+  const spawnedAt = Date.now();
+  const child = command.start(["--json", ...words], { cwd: ground.repository });
+  let [stdout, stderr] = ["", ""];
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  let killedAt: number | null = null;
+  let ended = false;
+  const timer =
+    dieAfter === null
+      ? undefined
+      : setTimeout(() => {
+          if (ended) return;
+          killedAt = Date.now();
+          child.kill("SIGKILL");
+        }, dieAfter);
+  // "exit" and not "close": an agent that lives on keeps the pipes open.
+  const status = await new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)));
+  ended = true;
+  clearTimeout(timer);
+  const endedAt = Date.now();
+  if (status === null) {
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  } else await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
+  const life = { pid: child.pid ?? 0, spawnedAt, killedAt: status === null ? killedAt : null, endedAt };
+  return { life, finished: { status, stdout, stderr } };
+}
+
+const DRAIN_MS = 50;

@@ -1,0 +1,41 @@
+import type { Loops } from "../../src/app.ts";
+import type { BuiltCommand } from "../../src/cli/built-command.ts";
+import type { LoopGround } from "./loop-ground.ts";
+
+/** What one look at the loops said, and between which moments it was taken. */
+export interface Look {
+  readonly from: number;
+  readonly to: number;
+  readonly loops: Loops;
+}
+
+/** `holdfast loops --all --json --watch` in a process of its own, and once more from the start whenever asked. */
+export function watchLoops(
+  command: BuiltCommand,
+  ground: LoopGround,
+): { readonly looks: readonly Look[]; stop(): Promise<readonly Look[]> } {
+  const looks: Look[] = [];
+  const child = command.start(["--json", "loops", "--all", "--watch"], { cwd: ground.repository });
+  let rest = "";
+  let stderr = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    const to = Date.now();
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const loops = JSON.parse(line) as Loops;
+      looks.push({ from: Date.parse(loops.at), to, loops });
+    }
+  });
+  const ended = new Promise<void>((resolve) => child.on("close", () => resolve()));
+  return {
+    looks,
+    async stop() {
+      child.kill("SIGINT");
+      await ended;
+      if (looks.length === 0) throw new Error(`the observer saw nothing: ${stderr}`);
+      return looks;
+    },
+  };
+}
