@@ -341,3 +341,33 @@ describe("retention of the files", () => {
     expect(left.filter((name) => name.endsWith(".gz"))).toHaveLength(6);
   });
 });
+
+describe("read back", () => {
+  const golden = (path: string): string =>
+    readFileSync(new URL(`../../src/formats/golden/loop-json/${path}`, import.meta.url), "utf8");
+
+  test("a root with both layouts, both versions of the schema, JSON beside gzip, and files that are no checkpoints", async () => {
+    for (const iteration of [1, 2]) await save(holdfast, { iteration });
+    await mirror();
+    const legacy = "checkpoints/ralph-research-impl-2026-01-25T15-00-00Z-iteration.json";
+    const other = "ralph/loops/ralph-fix-tests-a1b2c3d5/checkpoints";
+    const document = JSON.parse(golden(".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json"));
+    const theirs = { ...document, loop_id: "ralph-fix-tests-a1b2c3d5", workflow_id: "ralph-fix-tests-a1b2c3d5" };
+    mkdirSync(join(root, ".aiwg/checkpoints"), { recursive: true });
+    mkdirSync(join(root, ".aiwg", other), { recursive: true });
+    writeFileSync(join(root, ".aiwg", legacy), golden(`.aiwg/${legacy}`));
+    writeFileSync(join(root, ".aiwg", other, "iteration-005.json"), JSON.stringify(theirs));
+    const later = { ...theirs, checkpoint_id: "cp-later", created_at: "2026-02-03T21:05:00Z" };
+    writeFileSync(join(root, ".aiwg", other, "iteration-006.json.gz"), gzipSync(JSON.stringify(later)));
+    const plans = await holdfast.foreign.planImport({ paths: [".aiwg"] });
+    expect(plans.map(({ workflow, checkpoints, broken }) => [workflow, checkpoints.length, broken.length])).toEqual([
+      ["ralph", 2, 0],
+      ["ralph_loop", 2, 0],
+      ["ralph_loop", 1, 0],
+    ]);
+    for (const plan of plans) await holdfast.foreign.applyImport(plan);
+    const [ours] = plans;
+    const list = await (await holdfast.run(ours?.run ?? "")).list({});
+    expect(list).toMatchObject([{ iteration: 2 }, { iteration: 1 }]);
+  });
+});

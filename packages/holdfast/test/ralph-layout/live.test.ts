@@ -4,6 +4,7 @@ import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/core/json.ts";
 import { inTurn, makeBench } from "../ralph/bench.ts";
+import { readGz } from "./loop-run.ts";
 
 interface Seen {
   readonly reads: number;
@@ -75,4 +76,30 @@ test("where .aiwg leads out of the repository the run says so once, and goes on"
   expect(outcome).toMatchObject({ kind: "done" });
   expect(notes.filter((text) => text.includes(".aiwg"))).toEqual([expect.stringContaining("leads out of")]);
   expect(readdirSync(join(bench.root, "outside"))).toEqual([]);
+});
+
+test("a loop that was stopped goes on from its files alone, as another run", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
+  const controller = new AbortController();
+  const outcome = await bench.work({
+    signal: controller.signal,
+    listen: (event) => {
+      if (event.kind === "stage_entered" && event.iteration === 2) controller.abort();
+    },
+  });
+  expect(outcome).toMatchObject({ kind: "interrupted" });
+  const { holdfast } = bench;
+  const [plan] = await holdfast.foreign.planImport({ paths: [".aiwg/ralph/loops"], run: "again" });
+  if (plan === undefined) return expect.unreachable("nothing would be imported");
+  expect(plan).toMatchObject({ workflow: "ralph", work: { kind: "task", text: "Write the answer" } });
+  await holdfast.foreign.applyImport(plan);
+  const report = await holdfast.resume({ run: "again" });
+  expect(report.outcome).toMatchObject({ kind: "done" });
+  const entries = await Array.fromAsync(holdfast.store.readJournal({ run: "again" }));
+  const calls = entries.filter(({ kind, body }) => kind === "step.started" && body["step"] === "agent");
+  expect(calls).toHaveLength(2);
+  // Both keep what they have: neither takes the other's place.
+  const directory = join(bench.clone, `.aiwg/ralph/loops/${bench.run()}/checkpoints`);
+  const newest = readGz(join(directory, "iteration-003.json.gz"));
+  expect(newest["metadata"]).toMatchObject({ holdfast: expect.stringContaining("/again@") });
 });

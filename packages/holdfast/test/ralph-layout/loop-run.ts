@@ -7,9 +7,9 @@ import type { Planes } from "../../src/core/checkpoint.ts";
 import type { NewEntry } from "../../src/core/journal.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { parseRalphOptions, ralphOptionsJson } from "../../src/core/ralph/options.ts";
-import { initialRalphState } from "../../src/core/ralph/state.ts";
 import type { Reflection } from "../../src/core/ralph/iteration.ts";
 import type { Trigger } from "../../src/core/trigger.ts";
+import { initialLoopState } from "../../src/workflows/ralph/state.ts";
 
 /** Runs of the ralph workflow as the store has them, without agents: what is told of them is what is tried here. */
 
@@ -55,12 +55,12 @@ export function planesOf(params: {
   const planes = emptyPlanes({ workflow: "ralph", stage });
   const inputs = ralphOptionsJson(parseRalphOptions({ task: "fix the tests", until: "npm test", ...options }));
   const memory = Array.from({ length: Math.min(3, iteration) }, (_, at) => reflection(iteration - at)).toReversed();
-  const totals = { ...initialRalphState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
+  const totals = { ...initialLoopState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
   const loopId = params.loopId === undefined ? LOOP : params.loopId;
   return {
     ...planes,
     position: { ...planes.position, iteration },
-    context: { ...planes.context, values: { ...initialRalphState, loopId, memory, totals } },
+    context: { ...planes.context, values: { ...initialLoopState, loopId, memory, totals } },
     config: { ...planes.config, agent: "scripted", inputs },
     extensions,
   };

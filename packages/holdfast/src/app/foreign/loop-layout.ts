@@ -141,8 +141,9 @@ export class LoopLayout {
     const identity = this.#files.identity(path);
     if (known !== undefined && known.of === of && known.identity === identity && identity !== null) return false;
     const encoded = await this.#encode(run, loop, summary);
-    // What another tool wrote here may be all there is of it.
-    if (encoded !== null && identity !== null && this.#markOf(path) === null)
+    // What another tool or another run wrote here may be all there is of it.
+    const mark = encoded === null || identity === null ? "damaged" : this.#markOf(path);
+    if (encoded !== null && mark !== "damaged" && !this.#isMarked(run, mark))
       setAside({ to: "loop-json", root: this.#files.root, path: join(this.#files.root, path), encoded });
     const written = encoded !== null && this.#files.write(path, gzipSync(encoded.bytes));
     this.#known.set(path, { of, identity: this.#files.identity(path) });
@@ -182,11 +183,15 @@ export class LoopLayout {
   #isOurs({ run, loop }: { readonly run: RunSummary; readonly loop: StandingLoop }, path: string): boolean {
     const place = readPlace(path);
     const mark = this.#markOf(path);
-    if (mark !== "damaged") return mark?.startsWith(`${this.#parts.store.id}/${run.id}@`) === true;
+    if (mark !== "damaged") return this.#isMarked(run, mark);
     // A loop that we began has its directory for itself, and a run its own id.
     const { loopId, workflowId } = loop.live;
     const ownIds = loopId === null ? workflowId === run.id : loop.live.state.loopId === loopId;
     return ownIds && (place?.kind === "multi_loop" || place?.workflowId === workflowId);
+  }
+
+  #isMarked(run: RunSummary, mark: string | null): boolean {
+    return mark?.startsWith(`${this.#parts.store.id}/${run.id}@`) === true;
   }
 
   #markOf(path: string): string | "damaged" | null {

@@ -15,8 +15,8 @@ export function encodeLive(params: {
   readonly foreign: ForeignCheckpoint;
   readonly live: LiveLoop;
   readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
-  /** Of the store: two of them may have runs of the same name. */
-  readonly store: string;
+  /** Which store's mirror wrote it, so that it knows its own again; null: nobody's. */
+  readonly store: string | null;
   /** null: for ever. */
   readonly retentionDays: number | null;
 }): Encoded {
@@ -34,12 +34,12 @@ export function encodeLive(params: {
       ...(params.retentionDays === null ? {} : { retention_days: Math.ceil(params.retentionDays) }),
       ...(summary.tags.length === 0 ? {} : { tags: summary.tags.toSorted() }),
       // What is marked so was written by the mirror, and only that may it remove.
-      [WRITTEN_BY]: `${params.store}/${summary.id}`,
+      ...(params.store === null ? {} : { [WRITTEN_BY]: `${params.store}/${summary.id}` }),
     },
   };
   return loopJson.encode({
     ...foreign,
-    id: uuidOf(`${params.store}/${summary.id}`),
+    id: uuidOf(`${summary.id} ${foreign.createdAt ?? ""}`),
     workflow: live.type,
     planes: {
       ...planes,
