@@ -1,6 +1,7 @@
+import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { Worker } from "node:worker_threads";
+import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/core/json.ts";
 import { inTurn, makeBench } from "../ralph/bench.ts";
@@ -13,17 +14,13 @@ interface Seen {
 }
 
 function startReader(root: string): { stop(): Promise<Seen> } {
-  const worker = new Worker(new URL("./reader.mjs", import.meta.url), { workerData: root });
-  const told = new Promise<Seen>((resolve, reject) => {
-    worker.once("message", resolve);
-    worker.once("error", reject);
+  const reader = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), root], {
+    stdio: ["pipe", "pipe", "inherit"],
   });
   return {
     async stop() {
-      worker.postMessage("stop");
-      const seen = await told;
-      await worker.terminate();
-      return seen;
+      reader.stdin.end();
+      return JSON.parse(await text(reader.stdout));
     },
   };
 }
