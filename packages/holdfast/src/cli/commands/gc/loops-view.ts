@@ -8,14 +8,16 @@ import type { Cell } from "../../output/table.ts";
 /** The files below `.aiwg`, loop by loop; nothing where there are none. */
 export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string {
   const columns = [
-    { title: "FILE", shrinkTo: 24, last: true },
+    { title: "LOOP", shrinkTo: 12, last: true },
+    { title: "FILE", shrinkTo: 13 },
     { title: "DO" },
     { title: "FREES", align: "right", optional: true },
     { title: "WHY", shrinkTo: 24, wrap: true },
   ] as const;
-  const rows = plans.flatMap(({ files }) =>
+  const rows = plans.flatMap(({ run, files }) =>
     files.map(({ path, action, bytes, why }): readonly Cell[] => [
-      { text: path.split("/").slice(-3).join("/") },
+      { text: run },
+      { text: (path.split("/").at(-1) ?? path).replace(/\.json(?:\.gz)?$/, "") },
       { text: action, style: action === "drop" ? "red" : "green" },
       { text: action === "drop" ? byteText(bytes) : "" },
       { text: why },
@@ -24,10 +26,10 @@ export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string
   if (rows.length === 0) return "";
   const files = plans.flatMap((plan) => plan.files);
   const drops = files.filter(({ action }) => action === "drop").length;
-  return `\n${renderTable({ columns, rows }, page)}\nBelow .aiwg: would remove ${countText(drops, "file")}, keep ${files.length - drops}; the store keeps its own.\n`;
+  return `\n${renderTable({ columns, rows }, page)}\nBelow .aiwg: would remove ${countText(drops, "file")}, keep ${files.length - drops}.\n`;
 }
 
 export function loopsReportText(plans: readonly LoopCleanupPlan[]): string {
   const drops = plans.flatMap(({ files }) => files.filter(({ action }) => action === "drop")).length;
-  return drops === 0 ? "" : `Removed ${countText(drops, "file")} below .aiwg; the store keeps its own.\n`;
+  return drops === 0 ? "" : `Removed ${countText(drops, "file")} below .aiwg.\n`;
 }
