@@ -207,6 +207,23 @@ describe("states, as journal and lease tell them", () => {
     expect(listed()).toMatchObject([{ status: "crashed", holdfast: { standing: "crashed, can be resumed" } }]);
   });
 
+  test("four loops that are written at once, while they end: the last word is true", async () => {
+    const runs = [LOOP, ...[2, 3, 4].map((number) => `ralph-other-0000000${number}`)];
+    for (const run of runs.slice(1)) await beginLoop(holdfast, run);
+    for (const run of runs) await save(holdfast, { iteration: 1, run, loopId: run });
+    await Promise.all(runs.map((run) => mirror(run)));
+    expect(listed().map((entry) => entry["loop_id"])).toEqual(runs);
+    await Promise.all(
+      runs.map(async (run, at) => {
+        const entries = at % 2 === 0 ? [{ kind: "run.ended", body: { outcome: "done" } } as const] : [];
+        await save(holdfast, { iteration: 2, run, loopId: run, stage: "done", entries });
+        await mirror(run);
+      }),
+    );
+    expect(listed()).toMatchObject([runs[1], runs[3]].map((loop_id) => ({ loop_id, iteration: 2, status: "paused" })));
+    expect(invalid()).toEqual([]);
+  });
+
   test("loops of other tools stay in the registry, whatever else is there", async () => {
     await save(holdfast, { iteration: 1 });
     mkdirSync(join(root, ".aiwg/ralph"), { recursive: true });

@@ -44,7 +44,7 @@ export async function save(
   return checkpoint?.sequence ?? 0;
 }
 
-export function planesOf(params: {
+function planesOf(params: {
   readonly iteration: number;
   readonly stage?: string;
   readonly loopId?: string | null;
