@@ -48,6 +48,8 @@ function toldText(kind: OrderRequest["kind"], ordered: Ordered, { run, standing 
       return `${done} ${run.id}.${saved}`;
     case "standing":
       return `Paused ${run.id}: it will not go on when it has what it waits for.`;
+    case "taken_back":
+      return `${run.id} goes on: somebody took it back.`;
     case "ended":
       return `${run.id} has ended (${standingWord(standing).word}); nothing was changed.`;
     case "elsewhere":

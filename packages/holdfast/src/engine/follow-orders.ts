@@ -19,8 +19,10 @@ export function followOrders(writer: RunWriter): Orders {
   let looking: Promise<void> | undefined;
   const look = async (): Promise<void> => {
     const order = await requests.orderFor(writer.run.id);
-    if (order === null || order.id === last) return;
-    last = order.id;
+    if ((order?.id ?? "") === last) return;
+    last = order?.id ?? "";
+    writer.halt.unwish();
+    if (order === null) return;
     const stopped = new Stopped(outcomeOf(order), { saved: false });
     followed.set(stopped, order);
     if (order.now) writer.halt.stop(stopped);

@@ -24,6 +24,8 @@ export type Ordered =
   | { readonly kind: "ended"; readonly run: RunSummary }
   /** It waits for something, and will not go on when it has it. */
   | { readonly kind: "standing"; readonly run: RunSummary }
+  /** Somebody took it back before it was done. */
+  | { readonly kind: "taken_back"; readonly run: RunSummary }
   /** Whoever holds it cannot be seen from here; it will read the order if it uses this store. */
   | { readonly kind: "elsewhere"; readonly by: Lease };
 
@@ -56,9 +58,13 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
       const outcome = await doIt(params);
       if (outcome !== null) return outcome;
     } else if (alive === "unknown") return { kind: "elsewhere", by: lease };
-    else if (asked === undefined) params.onWaiting?.((asked = lease));
-    // Done, and somebody has resumed it since.
-    else if (!stands && lease.epoch !== asked.epoch) return { kind: "done", run: summary };
+    else if (stands && asked === undefined) params.onWaiting?.((asked = lease));
+    else if (!stands) {
+      // It is written down before the order is settled; what is seen now has been done, and perhaps resumed, or never was.
+      const run = await summaryOf(parts, order.run);
+      if (lease.epoch !== asked?.epoch) return { kind: "done", run };
+      if (run.state.kind === "open") return { kind: "taken_back", run };
+    }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     signal.throwIfAborted();
   }

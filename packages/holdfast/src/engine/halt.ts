@@ -22,9 +22,7 @@ export class Stopped extends Error {
 /** Whether work must stop, and why. The first cause stands. */
 export class Halt {
   readonly signal: AbortSignal;
-  /** Aborted when work shall stop at the next safe point: what is under way may finish, a wait need not. */
-  readonly wished: AbortSignal;
-  readonly #wish = new AbortController();
+  #wish = new AbortController();
   /** Settles when work must stop. */
   readonly halted: Promise<void>;
   readonly #stop: (cause: Error) => void;
@@ -34,7 +32,6 @@ export class Halt {
     const controller = new AbortController();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.signal = controller.signal;
-    this.wished = this.#wish.signal;
     this.halted = promise;
     this.#stop = (cause) => {
       controller.abort(cause);
@@ -52,9 +49,20 @@ export class Halt {
     this.#stop(cause);
   }
 
-  /** Stop where nothing is under way. Whoever comes to such a point calls `checkWish`. */
+  /** Aborted when work shall stop at the next safe point: what is under way may finish, a wait need not. */
+  get wished(): AbortSignal {
+    return this.#wish.signal;
+  }
+
+  /** Stop where nothing is under way: whoever comes to such a point calls `checkWish`. Takes the place of an earlier wish. */
   wish(cause: Error): void {
+    this.unwish();
     this.#wish.abort(cause);
+  }
+
+  /** For one that is taken back before such a point was reached. */
+  unwish(): void {
+    if (this.#wish.signal.aborted) this.#wish = new AbortController();
   }
 
   /** At a safe point. */

@@ -19,6 +19,9 @@ export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Pr
   if (state.kind === "open" || state.kind === "parked")
     await parts.store.commit({ lease, entries: [entryOf(outcome)] });
   await parts.requests?.settle(order);
+  // Of a run that is over nothing is left to do.
+  const other = outcome.kind === "fatal" ? await parts.requests?.orderFor(run.id) : null;
+  if (other !== undefined && other !== null) await parts.requests?.settle(other);
   return outcome;
 }
 

@@ -34,6 +34,7 @@ test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one
     expect(undisturbed.entered).toEqual(Array.from({ length: ITERATIONS }, (_, i) => i + 1));
 
     let kills = 0;
+    let atWork = 0;
     let seen = 0;
     for (let round = 1; kills < KILLS; round += 1) {
       const observer = watchLoops(command, ground);
@@ -62,12 +63,14 @@ test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one
         expect(ground.files(loop.run), where).toEqual(files);
         expect(iterationsIn(entries), where).toEqual(undisturbed);
         expect(callsWrong(ground, loop), where).toEqual([]);
-        kills += loop.lives.filter(({ killedAt }) => killedAt !== null).length;
+        const killed = loop.lives.filter(({ killedAt }) => killedAt !== null);
+        kills += killed.length;
+        atWork += killed.filter(({ heardAt }) => heardAt !== null).length;
       }
       for (const { loops: shown } of looks) expect(shown.atWork).toBeLessThanOrEqual(LOOPS.length);
       expect(looks.length).toBeGreaterThan(LOOPS.length);
       seen += looks.length;
-      if (isFullRun()) process.stderr.write(`round ${round}: ${kills} kills, ${seen} looks\n`);
+      if (isFullRun()) process.stderr.write(`round ${round}: ${kills} kills, ${atWork} at work, ${seen} looks\n`);
     }
     await using holdfast = await openHoldfast({ cwd: ground.repository, create: false });
     const problems = await Array.fromAsync(holdfast.verify());

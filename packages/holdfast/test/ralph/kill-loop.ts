@@ -5,7 +5,8 @@ import type { LoopGround } from "./loop-ground.ts";
 /** One process that carried a loop, as the one knows who started and ended it. */
 export interface Life {
   readonly pid: number;
-  readonly spawnedAt: number;
+  /** When it had said that it works, so that the store surely has its lease; null: it did not come to that. */
+  readonly heardAt: number | null;
   /** When it was sent SIGKILL; null: it ended by itself. */
   readonly killedAt: number | null;
   readonly endedAt: number;
@@ -34,48 +35,58 @@ export async function killLoop(params: {
   const { command, ground, run, words, chance } = params;
   const lives: Life[] = [];
   for (;;) {
-    const dieAfter = params.mayKill() ? chance.below(LONGEST_MS) : null;
-    const { life, finished } = await live(command, ground, words, dieAfter);
+    const [since, after] = [chance.coin() ? "spawn" : "work", chance.below(LONGEST_MS)] as const;
+    const { life, finished } = await live(command, ground, words, params.mayKill() ? { since, after } : null);
     lives.push(life);
     // Killed after its last commit it has ended all the same, and begun again it would be another loop.
     if (life.killedAt === null || (await params.hasEnded(run))) return { run, lives, last: finished };
   }
 }
 
-/** Long enough for an iteration or two after a start, short enough to fall into the start too. */
-const LONGEST_MS = 2600;
+/** Long enough for an iteration or two. Counted from its start, it falls into that as well; from its first work, into work however slow the machine. */
+const LONGEST_MS = 1800;
+
+interface Death {
+  readonly since: "spawn" | "work";
+  /** Milliseconds. */
+  readonly after: number;
+}
 
 async function live(
   command: BuiltCommand,
   ground: LoopGround,
   words: readonly string[],
-  dieAfter: number | null,
+  death: Death | null,
 ): Promise<{ readonly life: Life; readonly finished: Finished }> {
-  const spawnedAt = Date.now();
   const child = command.start(["--json", ...words], { cwd: ground.repository });
   let [stdout, stderr] = ["", ""];
-  child.stdout?.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  let heardAt: number | null = null;
   let killedAt: number | null = null;
-  let ended = false;
-  const timer =
-    dieAfter === null
-      ? undefined
-      : setTimeout(() => {
-          if (ended) return;
-          killedAt = Date.now();
-          child.kill("SIGKILL");
-        }, dieAfter);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const arm = (moment: Death["since"]): void => {
+    if (death?.since !== moment) return;
+    timer = setTimeout(() => {
+      killedAt = Date.now();
+      child.kill("SIGKILL");
+    }, death.after);
+  };
+  arm("spawn");
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+    if (heardAt !== null || !stdout.includes('"kind":"started"')) return;
+    heardAt = Date.now();
+    arm("work");
+  });
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   // "exit" and not "close": an agent that lives on keeps the pipes open.
   const status = await new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)));
-  ended = true;
   clearTimeout(timer);
   const endedAt = Date.now();
   if (status === null) {
     child.stdout?.destroy();
     child.stderr?.destroy();
   } else await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
-  const life = { pid: child.pid ?? 0, spawnedAt, killedAt: status === null ? killedAt : null, endedAt };
+  const life = { pid: child.pid ?? 0, heardAt, killedAt: status === null ? killedAt : null, endedAt };
   return { life, finished: { status, stdout, stderr } };
 }
 
