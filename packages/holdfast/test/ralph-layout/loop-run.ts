@@ -16,12 +16,12 @@ import { initialLoopState } from "../../src/workflows/ralph/state.ts";
 export const LOOP = "ralph-fix-tests-a1b2c3d4";
 export const DIRECTORY = `.aiwg/ralph/loops/${LOOP}/checkpoints`;
 
-export async function beginLoop(holdfast: Holdfast, run = LOOP): Promise<void> {
+export async function beginLoop(holdfast: Pick<Holdfast, "store">, run = LOOP): Promise<void> {
   await holdfast.store.createRun({ id: run, workflow: "ralph", work: { kind: "task", text: "fix the tests" } });
 }
 
 export async function save(
-  holdfast: Holdfast,
+  holdfast: Pick<Holdfast, "store">,
   params: {
     readonly iteration: number;
     readonly trigger?: Trigger;
