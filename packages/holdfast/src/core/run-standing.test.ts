@@ -86,13 +86,13 @@ describe(`over all ${all.length} combinations`, () => {
       expect(facts.holder).toMatchObject({ liveness: "alive", suspended: false });
       expect(isFresh(facts, 35_000)).toBe(true);
       expect(facts.holder?.lease.slot === "waiting").toBe(standing.kind === "queued");
-      expect(facts.manual && standing.kind !== "queued").toBe(false);
+      expect(facts.manual).toBe(false);
     }
   });
 
   test("a process that hangs or was stopped is stale, never running; one in the future is no sign of life", () => {
-    const alive = ({ state, holder }: StandingFacts): boolean =>
-      (state.kind === "open" || state.kind === "parked") && holder?.liveness === "alive";
+    const alive = ({ state, holder, manual }: StandingFacts): boolean =>
+      !manual && (state.kind === "open" || state.kind === "parked") && holder?.liveness === "alive";
     expect(kinds((facts) => alive(facts) && (facts.holder?.suspended === true || !isFresh(facts, 35_000)))).toEqual(
       new Set(["stale"]),
     );

@@ -79,7 +79,7 @@ const LIMIT = "limit";
 
 /** null: nobody who could be alive has it. */
 function held({ holder, order, completing, stage, manual, now }: StandingFacts): RunStanding | null {
-  if (holder === null || holder.liveness === "dead") return null;
+  if (manual || holder === null || holder.liveness === "dead") return null;
   const { lease, suspended } = holder;
   // A heartbeat from the future was written under a wrong clock and proves as little as an old one.
   const silence = Math.abs(now - Date.parse(lease.heartbeatAt));
@@ -87,7 +87,6 @@ function held({ holder, order, completing, stage, manual, now }: StandingFacts):
     return silence <= DEFAULT_STALE_AFTER_MS ? { kind: "elsewhere", host: lease.owner.host } : null;
   if (suspended || !(silence <= SILENT_AFTER_MS)) return { kind: "stale", since: lease.heartbeatAt, suspended };
   if (lease.slot === "waiting") return { kind: "queued" };
-  if (manual) return { kind: "manual" };
   if (order !== null) return { kind: "running", ordered: order.kind };
   return stage !== null && completing.has(stage) ? { kind: "completing" } : { kind: "running", ordered: null };
 }
