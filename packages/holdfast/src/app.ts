@@ -6,6 +6,8 @@ import type { Graph } from "./core/graph.ts";
 import type { GraphPicture } from "./core/graph-picture.ts";
 import type { Json, JsonObject } from "./core/json.ts";
 import { checkOneOf, checkOptions } from "./core/options.ts";
+import { DEFAULT_LOOP_LAYOUT } from "./core/loop-layout.ts";
+import type { LoopLayoutSettings } from "./core/loop-layout.ts";
 import { defaultRetention } from "./core/retention.ts";
 import { ALL_CHECKPOINTS } from "./core/checkpoint-switches.ts";
 import type { CheckpointSwitches } from "./core/checkpoint-switches.ts";
@@ -66,6 +68,7 @@ export type { RunStatus } from "./app/run-status.ts";
 export { loadWorkflow } from "./app/load-workflow.ts";
 export { schemaText } from "./app/foreign/published-schema.ts";
 export type { ForeignDesk } from "./app/foreign/foreign-desk.ts";
+export type { LoopCleanupPlan } from "./app/foreign/loop-cleanup.ts";
 export type { Mirror, MirrorReport } from "./app/foreign/mirror.ts";
 export type { ImportPlan } from "./app/foreign/plan-import.ts";
 export type { Validated } from "./app/foreign/validate-files.ts";
@@ -119,6 +122,8 @@ export interface OpenParams {
   readonly prices?: PriceTable;
   /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
   readonly agentArgs?: AgentArgs;
+  /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
+  readonly loopLayout?: LoopLayoutSettings;
   /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
   readonly loops?: LoopSettings;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
@@ -161,6 +166,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "errorPolicy",
   "prices",
   "agentArgs",
+  "loopLayout",
   "loops",
   "parts",
 ];
@@ -208,9 +214,11 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, loops = DEFAULT_LOOPS } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
-    const kept = { checkpoints, errorPolicy, agentIdleMs, checkpointEveryMs, prices, agentArgs, loops };
-    const options = { directory: cwd, forge, decorate: params.parts, ...kept };
-    return new Holdfast(cwd, parts, new WorkDesk(parts, options));
+    const { loopLayout = DEFAULT_LOOP_LAYOUT, parts: decorate } = params;
+    const foreign = new ForeignDesk(parts, { cwd, loopLayout, maxLoops: loops.max });
+    const kept = { checkpoints, errorPolicy, agentIdleMs, checkpointEveryMs, prices, agentArgs, loops, loopLayout };
+    const work = new WorkDesk(parts, { directory: cwd, forge, decorate, ...kept });
+    return new Holdfast({ cwd, parts, foreign, work });
   } catch (error) {
     await workspaces?.close();
     throw error;
@@ -229,9 +237,15 @@ export class Holdfast implements AsyncDisposable {
   readonly #cwd: string;
   readonly #parts: Parts;
 
-  constructor(cwd: string, parts: Parts, work: WorkDesk) {
-    this.work = work;
-    this.foreign = new ForeignDesk(parts, cwd);
+  constructor(params: {
+    readonly cwd: string;
+    readonly parts: Parts;
+    readonly foreign: ForeignDesk;
+    readonly work: WorkDesk;
+  }) {
+    const { cwd, parts } = params;
+    this.work = params.work;
+    this.foreign = params.foreign;
     this.store = parts.store;
     this.workspaces = parts.workspaces;
     this.#cwd = cwd;

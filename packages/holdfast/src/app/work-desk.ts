@@ -3,6 +3,7 @@ import { defaultFindingPolicy } from "../core/finding.ts";
 import type { AgentArgs } from "../core/agent-args.ts";
 import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
+import type { LoopLayoutSettings } from "../core/loop-layout.ts";
 import type { PriceTable } from "../core/price.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
@@ -130,6 +131,7 @@ export class WorkDesk {
     readonly errorPolicy: ErrorPolicy;
     readonly prices: PriceTable;
     readonly agentArgs: AgentArgs;
+    readonly loopLayout: LoopLayoutSettings;
     readonly loops: LoopSettings;
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
@@ -146,6 +148,7 @@ export class WorkDesk {
       readonly errorPolicy: ErrorPolicy;
       readonly prices: PriceTable;
       readonly agentArgs: AgentArgs;
+      readonly loopLayout: LoopLayoutSettings;
       readonly loops: LoopSettings;
       readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
     },
@@ -314,16 +317,24 @@ export class WorkDesk {
     };
   }
 
-  /** A crunch run keeps the directory up to date that crunch's readers look into, unasked. */
+  /** Crunch runs and loops keep the directories up to date that other readers of theirs look into, unasked. */
   async #mirrored(
     params: { readonly workflow: string; readonly run: string; readonly listen: ProgressListener | undefined },
     work: (listen: ProgressListener | undefined) => Promise<WorkReport>,
   ): Promise<WorkReport> {
-    const { run, listen } = params;
-    if (params.workflow !== "crunch") return await work(listen);
-    const { followCrunch } = await import("./foreign/follow-crunch.ts");
-    await using mirror = await followCrunch({ parts: this.#parts, run, cwd: this.#options.directory, listen });
-    return await work(mirror.listen);
+    const { directory: cwd, loopLayout: settings } = this.#options;
+    const followed = { parts: this.#parts, run: params.run, cwd, listen: params.listen };
+    if (params.workflow === "crunch") {
+      const { followCrunch } = await import("./foreign/follow-crunch.ts");
+      await using mirror = await followCrunch(followed);
+      return await work(mirror.listen);
+    }
+    if (params.workflow === "ralph" && settings.mirror) {
+      const { followLoop } = await import("./foreign/follow-loop.ts");
+      await using mirror = await followLoop({ ...followed, settings, limit: this.#options.loops.max });
+      return await work(mirror.listen);
+    }
+    return await work(params.listen);
   }
 
   /** A run that was imported and not yet carried on, with all that it needs for that. */

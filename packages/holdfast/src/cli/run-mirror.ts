@@ -14,7 +14,7 @@ export interface RunMirror {
 export async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMirror> {
   const { format, directory } = (await shell.config()).settings.work.mirror;
   if (format === null) return { follow: () => undefined, close: async () => undefined };
-  let mirror: Promise<Mirror> | undefined;
+  let mirror: Promise<Pick<Mirror, "catchUp">> | undefined;
   let work: Promise<void> = Promise.resolve();
   let waiting = false;
   let told = false;

@@ -21,11 +21,13 @@ export const configSchema = z.strictObject({
   store: z.optional(leaf("a directory", nonEmpty)),
   retention: z.optional(
     z.strictObject({
+      preset: z.optional(choice(["standard", "loops"])),
       keep: z.optional(z.strictObject(keepShape())),
+      maxPerRun: z.optional(leaf('a number from 0, or "none"', (value) => (value === "none" ? null : whole(value, 0)))),
       maxAge: z.optional(
         leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
-      onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
+      onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
       onFailure: z.optional(choice(["keep_recent", "by_rules"])),
       recent: z.optional(leaf("a duration such as 7d", days)),
       maxBytes: z.optional(leaf('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value)))),
@@ -116,6 +118,18 @@ export const configSchema = z.strictObject({
         ),
       ),
       directory: z.optional(leaf("a directory", nonEmpty)),
+    }),
+  ),
+  aiwg: z.optional(
+    z.strictObject({
+      mirror: z.optional(yesOrNo()),
+      directory: z.optional(leaf("a directory", nonEmpty)),
+      keep: z.optional(count(0)),
+      maxAge: z.optional(
+        leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+      ),
+      onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
+      onFailure: z.optional(choice(["keep_all_recent", "by_rules"])),
     }),
   ),
   prices: z.optional(

@@ -16,12 +16,16 @@ export function configTemplate(): string {
 # What "holdfast gc" and the daily clean-up may drop. Every drop leaves a tombstone.
 ${comment(`Never dropped, whatever is written here: ${neverDroppedText()}.`)}
 retention:
+  # What the keys below are by default: standard, or loops (the newest 5 of a run for 30 days, of a done run the latest).
+  preset: ${value("retention.preset")}
   # How many to keep, newest first, by the reason a checkpoint was taken: a number, "all", or { keep: 5, per: stage }.
   keep:
 ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`).join("\n")}
+  # Not more than so many of one run, newest first, whatever their reasons. A number or none.
+  maxPerRun: ${value("retention.maxPerRun")}
   # A duration (90d, 12h, 2w) or never: ${AGE_RULE}.
   maxAge: ${value("retention.maxAge")}
-  # keep_latest or by_rules (the counts above): ${DONE_RULE}.
+  # keep_latest, latest_only or by_rules (the counts above): ${DONE_RULE}.
   onSuccess: ${value("retention.onSuccess")}
   # When a run failed for good: keep_recent (everything of the time below) or by_rules.
   onFailure: ${value("retention.onFailure")}
@@ -151,6 +155,19 @@ mirror:
   format: ${value("mirror.format")}
   # Where that tool looks. Default: the run's worktree.
   # directory: .
+
+# Checkpoints of loops ("holdfast run --workflow ralph") also as .aiwg/ralph/loops/{loop}/checkpoints/iteration-NNN.json.gz,
+# with registry.json, state.json and reflection-memory.json, as they are saved. Holdfast itself never reads them back.
+aiwg:
+  mirror: ${value("aiwg.mirror")}
+  # Where .aiwg is. Default: the main worktree.
+  # directory: .
+  # What the daily clean-up leaves there: so many of a loop, not older than that (a duration or never) ...
+  keep: ${value("aiwg.keep")}
+  maxAge: ${value("aiwg.maxAge")}
+  # ... of one that is done the latest (keep_latest), of one that failed all of that age (keep_all_recent); or by_rules.
+  onSuccess: ${value("aiwg.onSuccess")}
+  onFailure: ${value("aiwg.onFailure")}
 
 # What tokens cost, for agents that tell no money: US dollars for a million, before the prices that are built in. What
 # stands in neither is shown as unknown.

@@ -112,6 +112,7 @@ describe("the file that init writes", () => {
       "errors.fallback.agents",
       "errors.rules",
       "mirror.directory",
+      "aiwg.directory",
       "prices",
     ]);
     for (const { key } of plain.entries)

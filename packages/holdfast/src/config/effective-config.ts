@@ -1,9 +1,10 @@
 import { resolve } from "node:path";
 import type { OpenParams } from "../app.ts";
-import { defaultRetention } from "../core/retention.ts";
+import { defaultRetention, RETENTION_PRESETS } from "../core/retention.ts";
 import type { KeepRule, RetentionPolicy } from "../core/retention.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import { TRIGGERS } from "../core/trigger.ts";
+import type { Trigger } from "../core/trigger.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
 import { formatSize } from "./parse-size.ts";
@@ -74,7 +75,9 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   const { retention, workspace } = settings;
   const entries: readonly Setting[] = [
     { key: "store", value: settings.store ?? "(in the git directory)", origin: origin.store },
+    { key: "retention.preset", value: values.retention?.preset ?? "standard", origin: origin.of("retention.preset") },
     ...keepEntries(retention).map(([key, rule]) => ({ key, value: ruleText(rule), origin: origin.of(key) })),
+    { key: "retention.maxPerRun", value: retention.maxPerRun ?? "none", origin: origin.of("retention.maxPerRun") },
     { key: "retention.maxAge", value: daysText(retention.maxAgeDays), origin: origin.of("retention.maxAge") },
     { key: "retention.onSuccess", value: retention.onSuccess, origin: origin.of("retention.onSuccess") },
     { key: "retention.onFailure", value: retention.onFailure, origin: origin.of("retention.onFailure") },
@@ -123,15 +126,17 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     errorPolicy: work.errors,
     prices: work.prices,
     agentArgs: work.agents.args,
+    loopLayout: work.aiwg,
     loops: work.loops,
   };
 }
 
 function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
-  const { retention, workspace, gc } = DEFAULT_SETTINGS;
+  const { workspace, gc } = DEFAULT_SETTINGS;
   const rules = values.retention ?? {};
+  const retention = RETENTION_PRESETS[rules.preset ?? "standard"];
   const keep: Readonly<Record<string, KeepRule | undefined>> = rules.keep ?? {};
-  const perTrigger = { ...retention.perTrigger };
+  const perTrigger: Partial<Record<Trigger, KeepRule>> = { ...retention.perTrigger };
   for (const trigger of TRIGGERS) {
     const rule = keep[trigger];
     if (rule !== undefined) perTrigger[trigger] = rule;
@@ -143,6 +148,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
     retention: {
       perTrigger,
       defaultKeep: keep["default"] ?? retention.defaultKeep,
+      maxPerRun: given(rules.maxPerRun, retention.maxPerRun),
       maxAgeDays: given(rules.maxAge, retention.maxAgeDays),
       onSuccess: rules.onSuccess ?? retention.onSuccess,
       onFailure: rules.onFailure ?? retention.onFailure,

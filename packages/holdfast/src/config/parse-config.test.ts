@@ -116,7 +116,7 @@ describe("what does not fit is shown where it stands", () => {
     ["retention: 5\n", 1, 12, /retention: expected keys and values/],
     ["- a\n- b\n", 1, 1, /the file: expected keys and values/],
     ["store: ''\n", 1, 8, /expected a directory/],
-    ["retention:\n  onSuccess: sometimes\n", 2, 14, /one of keep_latest, by_rules/],
+    ["retention:\n  onSuccess: sometimes\n", 2, 14, /one of keep_latest, latest_only, by_rules/],
     ["gc: { auto: true\n", 1, 0, /./],
     ["gc: {}\ngc: {}\n", 2, 1, /unique/],
     ["store: !!js/function x\n", 1, 8, /tag/i],

@@ -5,6 +5,8 @@ import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
+import { DEFAULT_LOOP_LAYOUT } from "../core/loop-layout.ts";
+import type { LoopLayoutSettings } from "../core/loop-layout.ts";
 import type { PriceTable } from "../core/price.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { mergeErrors } from "./errors/merge-errors.ts";
@@ -50,6 +52,7 @@ export interface WorkSettings {
     /** Its root; null: the run's worktree. */
     readonly directory: string | null;
   };
+  readonly aiwg: LoopLayoutSettings;
 }
 
 export interface ImplSettings {
@@ -128,10 +131,11 @@ export const DEFAULT_WORK: WorkSettings = {
   loops: { max: 4, workflows: ["ralph"] },
   prices: {},
   mirror: { format: null, directory: null },
+  aiwg: DEFAULT_LOOP_LAYOUT,
 };
 
 export function mergeWork(values: FileConfig, directory: string, imported: ErrorPolicy | null): WorkSettings {
-  const { models, forge, impl = {}, budget = {}, mirror } = values;
+  const { models, forge, impl = {}, budget = {}, mirror, aiwg = {} } = values;
   const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
   const promptOf = (role: PromptRole): string | null => {
     const file = prompts[role];
@@ -178,6 +182,11 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     mirror: {
       format: mirror?.format ?? null,
       directory: mirror?.directory === undefined ? null : resolve(directory, mirror.directory),
+    },
+    aiwg: {
+      ...DEFAULT_WORK.aiwg,
+      ...given(aiwg),
+      directory: aiwg.directory === undefined ? null : resolve(directory, aiwg.directory),
     },
   };
 }
@@ -237,6 +246,12 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["loops.workflows", work.loops.workflows.join(", ")],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
+    ["aiwg.mirror", work.aiwg.mirror],
+    ["aiwg.directory", work.aiwg.directory ?? "(the main worktree)"],
+    ["aiwg.keep", work.aiwg.keep],
+    ["aiwg.maxAge", work.aiwg.maxAge === null ? "never" : formatDuration(work.aiwg.maxAge * 86_400_000)],
+    ["aiwg.onSuccess", work.aiwg.onSuccess],
+    ["aiwg.onFailure", work.aiwg.onFailure],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],
     ["budget.maxTokens", budget.tokens ?? "none"],
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],

@@ -46,8 +46,9 @@ const someRule = fc.record({ keep: someKeep, per: fc.constantFrom("run" as const
 const somePolicy: fc.Arbitrary<RetentionPolicy> = fc.record({
   perTrigger: fc.dictionary(fc.constantFrom(...TRIGGERS), someRule, { maxKeys: 6 }),
   defaultKeep: someRule,
+  maxPerRun: fc.option(fc.nat(6)),
   maxAgeDays: fc.option(fc.nat(40)),
-  onSuccess: fc.constantFrom("keep_latest" as const, "by_rules" as const),
+  onSuccess: fc.constantFrom("keep_latest" as const, "latest_only" as const, "by_rules" as const),
   onFailure: fc.constantFrom("keep_recent" as const, "by_rules" as const),
   recentDays: fc.nat(40),
   maxBytes: fc.option(fc.constantFrom(0, 50, 300, 5200, 100_000)),

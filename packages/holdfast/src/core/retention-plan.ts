@@ -60,7 +60,7 @@ function judge(params: {
   const ranks = rank(checkpoints, policy);
   const judged: Judged[] = [];
   let youngest: Judged | null = null;
-  for (const checkpoint of checkpoints) {
+  for (const [index, checkpoint] of checkpoints.entries()) {
     const own = timeOf(checkpoint, now);
     const believed: boolean = youngest === null || own >= youngest.time;
     const why = protections.get(checkpoint.sequence);
@@ -71,6 +71,7 @@ function judge(params: {
             policy,
             checkpoint,
             rank: ranks.get(checkpoint.sequence) ?? 0,
+            place: checkpoints.length - 1 - index,
             age: believed ? now - own : 0,
           })
         : { kind: "protected", why };
@@ -90,21 +91,27 @@ function judgeByRules(params: {
   readonly checkpoint: CheckpointSummary;
   /** 0 for the newest of its group. */
   readonly rank: number;
+  /** 0 for the newest of the run. */
+  readonly place: number;
   readonly age: number;
 }): Fate {
-  const { subject, policy, checkpoint, rank: place, age } = params;
+  const { subject, policy, checkpoint, rank: inGroup, place, age } = params;
   const recent = policy.recentDays * DAY;
   if (subject.state.kind === "fatal" && policy.onFailure === "keep_recent" && age <= recent) {
     return { kind: "kept", why: `failed run: younger than ${policy.recentDays} days`, agedBy: recent };
   }
-  const onlyLatest = subject.state.kind === "done" && policy.onSuccess === "keep_latest";
-  if (onlyLatest && checkpoint.trigger !== "manual") {
+  const onlyLatest = subject.state.kind === "done" && policy.onSuccess !== "by_rules";
+  if (onlyLatest && (checkpoint.trigger !== "manual" || policy.onSuccess === "latest_only")) {
     return { kind: "dropped", why: "the run is done: only its latest is kept" };
+  }
+  const { maxPerRun } = policy;
+  if (maxPerRun !== null && place >= maxPerRun) {
+    return { kind: "dropped", why: `beyond the newest ${maxPerRun} of the run` };
   }
   const rule = ruleFor(checkpoint, policy);
   const group = rule.per === "stage" ? `${checkpoint.trigger} of stage ${checkpoint.stage}` : checkpoint.trigger;
   if (rule.keep === "all") return { kind: "kept", why: `all ${group} are kept`, agedBy: null };
-  if (place >= rule.keep) return { kind: "dropped", why: `beyond the newest ${rule.keep} ${group}` };
+  if (inGroup >= rule.keep) return { kind: "dropped", why: `beyond the newest ${rule.keep} ${group}` };
   const limit = policy.maxAgeDays === null ? null : policy.maxAgeDays * DAY;
   if (limit !== null && age > limit) return { kind: "dropped", why: `older than ${policy.maxAgeDays} days` };
   return { kind: "kept", why: `among the newest ${rule.keep} ${group}`, agedBy: limit };

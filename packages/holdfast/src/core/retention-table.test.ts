@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { defaultRetention } from "./retention.ts";
+import { defaultRetention, loopRetention } from "./retention.ts";
 import type { KeepRule, RetentionPolicy } from "./retention.ts";
 import { planRetention } from "./retention-plan.ts";
-import { NOW, kept, subject } from "./retention-sample.ts";
+import { NOW, iso, kept, subject } from "./retention-sample.ts";
+import type { Some } from "./retention-sample.ts";
 import type { Trigger } from "./trigger.ts";
 
 /** Six in each of two stages, then one of another trigger, which is the newest and so stays in any case. */
@@ -62,5 +63,38 @@ describe("the rows of crunch's table of retention, in the store", () => {
       now: NOW,
     });
     expect(kept(plan)).toEqual([5, 3]);
+  });
+});
+
+describe("the life cycle of loop checkpoints, as published", () => {
+  const loops = (checkpoints: readonly Some[], more: Parameters<typeof subject>[1] = {}): readonly number[] =>
+    kept(planRetention({ subjects: [subject(checkpoints, more)], policy: loopRetention, now: NOW })[0]);
+  const TRIGGERS_OF_LOOPS = ["iteration", "stage", "manual", "before_risky", "error_recovery"] as const;
+  const twelve = Array.from({ length: 12 }, (_, index) => ({
+    sequence: index + 1,
+    trigger: TRIGGERS_OF_LOOPS[index % TRIGGERS_OF_LOOPS.length] ?? "iteration",
+    days: 12 - index,
+  }));
+  const aged = twelve.map((one) => ({ ...one, days: one.days + 26 }));
+
+  test("default_count 5: of the run, not of each trigger", () => {
+    expect(loops(twelve)).toEqual([12, 11, 10, 9, 8]);
+  });
+  test("default_days 30: what is older goes, but never the latest that can be resumed", () => {
+    expect(loops(aged)).toEqual([12, 11, 10, 9]);
+    const old = aged.map((one) => ({ ...one, days: one.days + 100 }));
+    expect(loops(old, { resumable: new Set([1, 7]) })).toEqual([12, 7]);
+  });
+  test("on_success keep_latest: also what was asked for by hand goes", () => {
+    expect(loops(twelve, { state: { kind: "done", at: iso(NOW) } })).toEqual([12]);
+  });
+  test("on_failure keep_all_recent", () => {
+    const state = { kind: "fatal", at: iso(NOW), reason: "stuck" } as const;
+    expect(loops(twelve, { state })).toHaveLength(12);
+    expect(loops(aged, { state })).toEqual([12, 11, 10, 9]);
+  });
+  test("preserve_tagged: for ever, whatever the state", () => {
+    const tagged = aged.map((one) => (one.sequence === 2 ? { ...one, tags: ["good"] } : one));
+    expect(loops(tagged, { state: { kind: "done", at: iso(NOW) } })).toEqual([12, 2]);
   });
 });

@@ -15,10 +15,15 @@ export interface RetentionPolicy {
   /** Newest N for each trigger and stage; a trigger not named here uses `defaultKeep`. */
   readonly perTrigger: Readonly<Partial<Record<Trigger, KeepRule>>>;
   readonly defaultKeep: KeepRule;
+  /** Newest N of a run, whatever their triggers; of those, the rules above. null: the rules alone count. */
+  readonly maxPerRun: number | null;
   /** What a number keeps goes when it is older than this; what "all" keeps stays. null: age never drops. */
   readonly maxAgeDays: number | null;
-  /** keep_latest: a done run keeps its latest, and what a person asked for (manual) by its own rule. */
-  readonly onSuccess: "keep_latest" | "by_rules";
+  /**
+   * keep_latest: a done run keeps its latest, and what a person asked for (manual) by its own rule. latest_only: its
+   * latest, and what is protected.
+   */
+  readonly onSuccess: "keep_latest" | "latest_only" | "by_rules";
   /** keep_recent: a fatal run keeps everything younger than `recentDays`, for whoever looks for the cause. */
   readonly onFailure: "keep_recent" | "by_rules";
   readonly recentDays: number;
@@ -64,6 +69,7 @@ export const defaultRetention: RetentionPolicy = {
   },
   // automatic, iteration, timer, before_risky, before_external, error_recovery, restore
   defaultKeep: { keep: 5, per: "run" },
+  maxPerRun: null,
   maxAgeDays: 30,
   onSuccess: "keep_latest",
   onFailure: "keep_recent",
@@ -72,6 +78,24 @@ export const defaultRetention: RetentionPolicy = {
   compressAfterDays: 7,
 };
 
+/**
+ * As the published life cycle of loop checkpoints has it: the newest five of a run for thirty days, of a run that
+ * succeeded the latest, of one that failed all that are recent. It says nothing of triggers, so none is treated better.
+ */
+export const loopRetention: RetentionPolicy = {
+  perTrigger: {},
+  defaultKeep: { keep: 5, per: "run" },
+  maxPerRun: 5,
+  maxAgeDays: 30,
+  onSuccess: "latest_only",
+  onFailure: "keep_recent",
+  recentDays: 30,
+  maxBytes: null,
+  compressAfterDays: 7,
+};
+
+export const RETENTION_PRESETS = { standard: defaultRetention, loops: loopRetention } as const;
+
 /** Throws CONFIG_INVALID. A policy may come from a file, where the type system cannot look. */
 export function checkRetention(policy: RetentionPolicy): void {
   const rules = { ...policy.perTrigger, defaultKeep: policy.defaultKeep };
@@ -79,6 +103,9 @@ export function checkRetention(policy: RetentionPolicy): void {
     if (rule.keep !== "all" && !isAmount(rule.keep, Number.isSafeInteger)) {
       throw invalid(`${name}.keep`, rule.keep, `Write "all" to keep all, 0 to keep none beyond the protected ones.`);
     }
+  }
+  if (policy.maxPerRun !== null && !isAmount(policy.maxPerRun, Number.isSafeInteger)) {
+    throw invalid("maxPerRun", policy.maxPerRun, "Write a whole number from 0, or null for no limit.");
   }
   const amounts = [
     ["maxAgeDays", policy.maxAgeDays],

@@ -9,6 +9,7 @@ import { sweepRealKills } from "./harness/sweep-real-kills.ts";
 import { trace } from "./harness/traced.ts";
 import { writeWorld } from "./harness/world.ts";
 import { importSubject, mirrorSubject } from "./judges/foreign-subject.ts";
+import { loopSubject } from "./judges/loop-subject.ts";
 
 const suite = faultSuite("foreign", "tracer");
 const EPERM = 1;
@@ -17,6 +18,7 @@ describe("checkpoints of other tools, killed at any operation", () => {
   test.each([
     { name: "an import", subject: importSubject(), cases: 10, real: 4 },
     { name: "a mirror", subject: mirrorSubject(), cases: 10, real: 4 },
+    { name: "the layout of a loop", subject: loopSubject(), cases: 14, real: 4 },
   ])("$name", async ({ name, subject, cases, real }) => {
     const { root, earlier } = await prepared(subject);
     const command = await subject.command(root);

@@ -39,9 +39,10 @@ export async function applyImport(parts: Parts, plan: ImportPlan): Promise<Impor
 function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[] {
   const { format, checkpoints } = plan;
   const imported: NewEntry = { kind: IMPORT_ENTRY, body: { format, checkpoints: checkpoints.length } };
-  if (plan.workflow !== "impl") return [imported];
+  if (plan.workflow !== "impl" && plan.workflow !== "ralph") return [imported];
   if (position.stage === "done") return [imported, { kind: "run.ended", body: { outcome: "done" } }];
-  if (position.stage !== "fatal") return [imported];
+  const failed = position.stage === "fatal" || (plan.workflow === "ralph" && position.stage === "limit");
+  if (!failed) return [imported];
   const reason = position.reason ?? "It had failed before it was imported";
   return [imported, { kind: "run.ended", body: { outcome: "fatal", reason } }];
 }

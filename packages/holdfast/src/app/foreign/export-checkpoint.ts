@@ -7,6 +7,8 @@ import type { Run } from "../../core/run.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import type { Encoded, ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
+import { encodeLive } from "../../formats/loop-json/encode-live.ts";
+import { liveLoop } from "../../formats/loop-json/live-loop.ts";
 import { packFor } from "../../system/pack.ts";
 import { asForeign } from "./as-foreign.ts";
 import { formatNamed } from "./choose-format.ts";
@@ -16,12 +18,17 @@ import type { Written } from "./write-foreign.ts";
 
 /** One checkpoint as one document, and all that the document cannot carry. */
 export function encodeCheckpoint(
-  run: Pick<Run, "workflow" | "work">,
+  run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
   checkpoint: Checkpoint,
   to: FormatName,
 ): { readonly foreign: ForeignCheckpoint; readonly encoded: Encoded } {
   const { foreign, losses } = asForeign(run, checkpoint, to);
-  const encoded = formatNamed(to).encode(foreign);
+  // Of a loop that we carry the format has words for more than the planes alone would tell.
+  const live = to === "loop-json" ? liveLoop(run, checkpoint.planes) : null;
+  const encoded =
+    live === null
+      ? formatNamed(to).encode(foreign)
+      : encodeLive({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
   return { foreign, encoded: { ...encoded, losses: eachOnce([...losses, ...encoded.losses]) } };
 }
 

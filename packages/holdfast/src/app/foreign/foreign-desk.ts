@@ -2,11 +2,14 @@ import { resolve } from "node:path";
 import type { CheckpointRef } from "../../ports/store.ts";
 import type { RunSummary } from "../../core/run.ts";
 import { HoldfastError } from "../../core/error.ts";
+import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
 import { findRunWorkspace } from "../../engine/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import type { ImportReport } from "./apply-import.ts";
 import { crunchRoot } from "./crunch-root.ts";
+import type { LoopCleanupPlan } from "./loop-cleanup.ts";
+import type { LoopPlace } from "./loop-layout.ts";
 import type { Mirror } from "./mirror.ts";
 import type { ImportParams, ImportPlan } from "./plan-import.ts";
 
@@ -14,10 +17,17 @@ import type { ImportParams, ImportPlan } from "./plan-import.ts";
 export class ForeignDesk {
   readonly #parts: Parts;
   readonly #cwd: string;
+  readonly #loopLayout: LoopLayoutSettings;
+  readonly #maxLoops: number | null;
 
-  constructor(parts: Parts, cwd: string) {
+  constructor(
+    parts: Parts,
+    options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings; readonly maxLoops: number | null },
+  ) {
     this.#parts = parts;
-    this.#cwd = cwd;
+    this.#cwd = options.cwd;
+    this.#loopLayout = options.loopLayout;
+    this.#maxLoops = options.maxLoops;
   }
 
   /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
@@ -48,22 +58,45 @@ export class ForeignDesk {
   }
 
   /**
-   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. A crunch run's directory is in the
-   * main worktree.
+   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. The directories of crunch runs and of
+   * loops are in the main worktree.
    */
   async mirror(params: {
     readonly run: string;
     readonly to: FormatName;
     readonly directory?: string;
-  }): Promise<Mirror> {
+  }): Promise<Pick<Mirror, "to" | "root" | "catchUp">> {
     const { run, to, directory } = params;
-    const root = directory === undefined ? await this.#rootOf(await this.#run(run), to) : resolve(this.#cwd, directory);
+    const summary = await this.#run(run);
+    const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
+    if (isLoop(summary, to)) {
+      const { mirrorLoop } = await import("./mirror-loop.ts");
+      return mirrorLoop({ ...(await this.#loopPlace()), run, root });
+    }
     const { Mirror } = await import("./mirror.ts");
     return new Mirror({ parts: this.#parts, run, to, root });
   }
 
+  /** What the rules would leave of the files below `.aiwg`, and why. One plan a run that has any. */
+  async planLoopCleanup(params: { readonly run?: string } = {}): Promise<readonly LoopCleanupPlan[]> {
+    const { planLoopCleanup } = await import("./loop-cleanup.ts");
+    return await planLoopCleanup({ ...(await this.#loopPlace()), ...params });
+  }
+
+  async applyLoopCleanup(plans: readonly LoopCleanupPlan[]): Promise<void> {
+    const { applyLoopCleanup } = await import("./loop-cleanup.ts");
+    await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
+  }
+
+  async #loopPlace(): Promise<LoopPlace> {
+    const settings = this.#loopLayout;
+    const root = settings.directory ?? (await crunchRoot(this.#parts.workspaces, this.#cwd));
+    return { parts: this.#parts, root, settings, limit: this.#maxLoops };
+  }
+
   async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
     if (run.workflow === "crunch" && to === "crunch-yaml") return await crunchRoot(this.#parts.workspaces, this.#cwd);
+    if (isLoop(run, to)) return (await this.#loopPlace()).root;
     return (await findRunWorkspace(this.#parts, run))?.root ?? this.#cwd;
   }
 
@@ -72,4 +105,8 @@ export class ForeignDesk {
     if (run !== undefined) return run;
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
   }
+}
+
+function isLoop(run: Pick<RunSummary, "workflow">, to: FormatName): boolean {
+  return run.workflow === "ralph" && to === "loop-json";
 }

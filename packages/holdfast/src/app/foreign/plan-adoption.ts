@@ -10,6 +10,9 @@ import { crunchOptionsJson, parseCrunchOptions } from "../../workflows/crunch/op
 import { adoptImplState } from "../../workflows/impl/adopt-state.ts";
 import { implWorkflow } from "../../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../../workflows/impl/options.ts";
+import { loopOptionsJson, parseLoopOptions } from "../../workflows/ralph/options.ts";
+import { ralphWorkflow } from "../../workflows/ralph/ralph-workflow.ts";
+import { OUTPUT_DIRECTORY } from "../../workflows/worktree.ts";
 import { configOf } from "../plan-start.ts";
 import type { Adoption } from "./adopt-import.ts";
 import { importedOf } from "./imported.ts";
@@ -38,6 +41,7 @@ export function planAdoption(
       prepare: async ({ planes }) => ({ values: planes.context.values, inputs: {} }),
     };
   }
+  if (run.workflow === "ralph") return loopAdoption(parts, run, checkpoint, params);
   if (run.workflow === "crunch") return crunchAdoption(parts, run, checkpoint, params);
   if (run.workflow !== "impl") throw noWorkflow(run, checkpoint);
   return implAdoption(parts, run, checkpoint, params);
@@ -109,6 +113,31 @@ function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoin
       const found = { parts, options, planes, issue: work.number, root: workspace.root };
       const state = await adoptCrunchState(found);
       return { values: state, inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null } };
+    },
+  };
+}
+
+/** With the options and the state that it had: Holdfast wrote both. What was never committed where it ran is not in a new worktree. */
+function loopAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+  const { config } = checkpoint.planes;
+  const kept = config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
+  const options = parseLoopOptions(config.inputs);
+  const agent = params.agent ?? kept;
+  if (agent === null && options.model === null)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no agent that could go on with the work`,
+      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+    });
+  return {
+    // As for impl.
+    workflow: ralphWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    config: { ...configOf({ agent, options: loopOptionsJson(options) }), mode: config.mode },
+    base: options.baseBranch,
+    async prepare({ planes }, workspace) {
+      if (workspace === undefined) throw noRepository(run.id);
+      await parts.outputs(workspace.root).hide(OUTPUT_DIRECTORY);
+      return { values: planes.context.values, inputs: {} };
     },
   };
 }

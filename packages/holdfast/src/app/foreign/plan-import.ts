@@ -11,6 +11,7 @@ import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format
 import { sha256 } from "../../system/hash.ts";
 import { decodeHistories, loopOf } from "./decode-sources.ts";
 import type { DecodedSources } from "./decode-sources.ts";
+import { ownLoop } from "./own-loop.ts";
 import { IMPORT_LABEL, isWhole, namedWorktrees, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
@@ -73,7 +74,9 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
     // A capture has the shape of what it was taken from: it refuses all that it could not copy as it is.
     return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
   });
-  const { workflow, work } = decoded.checkpoints.at(-1) ?? { workflow: "none", work: { kind: "none" } as const };
+  const last = decoded.checkpoints.at(-1);
+  const own = last === undefined ? null : ownLoop(last);
+  const { workflow, work } = own ?? last ?? { workflow: "none", work: { kind: "none" } as const };
   const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(parts, digest, params.run);
   const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
@@ -95,10 +98,10 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
   };
 }
 
-/** Loops are of no issue and no task; their own id tells a person which one it is. */
+/** Loops are of no issue; their own id tells a person which one it is, better than the words of a task. */
 function nameable({ checkpoints }: DecodedSources, work: Work): Work {
   const loop = loopOf(checkpoints[0])?.workflow;
-  return work.kind === "none" && loop !== undefined ? { kind: "task", text: loop } : work;
+  return work.kind !== "issue" && loop !== undefined ? { kind: "task", text: loop } : work;
 }
 
 /** By the documents alone: how they were packed, named and indexed makes no other run of them. */

@@ -62,6 +62,7 @@ export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
       perTrigger: keepsOf(look, root, remarks),
       // Of what it has no rule for it drops nothing.
       defaultKeep: { keep: "all", per: "run" },
+      maxPerRun: null,
       // Crunch knows counts only: nothing goes for its age, nor because a run has ended.
       maxAgeDays: null,
       onSuccess: "by_rules",

@@ -3,6 +3,8 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
+import { RETENTION_PRESETS } from "../../../core/retention.ts";
+import { loopsReportText, loopsText } from "./loops-view.ts";
 import { dropsOf, gcOutcome, gcReportText, planText } from "./view.ts";
 import type { gcSpec } from "./spec.ts";
 
@@ -10,14 +12,25 @@ export async function run(shell: Shell, input: Input<(typeof gcSpec)["flags"]>):
   const address = input.operand(0);
   refuseSequence(address, "gc");
   const holdfast = await shell.open({ create: false });
-  const plan = await holdfast.planGc(address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id });
+  const only = address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id };
+  const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));
+  const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };
+  const plan = await holdfast.planGc({ ...only, ...policy });
+  const loops = await holdfast.foreign.planLoopCleanup(only);
   if (input.on("dry-run")) {
-    shell.print({ json: () => ({ plan, dryRun: true }), text: (page) => planText(plan, page) });
+    shell.print({
+      json: () => ({ plan, loops, dryRun: true }),
+      text: (page) => planText(plan, page) + loopsText(loops, page),
+    });
     return "done";
   }
   if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "decision";
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
-  shell.print({ json: () => ({ plan, dryRun: false, report }), text: () => gcReportText(report) });
+  await shell.finish(holdfast.foreign.applyLoopCleanup(loops), { done: () => null });
+  shell.print({
+    json: () => ({ plan, loops, dryRun: false, report }),
+    text: () => gcReportText(report) + loopsReportText(loops),
+  });
   return "done";
 }
 

@@ -34,7 +34,7 @@ export async function run(shell: Shell, input: Input<(typeof mirrorSpec)["flags"
   return "done";
 }
 
-function teller(shell: Shell, run: string, mirror: Mirror): (report: MirrorReport) => void {
+function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">): (report: MirrorReport) => void {
   let told = false;
   return ({ sequence, paths, removed, losses }) => {
     if (shell.json)

@@ -1,0 +1,29 @@
+import { join } from "node:path";
+import { openHoldfast } from "../../../src/app.ts";
+import { LOOP, beginLoop, save } from "../../ralph-layout/loop-run.ts";
+import { say } from "./said.ts";
+
+/**
+ * Usage: loop-writer <root> begin | mirror
+ * begin: a loop with seven iterations is in the store, and of the first four in <root>/.aiwg. It was at its seventh, went back to its sixth, and
+ * has a checkpoint that was asked for. mirror: the layout is brought up to date, then cleaned up.
+ */
+const [, , root = "", plan = ""] = process.argv;
+
+const holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
+const mirror = async () => await (await holdfast.foreign.mirror({ run: LOOP, to: "loop-json" })).catchUp();
+if (plan === "begin") {
+  await beginLoop(holdfast);
+  for (const iteration of [1, 2, 3, 4]) await save(holdfast, { iteration });
+  await mirror();
+  await save(holdfast, { iteration: 5 });
+  await save(holdfast, { iteration: 5, trigger: "manual" });
+  for (const iteration of [5, 6, 7]) await save(holdfast, { iteration, trigger: "stage" });
+  await save(holdfast, { iteration: 6, trigger: "restore" });
+} else {
+  await mirror();
+  say({ kind: "note", text: "mirrored" });
+  await holdfast.foreign.applyLoopCleanup(await holdfast.foreign.planLoopCleanup());
+  say({ kind: "note", text: "cleaned up" });
+}
+await holdfast.close();

@@ -1,0 +1,75 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { cleanUpDaily } from "../../src/app/foreign/loop-cleanup.ts";
+import { LoopLayout } from "../../src/app/foreign/loop-layout.ts";
+import type { LoopPlace } from "../../src/app/foreign/loop-layout.ts";
+import { DEFAULT_LOOP_LAYOUT } from "../../src/core/loop-layout.ts";
+import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
+import { createWorkBench } from "../../src/testing/work-bench.ts";
+import { LOOP, beginLoop, names, save } from "./loop-run.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+let root: string;
+let now: number;
+let place: LoopPlace;
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "holdfast-daily-"));
+  now = Date.parse("2026-03-01T12:00:00Z");
+  const clock = { now: () => now };
+  const { parts } = createWorkBench({ store: openMemoryStore({ clock }), clock });
+  place = { parts, root, settings: DEFAULT_LOOP_LAYOUT, limit: 4 };
+  await beginLoop(parts);
+});
+afterEach(() => {
+  rmSync(root, { recursive: true });
+});
+
+async function goOn(...iterations: readonly number[]): Promise<void> {
+  for (const iteration of iterations) {
+    now += 1000;
+    await save(place.parts, { iteration });
+  }
+  await new LoopLayout({ ...place, run: LOOP }).catchUp();
+}
+
+const numbers = () => names(root).map((name) => Number(/\d+/.exec(name)?.[0]));
+
+test("once a day and not more often, whoever asks; a clock that goes back does not hurry it", async () => {
+  await goOn(1, 2, 3, 4, 5, 6, 7, 8);
+  await cleanUpDaily(place);
+  expect(numbers()).toEqual([4, 5, 6, 7, 8]);
+  await goOn(9, 10);
+  for (const pause of [0, HOUR, 22 * HOUR, -12 * HOUR]) {
+    now += pause;
+    expect(await cleanUpDaily(place)).toEqual([]);
+  }
+  expect(numbers()).toEqual([4, 5, 6, 7, 8, 9, 10]);
+  now += DAY;
+  await cleanUpDaily(place);
+  expect(numbers()).toEqual([6, 7, 8, 9, 10]);
+});
+
+test("after thirty days all but the newest, and what has a tag", async () => {
+  await goOn(1, 2, 3, 4);
+  await place.parts.store.tag({ run: LOOP, sequence: 2, name: "good" });
+  now += 29 * DAY;
+  await cleanUpDaily(place);
+  expect(numbers()).toEqual([1, 2, 3, 4]);
+  now += 2 * DAY;
+  await cleanUpDaily(place);
+  expect(numbers()).toEqual([2, 4]);
+  // Nothing that was dropped comes back, however often it is written.
+  await goOn(5);
+  expect(numbers()).toEqual([2, 4, 5]);
+});
+
+test("switched off, nothing is looked at", async () => {
+  await goOn(1, 2, 3, 4, 5, 6, 7);
+  await cleanUpDaily({ ...place, settings: { ...DEFAULT_LOOP_LAYOUT, mirror: false } });
+  expect(numbers()).toHaveLength(7);
+});

@@ -1,0 +1,89 @@
+import { gunzipSync } from "node:zlib";
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Holdfast } from "../../src/app.ts";
+import { emptyPlanes } from "../../src/core/checkpoint.ts";
+import type { Planes } from "../../src/core/checkpoint.ts";
+import type { NewEntry } from "../../src/core/journal.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { parseRalphOptions, ralphOptionsJson } from "../../src/core/ralph/options.ts";
+import type { Reflection } from "../../src/core/ralph/iteration.ts";
+import type { Trigger } from "../../src/core/trigger.ts";
+import { initialLoopState } from "../../src/workflows/ralph/state.ts";
+
+/** Runs of the ralph workflow as the store has them, without agents: what is told of them is what is tried here. */
+
+export const LOOP = "ralph-fix-tests-a1b2c3d4";
+export const DIRECTORY = `.aiwg/ralph/loops/${LOOP}/checkpoints`;
+
+export async function beginLoop(holdfast: Pick<Holdfast, "store">, run = LOOP): Promise<void> {
+  await holdfast.store.createRun({ id: run, workflow: "ralph", work: { kind: "task", text: "fix the tests" } });
+}
+
+export async function save(
+  holdfast: Pick<Holdfast, "store">,
+  params: {
+    readonly iteration: number;
+    readonly trigger?: Trigger;
+    readonly run?: string;
+    readonly loopId?: string | null;
+    readonly stage?: string;
+    readonly options?: JsonObject;
+    readonly entries?: readonly NewEntry[];
+    readonly extensions?: JsonObject;
+  },
+): Promise<number> {
+  const { run = LOOP, trigger = "iteration", entries = [] } = params;
+  const lease = await holdfast.store.takeLease({ run, label: "test" });
+  const { checkpoint } = await holdfast.store.commit({
+    lease,
+    entries,
+    checkpoint: { trigger, planes: planesOf(params) },
+  });
+  await holdfast.store.releaseLease(lease);
+  return checkpoint?.sequence ?? 0;
+}
+
+function planesOf(params: {
+  readonly iteration: number;
+  readonly stage?: string;
+  readonly loopId?: string | null;
+  readonly options?: JsonObject;
+  readonly extensions?: JsonObject;
+}): Planes {
+  const { iteration, stage = "iterate", options = {}, extensions = {} } = params;
+  const planes = emptyPlanes({ workflow: "ralph", stage });
+  const inputs = ralphOptionsJson(parseRalphOptions({ task: "fix the tests", until: "npm test", ...options }));
+  const memory = Array.from({ length: Math.min(3, iteration) }, (_, at) => reflection(iteration - at)).toReversed();
+  const totals = { ...initialLoopState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
+  const loopId = params.loopId === undefined ? LOOP : params.loopId;
+  return {
+    ...planes,
+    position: { ...planes.position, iteration },
+    context: { ...planes.context, values: { ...initialLoopState, loopId, memory, totals } },
+    config: { ...planes.config, agent: "scripted", inputs },
+    extensions,
+  };
+}
+
+function reflection(iteration: number): Reflection {
+  return {
+    iteration,
+    unitName: "loop",
+    verdict: "failed",
+    quality: 40,
+    text: `Iteration ${iteration}: 2 tests fail`,
+    learnings: ["mocks hide it"],
+    signature: "s",
+    failing: ["login"],
+    lastSeen: iteration,
+  };
+}
+
+export function readGz(path: string): JsonObject {
+  return JSON.parse(gunzipSync(readFileSync(path)).toString());
+}
+
+export function names(root: string, directory = DIRECTORY): readonly string[] {
+  return readdirSync(join(root, directory)).toSorted();
+}
