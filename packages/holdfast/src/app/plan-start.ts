@@ -44,6 +44,8 @@ export interface StartRequest<S extends JsonObject> {
   readonly base: string | null;
   /** Does it work in files? Then it gets a worktree of its own. */
   readonly files: boolean;
+  readonly mode?: ExecutionConfig["mode"];
+  readonly seed?: number | null;
   /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
   readonly branch?: BranchNaming | undefined;
 }
@@ -103,15 +105,17 @@ async function freeId(parts: WorkParts, work: Work): Promise<string> {
   }
 }
 
-export function configOf(request: Pick<StartRequest<JsonObject>, "agent" | "options">): ExecutionConfig {
+export function configOf(
+  request: Pick<StartRequest<JsonObject>, "agent" | "options" | "mode" | "seed">,
+): ExecutionConfig {
   const { agent } = request;
   const named = agent === null ? null : splitAgent(agent);
   return {
     agent: named?.provider ?? null,
     model: named?.model ?? null,
     temperature: null,
-    seed: null,
-    mode: "default",
+    seed: request.seed ?? null,
+    mode: request.mode ?? "default",
     tools: [],
     inputs: request.options,
   };

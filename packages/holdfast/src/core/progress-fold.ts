@@ -230,6 +230,7 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   step: text,
   reason: text,
   spent: nullable(amounts),
+  code: optional(text),
 });
 const sessionShape: Shape<StepSession> = object<StepSession>({
   visit: count,

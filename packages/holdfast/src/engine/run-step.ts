@@ -1,9 +1,11 @@
+import { HoldfastError } from "../core/error.ts";
 import type { NewEntry, StepFailed, StepFinished, StepStarted } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
 import type { Amounts } from "../core/position.ts";
 import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
+import { playStep } from "./replay/play-step.ts";
 import { reasonOf } from "./reason-of.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
@@ -22,6 +24,7 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
   }
   stay.enter();
   try {
+    if (writer.parts.player !== undefined) return await playStep(stay, name);
     if (options?.changesFiles === true) return await runFileStep(stay, name, work);
     if (writer.listening) writer.tell({ kind: "step_started", step: name });
     let result: Json;
@@ -105,7 +108,7 @@ export function finishedEntry(body: StepFinished): NewEntry {
 export function failEntry(
   stay: Stay,
   name: string,
-  params: { readonly reason: string; readonly spent: Amounts | null },
+  params: { readonly reason: string; readonly spent: Amounts | null; readonly code?: string },
 ): NewEntry {
   const { writer } = stay;
   writer.failures.set(name, (writer.failures.get(name) ?? 0) + 1);
@@ -124,7 +127,8 @@ export async function failStep(stay: Stay, name: string, error: unknown): Promis
   const finish = (): readonly NewEntry[] => {
     writer.running.delete(name);
     if (spent !== null) settleSpent(writer, { estimate: spent, actual: spent });
-    return [failEntry(stay, name, { reason, spent })];
+    const code = error instanceof HoldfastError ? { code: error.code } : {};
+    return [failEntry(stay, name, { reason, spent, ...code })];
   };
   if (step?.files === true && !(await movedBranch(stay, step.base))) {
     await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });

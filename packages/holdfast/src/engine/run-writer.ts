@@ -17,6 +17,7 @@ import type { Workspace } from "../ports/workspace.ts";
 import { Halt } from "./halt.ts";
 import { lookParams } from "./parts.ts";
 import type { ProgressEvent, ProgressListener } from "./progress-event.ts";
+import type { Player } from "./replay/player.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface SaveRequest {
@@ -120,6 +121,7 @@ export class RunWriter {
     this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
     this.#saved = { entry: newest.entry, at: performance.now() };
+    params.parts.player?.attach(this);
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -181,13 +183,16 @@ export class RunWriter {
   }
 
   /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
-  append(...entries: readonly NewEntry[]): Promise<void> {
+  append(...given: readonly NewEntry[]): Promise<void> {
+    const entries = this.#taped(given);
     return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#note, this.#refused);
   }
 
   /** Files, position and entries as one act. One after the other: each needs the sequence before it. */
   save(request: SaveRequest): Promise<CheckpointSummary> {
-    const saved = this.#queue.then(() => this.#save(request));
+    const { player } = this.parts;
+    const save = player === undefined ? () => this.#save(request) : () => this.#play(player, request);
+    const saved = this.#queue.then(save);
     this.#queue = saved.catch(() => undefined);
     return saved;
   }
@@ -225,12 +230,27 @@ export class RunWriter {
     return new Date(this.parts.clock.now()).toISOString();
   }
 
+  /** What was recorded between is put in first, so that every checkpoint has the number that it had. */
+  async #play(player: Player, request: SaveRequest): Promise<CheckpointSummary> {
+    for (let other = await player.before(this, request); other !== null; other = await player.before(this, request))
+      await this.#save(other);
+    const saved = await this.#save(request);
+    await player.saved(this, saved);
+    return saved;
+  }
+
+  /** With what the tape holds: in the same commit as that which came of it. */
+  #taped(entries: readonly NewEntry[]): readonly NewEntry[] {
+    const { tape } = this.parts;
+    return tape === undefined ? entries : [...tape.drain(), ...entries];
+  }
+
   async #save(request: SaveRequest): Promise<CheckpointSummary> {
     const { trigger, name } = request;
     const sequence = this.#top + 1;
     const files = await this.#snapshot(sequence, name ?? trigger);
     this.countTime();
-    const entries = request.prepare?.({ sequence, files }) ?? [];
+    const entries = this.#taped(request.prepare?.({ sequence, files }) ?? []);
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
     const committed = await this.parts.store.commit({ lease: this.#lease, entries, checkpoint }).catch(this.#refused);
     if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
@@ -287,6 +307,8 @@ export class RunWriter {
   }
 
   #unpack({ visit, graph }: Position): void {
+    const { tape } = this.parts;
+    if (tape !== undefined) tape.visit = visit.number;
     this.graphSet = visit.graph ?? false;
     // What an earlier visit left is not moved any more.
     this.schedule = this.graphSet && graph !== null ? new GraphSchedule(graph) : null;

@@ -8,6 +8,7 @@ import { mergeAside } from "./merge-aside.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { Recorder } from "./recorder.ts";
+import { playStep } from "./replay/play-step.ts";
 import { runAgent } from "./run-agent.ts";
 import { runEffect } from "./run-effect.ts";
 import { finishStep, runStep } from "./run-step.ts";
@@ -90,6 +91,7 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
 async function decide(stay: Stay, { name, question, options }: Decision): Promise<string> {
   const known = stay.claim(name);
   if (typeof known === "string") return known;
+  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
   const parked: RunParked = { on: "person", reason: question, until: null, decision: { name, question, options } };
   return await parkRun(stay, parked);
 }
@@ -100,6 +102,8 @@ async function restoreFiles(stay: Stay, name: string, sequence: number): Promise
   // Recorded below, by us.
   if (known !== undefined) return known as { readonly tree: string };
   return await stay.busy(async () => {
+    // As above.
+    if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
     let result = { tree: "" };
     writer.fileSteps += 1;
     await putFilesBack(writer, {
