@@ -36,6 +36,8 @@ import { planStart } from "./plan-start.ts";
 import { recordedParts } from "./recorded-parts.ts";
 import { refuseChanged } from "./refuse-changed.ts";
 import { replay } from "./replay-run.ts";
+import { compareRerun, planRerun } from "./rerun.ts";
+import type { RerunReport } from "./rerun.ts";
 import { raiseTarget } from "./raise-target.ts";
 import type { StartPlan } from "./plan-start.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
@@ -199,6 +201,31 @@ export class WorkDesk {
       workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
       signal: params.signal ?? new AbortController().signal,
     });
+  }
+
+  /** What executing a run again would be: a run of its own. */
+  async planRerun<S extends JsonObject>(params: {
+    readonly run: string;
+    readonly id?: string;
+    readonly workflow?: Workflow<S>;
+  }): Promise<StartPlan> {
+    const parts = await this.parts();
+    const run = await parts.store.getRun(params.run);
+    if (run === undefined) throw runNotFound(params.run);
+    const { id, workflow } = params;
+    return await planRerun(parts, run, (start) => this.plan(start), {
+      ...(id === undefined ? {} : { id }),
+      ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
+    });
+  }
+
+  /** Executes it, and says where it parted from the first one. */
+  async rerun(
+    params: { readonly of: string; readonly plan: StartPlan } & Pick<StartParams, "signal" | "listen" | "sessionMs">,
+  ): Promise<RerunReport> {
+    const { of, plan, ...watching } = params;
+    const { run, outcome } = await this.start(plan, watching);
+    return await compareRerun(await this.parts(), { of, run, outcome });
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {

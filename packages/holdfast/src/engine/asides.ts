@@ -158,8 +158,8 @@ function noAsides(run: string, step: string): HoldfastError {
 
 /** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
 export async function sweepAsides(writer: RunWriter, params: { readonly ended: boolean }): Promise<void> {
-  const { workspaces } = writer.parts;
-  if (workspaces === null) return;
+  const { workspaces, player } = writer.parts;
+  if (workspaces === null || player !== undefined) return;
   try {
     const kept = new Set(params.ended ? [] : [...openAsides(writer.steps)].map(asideKey));
     for (const { run, key } of await workspaces.asides.list(writer.run.id))

@@ -266,6 +266,9 @@ export class RunWriter {
   async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
     if (this.workspace === undefined) return null;
     const { base } = this.inputs;
+    // What is replayed is looked at and kept nowhere.
+    if (this.parts.player !== undefined)
+      return { ...(await this.workspace.look(lookParams(this.parts))), base, ref: "refs/holdfast/replay" };
     return await this.workspace.snapshot({
       run: this.run.id,
       sequence,

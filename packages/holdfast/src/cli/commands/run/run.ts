@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Holdfast, StartPlan } from "../../../app.ts";
+import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { RunSummary, Work } from "../../../core/run.ts";
@@ -96,12 +96,13 @@ async function planRun(
   settings: ImplSettings,
 ): Promise<StartPlan> {
   const { work, agent, limit } = request;
+  const recording = recordingOf(request);
   if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
   if (request.workflow !== "impl") {
     const { loadWorkflow } = await import("../../../app.ts");
     const file = resolve(shell.cwd, request.workflow);
     const workflow = await loadWorkflow(file, shell.cwd);
-    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file } });
+    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file }, ...recording });
   }
   const { implModel, baseBranch } = request.options;
   if (agent === null && implModel === null) throw noAgent();
@@ -111,8 +112,13 @@ async function planRun(
     agent,
     limit,
     options,
+    ...recording,
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
+}
+
+function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "seed"> {
+  return { mode, ...(seed === null ? {} : { seed }) };
 }
 
 async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest): Promise<StartPlan> {
@@ -128,6 +134,7 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
     agent,
     limit,
     options: { ...request.options, settings },
+    ...recordingOf(request),
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
 }
