@@ -60,6 +60,8 @@ export type { StartPlan } from "./app/plan-start.ts";
 export type { RerunReport } from "./app/rerun.ts";
 export type { StartParams } from "./app/work-desk.ts";
 export type { ReplayReport } from "./engine/replay/replay-report.ts";
+export { loopPicture } from "./workflows/ralph/loop-picture.ts";
+export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
 export type { WorkParts, WorkReport };
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent } from "./engine/progress-event.ts";

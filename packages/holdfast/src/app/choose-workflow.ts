@@ -1,7 +1,10 @@
 import { branchName } from "../core/crunch/branch-name.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
+import { makeLoopId } from "../core/ralph/loop-id.ts";
 import type { RunSummary } from "../core/run.ts";
+import { pureSha256 } from "../core/sha256.ts";
+import { canonicalJson } from "../core/values/index.ts";
 import type { Workflow } from "../engine/definition.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { crunchWorkflow } from "../workflows/crunch/crunch-workflow.ts";
@@ -9,16 +12,24 @@ import { crunchOptionsJson, parseCrunchOptions } from "../workflows/crunch/optio
 import type { CrunchOptions } from "../workflows/crunch/options.ts";
 import { implWorkflow } from "../workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../workflows/impl/options.ts";
-import type { BranchNaming } from "./plan-start.ts";
+import { loopOptionsJson, parseLoopOptions } from "../workflows/ralph/options.ts";
+import type { LoopOptions } from "../workflows/ralph/options.ts";
+import { ralphWorkflow } from "../workflows/ralph/ralph-workflow.ts";
+import type { BranchNaming, RunNaming } from "./plan-start.ts";
 
 /** Those that are built in, by name. */
-export type OwnWorkflow = "impl" | "crunch";
+export type OwnWorkflow = "impl" | "crunch" | "ralph";
+
+export function isOwnWorkflow(name: string): name is OwnWorkflow {
+  return name === "impl" || name === "crunch" || name === "ralph";
+}
 
 export interface ChosenWorkflow {
   readonly workflow: Workflow<JsonObject>;
   /** As the run keeps them. */
   readonly options: JsonObject;
   readonly branch?: BranchNaming;
+  readonly naming?: RunNaming;
 }
 
 /** What a new run follows. USAGE for options that it does not have. */
@@ -36,6 +47,11 @@ export function chooseWorkflow<S extends JsonObject>(
     const workflow = anyWorkflow(crunchWorkflow(options, parts));
     return { workflow, options: crunchOptionsJson(options), branch: crunchBranch(options) };
   }
+  if (params.workflow === "ralph") {
+    const options = parseLoopOptions(given);
+    const workflow = anyWorkflow(ralphWorkflow(options, parts));
+    return { workflow, options: loopOptionsJson(options), naming: loopNaming(options) };
+  }
   return { workflow: anyWorkflow(params.workflow), options: given };
 }
 
@@ -44,6 +60,7 @@ export function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, optio
   if (run === undefined || run.workflow === "impl")
     return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
   if (run.workflow === "crunch") return anyWorkflow(crunchWorkflow(parseCrunchOptions(options), parts));
+  if (run.workflow === "ralph") return anyWorkflow(ralphWorkflow(parseLoopOptions(options), parts));
   throw new HoldfastError({
     code: "USAGE",
     message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
@@ -65,5 +82,14 @@ function crunchBranch({ type }: CrunchOptions): BranchNaming {
     const labels = type === null ? issue.labels : [`type:${type}`];
     const again = /^issue-\d+-(\d+)$/.exec(run)?.[1];
     return `${branchName({ ...issue, labels })}${again === undefined ? "" : `-${again}`}`;
+  };
+}
+
+/** A loop is told by its words and its criterion: whoever starts the same again means the same run. */
+function loopNaming({ until, loopId }: LoopOptions): RunNaming {
+  return ({ task, count }) => {
+    if (loopId !== null && count === 1) return loopId;
+    const words = canonicalJson([task, until.map(({ command }) => command), count]);
+    return makeLoopId({ task, hex: pureSha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
   };
 }

@@ -48,7 +48,13 @@ export interface StartRequest<S extends JsonObject> {
   readonly seed?: number | null;
   /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
   readonly branch?: BranchNaming | undefined;
+  /** Ids for a task in words, first, second, …; absent: with a random part. */
+  readonly naming?: RunNaming | undefined;
+  /** Another run, although one of the same name is under way. */
+  readonly again?: boolean;
 }
+
+export type RunNaming = (of: { readonly task: string; readonly count: number }) => string;
 
 /** Told from the work and the id alone, so that whoever starts the same run again means the same branch. */
 export type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
@@ -60,7 +66,7 @@ export async function planStart<S extends JsonObject>(
 ): Promise<StartPlan<S>> {
   const { work, workflow } = request;
   const issue = await readIssue(parts, work);
-  const id = request.id ?? (await freeId(parts, work));
+  const id = request.id ?? (await freeId(parts, request));
   return {
     id,
     work,
@@ -93,16 +99,35 @@ async function readIssue(parts: WorkParts, work: Work): Promise<IssueSnapshot | 
  * "issue-42", then "issue-42-2": told from the work alone, so that two who start at the same moment mean the same run,
  * and the lease decides who works.
  */
-async function freeId(parts: WorkParts, work: Work): Promise<string> {
-  if (work.kind !== "issue") return makeRunId({ work, random: parts.random() });
-  const stem = `issue-${work.number}`;
+async function freeId<S extends JsonObject>(parts: WorkParts, request: StartRequest<S>): Promise<string> {
+  const { work, naming, again = false } = request;
+  const nameOf = namesOf(work, naming);
+  if (nameOf === null) return makeRunId({ work, random: parts.random() });
   for (let count = 1; ; count += 1) {
-    const id = count === 1 ? stem : `${stem}-${count}`;
+    const id = nameOf(count);
     const run = await parts.store.getRun(id);
-    const ended = run !== undefined && (run.state.kind === "done" || run.state.kind === "fatal");
-    const other = run !== undefined && (run.work.kind !== "issue" || run.work.number !== work.number);
-    if (!ended && !other) return id;
+    if (run === undefined) return id;
+    const ended = run.state.kind === "done" || run.state.kind === "fatal";
+    const taken = again && work.kind === "task" && run.checkpoints > 0;
+    if (!ended && !taken && isSameWork(run.work, work)) return id;
   }
+}
+
+/** null: nothing but chance tells one run of this work from another. */
+function namesOf(work: Work, naming: RunNaming | undefined): ((count: number) => string) | null {
+  switch (work.kind) {
+    case "issue":
+      return (count) => `issue-${work.number}${count === 1 ? "" : `-${count}`}`;
+    case "task":
+      return naming === undefined ? null : (count) => naming({ task: work.text, count });
+    case "none":
+      return null;
+  }
+}
+
+function isSameWork(a: Work, b: Work): boolean {
+  if (a.kind === "issue") return b.kind === "issue" && a.number === b.number;
+  return a.kind === "task" && b.kind === "task" && a.text === b.text;
 }
 
 export function configOf(

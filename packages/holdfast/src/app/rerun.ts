@@ -8,6 +8,7 @@ import { makeRunId } from "../core/run-id.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
+import { isOwnWorkflow } from "./choose-workflow.ts";
 import type { StartPlan } from "./plan-start.ts";
 import type { StartParams } from "./work-desk.ts";
 
@@ -35,10 +36,10 @@ export async function planRerun(
   const first = await firstCheckpoint(parts, run.id);
   const { config, position, files } = first.planes;
   const { worktree: _ofFirst, ...labels } = run.labels;
-  const own = run.workflow === "impl" || run.workflow === "crunch" ? { workflow: run.workflow } : {};
+  const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
   const planned = await plan({
     ...own,
-    ...more,
+    ...(more.workflow === undefined ? {} : { workflow: more.workflow }),
     id: more.id ?? makeRunId({ work: run.work, random: parts.random() }),
     work: run.work,
     options: config.inputs,

@@ -115,7 +115,8 @@ function refusal(
   planned: TakeUpPlan,
   plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
 ): HoldfastError {
-  const { why: message, hint } = plan;
+  const { why: message } = plan;
+  const hint = isAtLimit(planned) ? `Allow more: \`holdfast resume ${run} --max N\`.` : plan.hint;
   const data = { run, findings: planned.findings };
   if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
@@ -128,4 +129,9 @@ function refusal(
           ? "TREE_MISSING"
           : "NEEDS_DECISION";
   return new HoldfastError({ code, message, hint, retry: "ask", data });
+}
+
+/** A loop that went round as often as it was to: more of the same is what it is resumed with. */
+function isAtLimit({ run }: TakeUpPlan): boolean {
+  return run.workflow === "ralph" && run.state.kind === "fatal" && run.latest?.stage === "limit";
 }

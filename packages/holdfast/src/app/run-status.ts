@@ -6,6 +6,8 @@ import type { JournalEntry } from "../core/journal.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { RunHandle } from "../engine/run-handle.ts";
+import { loopPicture } from "../workflows/ralph/loop-picture.ts";
+import type { LoopPicture } from "../workflows/ralph/loop-picture.ts";
 import { NO_PICTURE, foldEntry } from "./journal-picture.ts";
 import type { JournalPicture } from "./journal-picture.ts";
 import { conditionOf } from "./run-condition.ts";
@@ -25,6 +27,8 @@ export interface RunStatus {
   readonly budget: Budget | null;
   /** The task graph of the stage, as the journal has it now; null when there is none. */
   readonly graph: GraphPicture | null;
+  /** How a loop (ralph) goes, as far as its newest checkpoint knows; null for any other run. */
+  readonly loop: LoopPicture | null;
   /** A step that has begun and not ended. */
   readonly step: string | null;
   readonly last: JournalPicture["last"];
@@ -63,6 +67,7 @@ export async function readStatus(handle: RunHandle, now: number): Promise<RunSta
     best: planes?.position.best ?? null,
     budget: planes?.position.budget ?? null,
     graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
+    loop: planes === undefined ? null : loopPicture(planes),
     step: picture.step,
     last: picture.last,
     worktree: workspace?.root ?? null,

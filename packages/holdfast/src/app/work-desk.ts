@@ -38,6 +38,7 @@ import { refuseChanged } from "./refuse-changed.ts";
 import { replay } from "./replay-run.ts";
 import { compareRerun, planRerun } from "./rerun.ts";
 import type { RerunReport } from "./rerun.ts";
+import { raiseIterations } from "./raise-iterations.ts";
 import { raiseTarget } from "./raise-target.ts";
 import type { StartPlan } from "./plan-start.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
@@ -46,7 +47,7 @@ import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
 
 export interface StartParams<S extends JsonObject = JsonObject> {
-  /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. */
+  /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": round and round until a command says that it is done. */
   readonly workflow?: OwnWorkflow | Workflow<S>;
   readonly work: Work;
   /** The workflow's own; kept with the run. */
@@ -56,6 +57,8 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly limit?: Partial<Budget["limit"]>;
   readonly labels?: JsonObject;
   readonly id?: string;
+  /** Of a task in words: another run of it, although one is under way. */
+  readonly again?: boolean;
   /** Branch to start from; default the remote's own. */
   readonly base?: string | null;
   /** "new": a worktree of its own (default inside a repository). "none": values only. */
@@ -135,11 +138,12 @@ export class WorkDesk {
   async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
     const { mode = "default", seed } = seeded(params);
     const parts = recordedParts(await this.parts(), mode);
-    const { work, agent = null, limit = {}, labels = {}, id, base = null } = params;
+    const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
     const chosen = chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
-    const plan = await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files, mode, seed });
+    const recording = { mode, seed };
+    const plan = await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files, again, ...recording });
     this.#planned.set(plan, parts);
     return plan;
   }
@@ -251,6 +255,11 @@ export class WorkDesk {
   /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
   async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
     await raiseTarget(await this.parts(), params);
+  }
+
+  /** A loop may go round so often in all; one that stopped at its limit is taken up by the next resume. */
+  async raiseIterations(params: { readonly run: string; readonly max: number }): Promise<void> {
+    await raiseIterations(await this.parts(), params);
   }
 
   /** Ends what is left of a run's processes on this host; how many there were. */
@@ -404,7 +413,7 @@ function withAgent(config: ExecutionConfig | undefined, agent: string | undefine
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
   const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
-  for (const named of [agent, options["implModel"], options["reviewModel"], ...models]) {
+  for (const named of [agent, options["implModel"], options["reviewModel"], options["model"], ...models]) {
     if (typeof named === "string") parts.agent(named.split(":")[0] ?? "");
   }
 }

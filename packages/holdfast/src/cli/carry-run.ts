@@ -1,3 +1,4 @@
+import { loopPicture } from "../app.ts";
 import type { Holdfast, ProgressEvent, WorkReport } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
@@ -29,7 +30,11 @@ export async function carryRun(
     if (event.kind === "checkpoint" && live)
       void holdfast.store
         .latest(event.run)
-        .then((latest) => latest !== undefined && reporter.spent(latest.planes.position.budget.spent))
+        .then((latest) => {
+          if (latest === undefined) return;
+          reporter.spent(latest.planes.position.budget.spent);
+          reporter.loop(loopPicture(latest.planes));
+        })
         .catch(() => undefined);
   };
   let report: WorkReport;

@@ -81,6 +81,19 @@ export const configSchema = z.strictObject({
       thresholds: z.optional(z.strictObject(thresholdShape())),
     }),
   ),
+  ralph: z.optional(
+    z.strictObject({
+      until: z.optional(leaf("a shell command, or a list of them", commands)),
+      untilTimeout: z.optional(leaf("a duration such as 10m", milliseconds)),
+      firstCheck: z.optional(yesOrNo()),
+      maxIterations: z.optional(count(1)),
+      memory: z.optional(
+        leaf("a whole number from 1 to 10", (value) => (Number(value) > 10 ? undefined : whole(value, 1))),
+      ),
+      memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
+      onStuck: z.optional(choice(["stop", "ask", "rollback"])),
+    }),
+  ),
   mirror: z.optional(
     z.strictObject({
       format: z.optional(
@@ -108,6 +121,12 @@ export const configSchema = z.strictObject({
 });
 
 export type FileConfig = z.output<typeof configSchema>;
+
+function commands(value: unknown): readonly string[] | undefined {
+  const all = Array.isArray(value) ? value : [value];
+  const texts = all.flatMap((one) => nonEmpty(one) ?? []);
+  return texts.length === all.length && texts.length > 0 ? texts : undefined;
+}
 
 function keepShape() {
   const keep = z.optional(keepRule());

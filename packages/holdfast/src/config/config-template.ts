@@ -109,6 +109,20 @@ impl:
     docs: ${value("impl.thresholds.docs")}
     cornerCases: ${value("impl.thresholds.cornerCases")}
 
+# Loops: "holdfast run --workflow ralph".
+ralph:
+  # The shell command (or a list of them) that succeeds when a loop is done.
+  # until: npm test
+  # How long it may take, and whether it is run before the first round: what holds already costs nothing then.
+  untilTimeout: ${value("ralph.untilTimeout")}
+  firstCheck: ${value("ralph.firstCheck")}
+  maxIterations: ${value("ralph.maxIterations")}
+  # How many reflections go into the next prompt (1 to 10), and which makes room: fifo, recency or relevance_weighted.
+  memory: ${value("ralph.memory")}
+  memoryPolicy: ${value("ralph.memoryPolicy")}
+  # When nothing moves any more: stop, ask (a person), or rollback (once to the best round, then stop).
+  onStuck: ${value("ralph.onStuck")}
+
 # Checkpoints of runs also as another tool reads them, up to date after each one: impl-json, crunch-yaml, context-store,
 # loop-json, or none. See: holdfast help mirror
 mirror:

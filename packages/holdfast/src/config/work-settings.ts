@@ -30,6 +30,7 @@ export interface WorkSettings {
     readonly host: string | null;
   };
   readonly impl: ImplSettings;
+  readonly ralph: RalphSettings;
   readonly budget: {
     readonly tokens: number | null;
     readonly microUsd: number | null;
@@ -71,6 +72,17 @@ export interface ImplSettings {
   readonly thresholds: Readonly<Record<Dimension, number>>;
 }
 
+export interface RalphSettings {
+  /** Commands that all succeed when a loop is done. */
+  readonly until: readonly string[];
+  readonly untilTimeoutMs: number;
+  readonly firstCheck: boolean;
+  readonly maxIterations: number;
+  readonly memory: number;
+  readonly memoryPolicy: "fifo" | "recency" | "relevance_weighted";
+  readonly onStuck: "stop" | "ask" | "rollback";
+}
+
 export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
 export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase"] as const;
@@ -98,6 +110,15 @@ export const DEFAULT_WORK: WorkSettings = {
     prompts: { impl: null, review: null, simplify: null, rebase: null },
     tags: null,
     thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
+  },
+  ralph: {
+    until: [],
+    untilTimeoutMs: 10 * 60_000,
+    firstCheck: true,
+    maxIterations: 200,
+    memory: 3,
+    memoryPolicy: "fifo",
+    onStuck: "stop",
   },
   budget: { tokens: null, microUsd: null, milliseconds: null },
   prices: {},
@@ -140,6 +161,7 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
       },
       thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
     },
+    ralph: mergeRalph(values.ralph ?? {}),
     budget: {
       tokens: budget.maxTokens ?? null,
       microUsd: budget.maxCost ?? null,
@@ -153,9 +175,14 @@ export function mergeWork(values: FileConfig, directory: string): WorkSettings {
   };
 }
 
+function mergeRalph({ untilTimeout, ...ralph }: NonNullable<FileConfig["ralph"]>): RalphSettings {
+  const base = DEFAULT_WORK.ralph;
+  return { ...base, ...given(ralph), untilTimeoutMs: untilTimeout ?? base.untilTimeoutMs };
+}
+
 /** Key and value as the file would have them; what depends on the place is in brackets. */
 export function workEntries(work: WorkSettings): readonly (readonly [string, string | number | boolean])[] {
-  const { impl, budget } = work;
+  const { impl, ralph, budget } = work;
   return [
     ["agent", work.agent ?? "(none)"],
     ["mode", work.mode],
@@ -182,6 +209,13 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ...PROMPT_ROLES.map((role) => [`impl.prompts.${role}`, impl.prompts[role] ?? "(built in)"] as const),
     ["impl.tags", impl.tags === null ? "(built in)" : impl.tags.join(", ")],
     ...DIMENSIONS.map((name) => [`impl.thresholds.${name}`, impl.thresholds[name]] as const),
+    ["ralph.until", ralph.until.join(" && ") || "(none)"],
+    ["ralph.untilTimeout", formatDuration(ralph.untilTimeoutMs)],
+    ["ralph.firstCheck", ralph.firstCheck],
+    ["ralph.maxIterations", ralph.maxIterations],
+    ["ralph.memory", ralph.memory],
+    ["ralph.memoryPolicy", ralph.memoryPolicy],
+    ["ralph.onStuck", ralph.onStuck],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],

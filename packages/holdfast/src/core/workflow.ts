@@ -1,4 +1,5 @@
 import type { InputsPlane } from "./checkpoint.ts";
+import type { Trigger } from "./trigger.ts";
 
 /** Which stage follows which event, as data. Pairs that are absent are errors, not silence. */
 export type TransitionTable = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -29,4 +30,6 @@ export interface StageResult<S> {
   readonly feedback?: string | null;
   /** Of a review; remembered as the best one when it is. */
   readonly score?: number;
+  /** Why the checkpoint at its end is taken, where the stage knows better; absent: "iteration" when a new one begins, else "stage". */
+  readonly trigger?: Trigger;
 }

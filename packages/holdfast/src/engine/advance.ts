@@ -35,7 +35,7 @@ export async function advance<S extends JsonObject>(
   const entered: StageEntered = { visit: after.visit.number, stage: after.stage, iteration: after.iteration };
   const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
   await writer.save({
-    trigger: after.iteration === before.iteration ? "stage" : "iteration",
+    trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
     prepare: ({ sequence }) => {
       const { budget } = writer;
       const best = betterOf(after.best, { sequence, score: result.score ?? null });

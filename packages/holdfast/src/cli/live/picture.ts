@@ -1,5 +1,5 @@
 import { graphMoveText } from "../../core/graph-words.ts";
-import type { ProgressEvent } from "../../app.ts";
+import type { LoopPicture, ProgressEvent } from "../../app.ts";
 import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import { actionText } from "./action-text.ts";
@@ -19,6 +19,7 @@ export interface Picture {
   readonly last: string;
   readonly checkpoint: number | null;
   readonly graph: GraphPicture | null;
+  readonly loop: LoopPicture | null;
 }
 
 export function emptyPicture(run: string): Picture {
@@ -33,6 +34,7 @@ export function emptyPicture(run: string): Picture {
     last: "",
     checkpoint: null,
     graph: null,
+    loop: null,
   };
 }
 

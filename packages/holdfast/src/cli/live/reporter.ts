@@ -1,4 +1,4 @@
-import type { ProgressEvent } from "../../app.ts";
+import type { LoopPicture, ProgressEvent } from "../../app.ts";
 import type { GraphPicture } from "../../core/graph-picture.ts";
 import type { Amounts } from "../../core/position.ts";
 import type { Shell } from "../command.ts";
@@ -15,6 +15,8 @@ export interface Reporter {
   spent(amounts: Amounts): void;
   /** The task graph as it stands now. */
   graph(graph: GraphPicture | null): void;
+  /** How a loop goes, as its newest checkpoint has it. */
+  loop(loop: LoopPicture | null): void;
   /** Takes the live view away; what follows is the outcome. */
   close(): void;
 }
@@ -35,7 +37,7 @@ function plainReporter(shell: Shell): Reporter {
   };
 }
 
-const NO_VIEW = { spent() {}, graph() {}, close() {} };
+const NO_VIEW = { spent() {}, graph() {}, loop() {}, close() {} };
 
 /** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
 function liveReporter(shell: Shell): Reporter {
@@ -71,6 +73,9 @@ function liveReporter(shell: Shell): Reporter {
     },
     graph(graph) {
       picture = { ...picture, graph };
+    },
+    loop(loop) {
+      picture = { ...picture, loop };
     },
     close,
   };

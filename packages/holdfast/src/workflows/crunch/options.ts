@@ -7,7 +7,7 @@ import type { JsonObject } from "../../core/json.ts";
 import { checkOptions } from "../../core/options.ts";
 import { parseShape } from "../../core/shape.ts";
 import type { GateCommand } from "../gate-command.ts";
-import { count, flag, nullableText, optionError, record, text } from "../option-value.ts";
+import { count, flag, nullableText, optionError, record, text } from "../../core/option-value.ts";
 import { CRUNCH_STAGES, isCrunchStage } from "./workflow-shape.ts";
 import type { CrunchStage } from "./workflow-shape.ts";
 

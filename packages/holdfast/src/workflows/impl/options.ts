@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../core/json.ts";
 import { checkOptions } from "../../core/options.ts";
 import { deprecatedSpellings } from "./deprecated-options.ts";
-import { count, flag, nullableText, optionError, record, score, text, texts, word } from "../option-value.ts";
+import { count, flag, nullableText, optionError, record, score, text, texts, word } from "../../core/option-value.ts";
 
 export type PromptRole = "impl" | "review" | "simplify" | "rebase";
 /** A user's template: its text, or a file of the repository. */

@@ -5,6 +5,7 @@ import { parseAnswers } from "../../../core/resume-answers.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { noRollback } from "../../no-rollback.ts";
+import { parseCount } from "../../parse-count.ts";
 import { pickCheckpoint } from "../../pick-checkpoint.ts";
 import { rollbackText } from "../../rollback-text.ts";
 import { modelOf, readLimits, readSession } from "../run/read-request.ts";
@@ -16,6 +17,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const limit = readLimits(input);
   const sessionMs = readSession(input);
   const agent = modelOf("agent", input.text("agent"));
+  const max = readMax(input.text("max"));
   const typed = input.operand(0);
   const from = input.text("from");
   const way = from === "smart" || from === "pick" ? from : undefined;
@@ -36,6 +38,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   if (found === null) return "decision";
   const target = input.text("target");
   if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
+  if (max !== undefined && !input.on("dry-run")) await holdfast.work.raiseIterations({ run: id, max });
   const workflow = input.text("workflow");
   return await takeUpRun(shell, holdfast, {
     run: id,
@@ -72,6 +75,13 @@ async function chooseStart(
     throw noRollback(handle.id, rollback);
   }
   return { rollback, ...(rollback.kind === "back" ? { from: rollback.chosen } : {}) };
+}
+
+function readMax(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const max = parseCount("max", text);
+  if (max > 0) return max;
+  throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number from 1 on." });
 }
 
 function refusePastEffects(pastEffects: boolean, way: string | undefined): void {

@@ -46,6 +46,11 @@ export const resumeSpec = {
       value: "PHASE",
       about: "of a crunch run: go on to this phase, also when it has stopped before",
     },
+    max: {
+      type: "text",
+      value: "N",
+      about: "of a loop (ralph): so many rounds in all, also when it has stopped at its limit",
+    },
     agent: {
       type: "text",
       value: "PROVIDER:MODEL",
@@ -67,6 +72,10 @@ export const resumeSpec = {
     },
     { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
     { line: "holdfast resume issue-42 --target docs", about: "a crunch run that stopped at ready goes on to docs" },
+    {
+      line: "holdfast resume ralph-fix-tests-1a2b3c4d --max 40",
+      about: "a loop that stopped at its limit goes on to 40",
+    },
     { line: "holdfast resume issue-42 --wait", about: "its agent's limit is used up: go on when it is given anew" },
     { line: "holdfast resume issue-42 --from smart --dry-run", about: "where would it go back to, and why?" },
     {

@@ -25,6 +25,7 @@ const STATUS: RunStatus = {
   best: null,
   budget: null,
   graph: null,
+  loop: null,
   step: null,
   last: null,
   worktree: null,

@@ -7,6 +7,7 @@ import type { Page, Style } from "../../output/page.ts";
 import { spentText } from "../../output/spent-text.ts";
 import { wrap } from "../../output/wrap.ts";
 import { momentText } from "../show/fields.ts";
+import { isAtLimit } from "../status/view.ts";
 
 /** What has to be typed again with `resume RUN`, each with a blank before it. */
 export interface ResumeFlags {
@@ -43,6 +44,7 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
     case "done":
       return told("green", "Done", `${id}: ${outcome.reason}`, page);
     case "fatal":
+      if (isAtLimit(status)) return told("yellow", "Limit reached", `${id}: ${outcome.reason}`, page);
       return told("red", "Given up", `${id}: ${outcome.reason}`, page);
     case "parked": {
       const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
@@ -61,10 +63,12 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
   switch (outcome.kind) {
     case "done":
       // A run that was to go only so far.
-      return status.stage === "stopped" && status.pullRequest === null
-        ? [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")]
-        : [];
+      if (status.stage === "stopped" && status.pullRequest === null)
+        return [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
+      return takeLines(status);
     case "fatal":
+      if (isAtLimit(status))
+        return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
       return [
         `What happened: ${program} log ${id}`,
         `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
@@ -90,6 +94,12 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
               .join(" ")}`,
           ];
   }
+}
+
+/** A loop without a pull request leaves its work on a branch of this repository. */
+function takeLines({ loop, branch, pullRequest }: RunStatus): readonly string[] {
+  const worked = loop !== null && loop.totals.iterations > 0;
+  return worked && branch !== null && pullRequest === null ? [`Take its commits: git merge ${branch}`] : [];
 }
 
 function kinds(outcome: Extract<RunOutcome, { readonly kind: "ask" }>): readonly string[] {

@@ -30,18 +30,6 @@ export function shortTarget(input: Pick<RunInput, "text" | "operand">): string |
   return task !== undefined && issue !== undefined && parsePhase(task) !== null ? task : undefined;
 }
 
-/** Flags that only crunch has, so that nobody believes that another workflow heeds them. */
-export function refuseCrunchFlags(input: RunInput, workflow: string): void {
-  if (workflow === "crunch") return;
-  const named = (["target", "type", "max-parallel", "model"] as const).find((flag) => input.text(flag) !== undefined);
-  if (named === undefined) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `--${named} means something to the crunch workflow only, and this is ${workflow}`,
-    hint: `Leave it out, or say \`--workflow crunch\`.`,
-  });
-}
-
 function readModels(texts: readonly string[]): JsonObject {
   return Object.fromEntries(
     texts.map((text) => {

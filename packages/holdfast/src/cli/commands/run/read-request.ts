@@ -11,7 +11,9 @@ import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";
 import { parseCount } from "../../parse-count.ts";
-import { readCrunchOptions, refuseCrunchFlags, shortTarget } from "./read-crunch-options.ts";
+import { refuseOtherFlags } from "./flags-of-workflows.ts";
+import { readCrunchOptions, shortTarget } from "./read-crunch-options.ts";
+import { namedByFile, readRalphOptions } from "./read-ralph-options.ts";
 import { runSpec } from "./spec.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
@@ -19,10 +21,10 @@ type RunInput = Input<(typeof runSpec)["flags"]>;
 /** What was asked for on the command line, over what the config says. */
 export interface RunRequest {
   readonly work: Work;
-  /** "impl", "crunch", or the path of a file. */
+  /** "impl", "crunch", "ralph", or the path of a file. */
   readonly workflow: string;
   readonly agent: string | null;
-  /** Of the workflow, without the texts of files: prompts, and what crunch's teams are made of. */
+  /** Of the workflow, without the texts of files: prompts, what crunch's teams are made of, a loop's skill or flow. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
   /** Of this session; null: as long as it takes. */
@@ -34,12 +36,13 @@ export interface RunRequest {
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
   const workflow = input.text("workflow") ?? "impl";
-  refuseCrunchFlags(input, workflow);
+  refuseOtherFlags(input, workflow);
+  const work = readWork(input, workflow);
   return {
-    work: readWork(input, workflow),
+    work,
     workflow,
     agent: modelOf("agent", input.text("agent")) ?? settings.agent,
-    options: workflow === "crunch" ? readCrunchOptions(input, settings) : readOptions(input, settings),
+    options: optionsOf(workflow, work, input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
     sessionMs: readSession(input),
     ...readMode(input, settings),
@@ -55,6 +58,11 @@ function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mo
     throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: leave one of them out.");
   const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;
   return { mode: named ?? config, seed };
+}
+
+function optionsOf(workflow: string, work: Work, input: RunInput, settings: WorkSettings): JsonObject {
+  if (workflow === "crunch") return readCrunchOptions(input, settings);
+  return workflow === "ralph" ? readRalphOptions(input, settings, work) : readOptions(input, settings);
 }
 
 /** Of the impl workflow. Also for a run that was imported, from what the config says alone. */
@@ -147,6 +155,8 @@ function readWork(input: RunInput, workflow: string): Work {
     if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
     return { kind: "task", text: task };
   }
+  const named = workflow === "ralph" && typed === undefined ? namedByFile(input) : null;
+  if (named !== null) return named;
   if (typed === undefined)
     throw usage(
       "What shall be worked on?",

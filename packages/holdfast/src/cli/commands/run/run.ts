@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
@@ -11,31 +12,36 @@ import { paint } from "../../output/page.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
+import { readRalphFiles } from "./read-ralph-options.ts";
 import { oldSpellings, readLimits, readRequest, readSession } from "./read-request.ts";
 import type { RunRequest } from "./read-request.ts";
 import { finishedError, heldError, openError } from "./run-refusals.ts";
 import type { runSpec } from "./spec.ts";
 
-export async function run(shell: Shell, input: Input<(typeof runSpec)["flags"]>): Promise<Exit> {
+type RunInput = Input<(typeof runSpec)["flags"]>;
+
+export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const { settings } = await shell.config();
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
   const files = OWN.has(request.workflow) && !input.on("dry-run");
   const work = files ? await fileTask(holdfast, request) : request.work;
-  const open = await openRun(holdfast, work, input.on("resume"));
-  if (open !== undefined && input.on("resume"))
-    return await takeUpRun(shell, holdfast, {
-      run: open.id,
+  const takeUp = (run: string): Promise<Exit> =>
+    takeUpRun(shell, holdfast, {
+      run,
       limit: readLimits(input),
       sessionMs: readSession(input),
       dryRun: input.on("dry-run"),
     });
-  const plan = await planRun(shell, holdfast, { ...request, work }, settings.work.impl);
+  const ofIssue = await openRun(holdfast, work, input.on("resume"));
+  if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
+  const plan = await planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
+  const open = ofIssue ?? (await openTask(holdfast, plan));
+  if (open !== undefined && input.on("resume")) return await takeUp(open.id);
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ plan: planDocument(plan) }), text: (page) => planText(plan, page) });
-    if (open !== undefined)
-      shell.say(`But ${open.id} is under way: ${shell.talk.program} run ${issueOf(work)} --resume`);
+    if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
   if (open !== undefined) throw openError(open);
@@ -93,11 +99,12 @@ async function planRun(
   shell: Shell,
   holdfast: Holdfast,
   request: RunRequest,
-  settings: ImplSettings,
+  { settings, input }: { readonly settings: ImplSettings; readonly input: RunInput },
 ): Promise<StartPlan> {
   const { work, agent, limit } = request;
   const recording = recordingOf(request);
   if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
+  if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
   if (request.workflow !== "impl") {
     const { loadWorkflow } = await import("../../../app.ts");
     const file = resolve(shell.cwd, request.workflow);
@@ -139,6 +146,47 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
   });
 }
 
+async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  if (agent === null) throw noAgent();
+  const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
+  const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
+  const { baseBranch } = request.options;
+  return await holdfast.work.plan({
+    workflow: "ralph",
+    work,
+    agent,
+    limit,
+    again: input.on("again"),
+    options: { ...request.options, ...files, task },
+    ...recordingOf(request),
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+async function readGiven(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${path} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`,
+      hint: "Give the path of a text file that you may read.",
+      cause,
+    });
+  }
+}
+
+/** The run that is under way for the same words: told from its id, which they make. */
+async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary | undefined> {
+  if (plan.work.kind !== "task") return undefined;
+  const run = await holdfast.store.getRun(plan.id);
+  if (run === undefined || run.checkpoints === 0) return undefined;
+  const holder = await (await holdfast.run(run.id)).holder();
+  if (holder?.alive === "alive") throw heldError(run.id, holder.lease);
+  return run;
+}
+
 function noAgent(): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
@@ -152,10 +200,6 @@ function sayEarlier(shell: Shell, plan: StartPlan): void {
   const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
   if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
     shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
-}
-
-function issueOf(work: Work): string {
-  return work.kind === "issue" ? String(work.number) : "";
 }
 
 /** The plan as data: without the workflow's functions. */

@@ -38,6 +38,7 @@ const base: RunStatus = {
     limit: { tokens: null, microUsd: 5_000_000, milliseconds: null },
   },
   graph: null,
+  loop: null,
   step: "reviewer",
   last: { at: "2026-11-15T11:58:05.000Z", text: "reviewer began" },
   worktree: "/home/ann/src/shop-worktrees/issue-42",

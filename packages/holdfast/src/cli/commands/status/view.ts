@@ -4,6 +4,7 @@ import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { compactGraphLines, graphLines } from "../../output/graph-lines.ts";
+import { bestText, metricsText, trailText } from "../../output/loop-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
@@ -32,7 +33,7 @@ function graphText({ graph, budget }: RunStatus, page: Page): string {
 
 function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
-  const { word, style } = wordOf(condition);
+  const { word, style } = isAtLimit(status) ? AT_LIMIT : wordOf(condition);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
   const why = whyText(condition, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
@@ -41,6 +42,7 @@ function fieldsOf(status: RunStatus, page: Page): string {
       ["work", status.issue === null ? workText(run.work) : `issue #${status.issue.number}: ${status.issue.title}`],
       ["stage", stageLine(status, page)],
       ["last", status.last === null ? null : `${status.last.text} (${relativeTime(status.last.at, page.now)})`],
+      ...loopFields(status, page),
       ["scores", scoresText(status)],
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
@@ -54,6 +56,22 @@ function fieldsOf(status: RunStatus, page: Page): string {
   return title + explained + fields;
 }
 
+/** The newest of each kind: what was noticed long ago and is over need not be read each time. */
+function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (readonly [string, string | null])[] {
+  if (loop === null) return [];
+  const { unit } = loop;
+  const trail = trailText(loop, page, 40);
+  const found = new Map(loop.findings.map((finding) => [finding.kind, finding.sentence]));
+  return [
+    ["loop", `iteration ${iteration} of ${loop.maxIterations}${trail === "" ? "" : `  ${trail}`}`],
+    ["unit", unit === null || unit.of === 1 ? null : `${unit.name} (${unit.place} of ${unit.of})`],
+    ["until", loop.until.length === 0 ? "the agent says that it is done" : loop.until.join(" && ")],
+    ["measured", metricsText(loop)],
+    ["best", bestText(loop)],
+    ...[...found.values()].map((sentence) => ["found", sentence] as const),
+  ];
+}
+
 export function statusesText(statuses: readonly RunStatus[], page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 12, last: true },
@@ -64,7 +82,7 @@ export function statusesText(statuses: readonly RunStatus[], page: Page): string
     { title: "LAST", shrinkTo: 16, expendable: 1 },
   ] as const;
   const rows = statuses.map((status) => {
-    const { word, style } = wordOf(status.condition);
+    const { word, style } = isAtLimit(status) ? AT_LIMIT : wordOf(status.condition);
     return [
       { text: status.run.id, style: "bold" } as const,
       { text: word, style },
@@ -96,6 +114,7 @@ export function nextText(status: RunStatus, page: Page): string {
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
     case "fatal":
+      if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
       return `Its checkpoints: ${page.program} list ${run.id}`;
@@ -103,6 +122,13 @@ export function nextText(status: RunStatus, page: Page): string {
     case "done":
       return "";
   }
+}
+
+const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
+
+/** A loop that was to go round so often and no more: it has not failed, and it is not done. */
+export function isAtLimit({ condition, loop, stage }: Pick<RunStatus, "condition" | "loop" | "stage">): boolean {
+  return condition.kind === "fatal" && loop !== null && stage === "limit";
 }
 
 export function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {

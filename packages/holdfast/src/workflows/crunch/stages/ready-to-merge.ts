@@ -11,7 +11,7 @@ import { conclude, fail } from "../conclude.ts";
 import { enterPhase, findPlace } from "../enter-phase.ts";
 import type { Place } from "../enter-phase.ts";
 import { pullRequestText } from "../pull-request-text.ts";
-import { settleRemote } from "../settle-remote.ts";
+import { settleRemote } from "../../publish/settle-remote.ts";
 import { requireSetup, tell } from "../work.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
 

@@ -1,6 +1,6 @@
-import { HoldfastError } from "../core/error.ts";
-import { isJsonArray, isJsonObject } from "../core/json.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import { HoldfastError } from "./error.ts";
+import { isJsonArray, isJsonObject } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 
 /** Readers of one option each: absent gives the default, anything that does not fit is USAGE with its name. */
 
@@ -67,4 +67,16 @@ export function record(given: JsonObject, name: string): JsonObject {
   if (value === undefined) return {};
   if (isJsonObject(value)) return value;
   throw optionError(name, value, "an object");
+}
+
+export function within(
+  given: JsonObject,
+  name: string,
+  otherwise: number,
+  { least, most }: { readonly least: number; readonly most: number },
+): number {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  if (typeof value === "number" && value >= least && value <= most) return value;
+  throw optionError(name, value, `a number from ${least} to ${most}`);
 }

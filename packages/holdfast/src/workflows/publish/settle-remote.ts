@@ -1,7 +1,7 @@
-import { unreachable } from "../publish/find-base.ts";
-import { askForge } from "../publish/forge-answer.ts";
+import type { AnyContext } from "../any-context.ts";
+import { unreachable } from "./find-base.ts";
+import { askForge } from "./forge-answer.ts";
 import type { Worktree } from "../worktree.ts";
-import type { CrunchContext } from "./work.ts";
 
 export type RemoteAnswer =
   /** What the remote has of the branch, which may be pushed over; null: nothing. */
@@ -9,7 +9,7 @@ export type RemoteAnswer =
 
 /** Commits of others on the run's branch are never pushed over unless a person says so. */
 export async function settleRemote(
-  context: CrunchContext,
+  context: AnyContext,
   { branch }: Worktree,
   { head }: { readonly head: string },
 ): Promise<RemoteAnswer> {

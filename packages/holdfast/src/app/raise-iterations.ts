@@ -1,0 +1,39 @@
+import { HoldfastError } from "../core/error.ts";
+import { runNotFound } from "../core/refusals.ts";
+import { changeOptions } from "../engine/change-options.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import { loopOptionsJson, parseLoopOptions } from "../workflows/ralph/options.ts";
+
+/** A loop may go round so often in all; one that has stopped at its limit goes on. Nothing is changed when that is the limit already. */
+export async function raiseIterations(
+  parts: WorkParts,
+  params: { readonly run: string; readonly max: number },
+): Promise<void> {
+  const { max } = params;
+  const run = await parts.store.getRun(params.run);
+  const latest = await parts.store.latest(params.run);
+  if (run === undefined || latest === undefined) throw runNotFound(params.run);
+  if (run.workflow !== "ralph")
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Run ${run.id} follows the workflow ${run.workflow}, which is no loop`,
+      hint: "Leave --max out.",
+    });
+  const { config, position } = latest.planes;
+  const options = parseLoopOptions(config.inputs);
+  const atLimit = run.state.kind === "fatal" && position.stage === "limit";
+  if (max <= position.iteration && (atLimit || max < position.iteration))
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Run ${run.id} is at iteration ${position.iteration} already, so ${max} in all allows no more`,
+      hint: `Give a number above ${position.iteration}.`,
+    });
+  if (max === options.maxIterations) return;
+  await changeOptions({
+    parts,
+    run: run.id,
+    options: loopOptionsJson({ ...options, maxIterations: max }),
+    goesOn: atLimit ? { stage: "iterate", iteration: position.iteration + 1 } : null,
+    reason: `It may iterate ${max} times in all, not only ${options.maxIterations}`,
+  });
+}

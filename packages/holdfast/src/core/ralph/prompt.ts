@@ -1,0 +1,137 @@
+import { clip, oneLine } from "./clip.ts";
+import type { LoopFinding } from "./finding.ts";
+import type { Reflection, Verification } from "./iteration.ts";
+import type { RalphOptions } from "./options.ts";
+import { ended } from "./reflection-text.ts";
+import type { RalphState } from "./state.ts";
+import { planUnits } from "./units.ts";
+import type { Unit } from "./units.ts";
+
+/**
+ * What the agent of an iteration is told. It begins with nothing but the files, so everything it must know is here, each part bounded: the
+ * task, the criterion, what the last check said, what is remembered, the best so far, and what goes wrong with the loop as a whole.
+ */
+export function ralphPrompt(params: {
+  readonly options: RalphOptions;
+  readonly state: RalphState;
+  /** From 1: the position's own. */
+  readonly iteration: number;
+}): string {
+  const { options, state, iteration } = params;
+  const units = planUnits(options);
+  const unit = units[state.unit];
+  if (unit === undefined) return options.task;
+  const sections = [
+    taskSection(options, unit, { place: state.unit, units: units.length }),
+    criterionSection(unit),
+    `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. The files hold what earlier iterations left.`,
+    lastSection(state),
+    memorySection(state.memory),
+    learningsSection(state),
+    bestSection(state),
+    warningSection(state),
+    ANSWER,
+  ];
+  return sections.filter((section) => section !== null).join("\n\n");
+}
+
+const MOST_LAST = 8_000;
+const MOST_REFLECTION = 1_500;
+
+const ANSWER = [
+  "## When you stop",
+  "",
+  "Say in a few sentences what you changed and why. What you found out that the next iteration must know goes, one line each, under a heading",
+  "`## Learnings`. The checks are run by somebody else: do not report them as passed, and do not weaken them.",
+].join("\n");
+
+function taskSection(
+  { task, workflowType }: RalphOptions,
+  unit: Unit,
+  { place, units }: { readonly place: number; readonly units: number },
+): string {
+  switch (workflowType) {
+    case "ralph_loop":
+    case "agent_task":
+      return `# Task\n\n${unit.instructions}`;
+    case "skill_execution":
+      return `# Task\n\n${task}\n\n## Skill: ${unit.name}\n\n${unit.instructions}`;
+    case "flow_command":
+      return `# Task\n\n${task}\n\n## Step ${place + 1} of ${units}: ${unit.name}\n\n${unit.instructions}\n\nDo this step only.`;
+  }
+}
+
+function criterionSection({ checks }: Unit): string | null {
+  if (checks.length === 0) return null;
+  const commands = checks.map((check) => `- ${inCode(check.command)}`);
+  return ["## It is done when", "", "each of these commands exits with 0:", ...commands].join("\n");
+}
+
+/** The outcome of the last iteration of this unit; a unit that is new has none. */
+function lastSection({ verification, iterations, unit }: RalphState): string | null {
+  const last = iterations.at(-1);
+  if (last === undefined || last.unit !== unit || verification?.number !== last.number) return null;
+  const failed = verification.checks.filter((check) => !(check.kind === "exited" && check.code === 0));
+  if (failed.length === 0) return null;
+  const each = Math.floor(MOST_LAST / failed.length);
+  const told = failed.map((check) =>
+    check.excerpt === "" ? ended(check) : `${ended(check)}\n\n${fenced(clip(check.excerpt, each))}`,
+  );
+  return [`## What the check said after iteration ${last.number}`, countsOf(verification), ...told]
+    .filter((part) => part !== null)
+    .join("\n\n");
+}
+
+function countsOf({ metrics }: Verification): string | null {
+  const { tests, errors } = metrics;
+  const parts = [
+    tests === null ? null : `${tests.passed} tests pass, ${tests.failed} fail, ${tests.skipped} were not run`,
+    errors === null ? null : `${errors} errors of compilers and linters`,
+  ].filter((part) => part !== null);
+  return parts.length === 0 ? null : `${parts.join("; ")}.`;
+}
+
+function memorySection(memory: readonly Reflection[]): string | null {
+  if (memory.length === 0) return null;
+  const told = memory.map((one) => `### Iteration ${one.iteration}\n\n${clip(one.text, MOST_REFLECTION)}`);
+  return ["## What was tried before", ...told].join("\n\n");
+}
+
+/** Those of the reflections above are among them, so they stand here alone. */
+function learningsSection({ learnings }: RalphState): string | null {
+  if (learnings.length === 0) return null;
+  return ["## What was learnt", "", ...learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`)].join("\n");
+}
+
+function bestSection({ best, iterations, unit }: RalphState): string | null {
+  const last = iterations.at(-1);
+  if (best === null || last === undefined || best.unit !== unit || best.iteration === last.number) return null;
+  const quality = Math.round(best.quality * 10) / 10;
+  return `## The best so far\n\nIteration ${best.iteration}, quality ${quality} of 100. The last one was no better.`;
+}
+
+function warningSection({ findings, iterations }: RalphState): string | null {
+  const last = iterations.at(-1)?.number;
+  const now = findings.filter((one) => one.iteration === last);
+  if (now.length === 0) return null;
+  return ["## Take care", "", ...now.map((one) => `- ${one.sentence}. ${ADVICE[one.kind]}`)].join("\n");
+}
+
+const ADVICE: Readonly<Record<LoopFinding["kind"], string>> = {
+  stuck: "What was tried does not work: find out why before you change anything, and try another way.",
+  oscillation: "Each change undoes the one before: find what satisfies both.",
+  regression: "Look first at what you broke.",
+  burn_rate: "Do the one thing that brings it nearest to the criterion.",
+};
+
+/** A fence that nothing inside can close. */
+function fenced(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}\n${text}\n${fence}`;
+}
+
+function inCode(command: string): string {
+  const line = oneLine(command, 300);
+  return line.includes("`") ? `\`\` ${line} \`\`` : `\`${line}\``;
+}

@@ -1,0 +1,60 @@
+import type { StageResult } from "../../../core/workflow.ts";
+import { openPullRequest } from "../../publish/open-pull-request.ts";
+import { parkOnce } from "../../publish/park-once.ts";
+import { pushBranch } from "../../publish/push-branch.ts";
+import { ANSWER_TO } from "../../publish/push-refusal.ts";
+import { settleRemote } from "../../publish/settle-remote.ts";
+import { openWorktree, requireForge } from "../../worktree.ts";
+import type { Worktree } from "../../worktree.ts";
+import { loopReport } from "../loop-report.ts";
+import { outputFiles } from "../output-files.ts";
+import { pullRequestText } from "../pull-request-text.ts";
+import type { LoopState } from "../state.ts";
+import type { LoopContext, LoopWork } from "../work.ts";
+
+/** What a loop that is done leaves: commits on its branch, and where that is asked for a pull request. */
+export async function publishStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const worktree = await openWorktree(work, context);
+  const { state, position } = context;
+  const done = position.reason ?? "The criterion holds";
+  const head = await context.step("head", () => worktree.branch.head());
+  await worktree.outputs.write(outputFiles.report, loopReport({ state, reason: done, options: work.options }));
+  if (head === state.began) return { event: "published", reason: `${done}; no file had to be changed` };
+  if (!work.options.pullRequest)
+    return { event: "published", reason: `${done}; the commits are on ${worktree.branch.name}` };
+  return await publish(work, context, { worktree, head, done });
+}
+
+async function publish(
+  work: LoopWork,
+  context: LoopContext,
+  params: { readonly worktree: Worktree; readonly head: string; readonly done: string },
+): Promise<StageResult<LoopState>> {
+  const { worktree, head } = params;
+  const { state, inputs } = context;
+  const forge = await requireForge(work, context);
+  const remote = await settleRemote(context, worktree, { head });
+  if (remote.kind === "stop") return { event: "fatal", reason: remote.reason };
+  const pushed = await pushBranch(context, worktree, { head, expected: remote.expected });
+  if (pushed.kind === "refused") {
+    const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
+    if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
+    return { event: "push_refused", reason, feedback: `${reason}. Mend what it says.` };
+  }
+  const after: LoopState = { ...state, pushed: pushed.commit };
+  const opened = await openPullRequest(context, forge, {
+    purpose: "pull-request",
+    ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
+    head: worktree.branch.name,
+    base: state.base?.branch ?? (await forge.defaultBranch()),
+    draft: work.options.draft,
+  });
+  if (opened.kind === "refused") {
+    const reason = `No pull request could be opened: ${opened.reason}`;
+    if (opened.denied) await parkOnce(context, { name: "pull-request-parked", on: "person", reason });
+    return { event: "fatal", reason, state: after };
+  }
+  const { request } = opened;
+  const reason = `${params.done}. Pull request #${request.number} is open: ${request.url}`;
+  return { event: "published", reason, state: { ...after, pullRequest: request } };
+}
