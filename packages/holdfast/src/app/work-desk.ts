@@ -151,6 +151,9 @@ export class WorkDesk {
   async start(plan: StartPlan, watching: Pick<StartParams, "signal" | "listen" | "sessionMs">): Promise<WorkReport> {
     const parts = this.#planned.get(plan) ?? (await this.parts());
     const { workflow, id: run } = plan;
+    const untaken = seedNotice(parts, plan.config);
+    if (untaken !== null)
+      watching.listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text: untaken });
     return await this.#mirrored({ workflow: workflow.shape.name, run, listen: watching.listen }, (listen) =>
       startRun(parts, plan, {
         signal: watching.signal ?? new AbortController().signal,
@@ -361,6 +364,12 @@ function seeded(params: Pick<StartParams, "mode" | "seed">): {
 } {
   const { mode = params.seed === undefined ? "default" : "seeded", seed } = params;
   return { mode, seed: seed ?? (mode === "seeded" ? randomSeed() : null) };
+}
+
+/** Said at once: whoever believes that a seed is heeded would blame something else. */
+function seedNotice(parts: WorkParts, { agent, seed }: ExecutionConfig): string | null {
+  if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
+  return `Seed ${seed} is kept with the run, but ${agent} has no way to take one: its answers may differ each time`;
 }
 
 interface Pending {

@@ -267,8 +267,7 @@ export class RunWriter {
     if (this.workspace === undefined) return null;
     const { base } = this.inputs;
     // What is replayed is looked at and kept nowhere.
-    if (this.parts.player !== undefined)
-      return { ...(await this.workspace.look(lookParams(this.parts))), base, ref: "refs/holdfast/replay" };
+    if (this.parts.player !== undefined) return { ...(await this.parts.player.look(this.workspace)), base };
     return await this.workspace.snapshot({
       run: this.run.id,
       sequence,

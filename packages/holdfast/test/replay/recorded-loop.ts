@@ -44,10 +44,10 @@ export async function makeGround(): Promise<Ground> {
   const lines = [
     "#!/bin/sh",
     `echo started >> ${witness}`,
-    "prompt=$(cat)",
-    'echo "$HOLDFAST_ITERATION: $prompt" >> log.txt',
-    'printf "%s" "$HOLDFAST_ITERATION" > "file-$HOLDFAST_ITERATION.txt"',
-    'echo "did $HOLDFAST_ITERATION"',
+    'part="${HOLDFAST_PART:-$HOLDFAST_ITERATION}"',
+    'echo "$part: $(wc -l)" >> log.txt',
+    'printf "%s" "$part" > "file-$part.txt"',
+    'echo "did $part"',
   ];
   await writeFile(agent, `${lines.join("\n")}\n`);
   await chmod(agent, 0o755);
@@ -86,7 +86,7 @@ export function loopWorkflow(
           prompt: promptOf(number),
           model: null,
           yolo: true,
-          env: { HOLDFAST_ITERATION: String(number) },
+          env: { HOLDFAST_PART: String(number) },
         });
         await context.record("learnt", report.text.trim());
         return { event: "tried", reason: `try ${number}` };

@@ -8,14 +8,17 @@ import type { AskedAgent, RecordedLookup } from "../../core/replay/recorded-call
 import { callKey } from "../../core/replay/recording.ts";
 import type { Recording, RecordedCheckpoint, RecordedStep } from "../../core/replay/recording.ts";
 import { canonicalJson } from "../../core/values/index.ts";
+import type { Workspace } from "../../ports/workspace.ts";
 import type { RunWriter, SaveRequest } from "../run-writer.ts";
 import { PlayEnd } from "./played.ts";
 
 export interface PlayerParams {
   readonly recording: Recording;
   readonly load: (sequence: number) => Promise<Checkpoint>;
-  /** Makes the scratch worktree hold these files, on this head. */
-  readonly place: (files: FilesPlane) => Promise<void>;
+  /** Makes the scratch worktree hold these files, on this head. null: it does; else what lies there that no step has left. */
+  readonly place: (files: FilesPlane) => Promise<ForeignFiles | null>;
+  /** What it holds. */
+  readonly look: (workspace: Workspace) => Promise<FilesPlane>;
   /** Sequences at which the run went on from somewhere else than where it stood. */
   readonly jumps: ReadonlySet<number>;
   /** Last checkpoint to be made; null: as far as the record goes. */
@@ -23,6 +26,11 @@ export interface PlayerParams {
   readonly mask: (text: string) => string;
   /** How long a step may wait for the one that was recorded before it. */
   readonly patienceMs: number;
+}
+
+export interface ForeignFiles {
+  readonly expected: string;
+  readonly actual: string;
 }
 
 /** Why a replay stopped without having parted from its record. */
@@ -143,8 +151,14 @@ export class Player {
 
   async placeFilesOf(sequence: number): Promise<Pick<Checkpoint, "trigger" | "name">> {
     const { planes, trigger, name } = await this.#params.load(sequence);
-    if (planes.files !== null) await this.#params.place(planes.files);
+    const foreign = planes.files === null ? null : await this.#params.place(planes.files);
+    if (foreign !== null && this.#writer !== undefined)
+      this.#diverge(this.#writer, { what: "files", field: "tree", ...foreign, checkpoint: sequence });
     return { trigger, name };
+  }
+
+  look(workspace: Workspace): Promise<FilesPlane> {
+    return this.#params.look(workspace);
   }
 
   /** What is to be saved before the request, because it was; null: the request itself is next. */
@@ -162,6 +176,7 @@ export class Player {
       return null;
     }
     if (next.isOwn) {
+      this.#allAsked(writer, next);
       const [expected, actual] = [titleOf(next), titleOf({ ...request, name: request.name ?? null })];
       return this.#diverge(writer, { ...at, what: "checkpoint", field: "trigger", expected, actual });
     }

@@ -17,6 +17,7 @@ import { WORKTREE } from "../worktree-label.ts";
 import { findJumps } from "./find-jumps.ts";
 import { PlayEnd, isPlayedFailure } from "./played.ts";
 import { Player } from "./player.ts";
+import type { ForeignFiles } from "./player.ts";
 import type { ReplayReport } from "./replay-report.ts";
 
 export interface ReplayParams {
@@ -76,7 +77,8 @@ class Play {
   readonly #load: Load;
   readonly #workflow: Workflow<JsonObject>;
   #workspace: Workspace | undefined;
-  #placed: FilesPlane | null = null;
+  /** What the worktree holds, as far as it was looked at since something was placed there. */
+  #now: FilesPlane | null = null;
 
   static async begin(
     params: ReplayParams,
@@ -124,6 +126,7 @@ class Play {
       to: params.to,
       mask: params.mask,
       place: (files) => this.#place(files),
+      look: (workspace) => this.#look(workspace),
       patienceMs: PATIENCE_MS,
     });
     this.#parts = { ...params.scratch(this.player), player: this.player };
@@ -206,7 +209,7 @@ class Play {
         await store.commit({ lease, checkpoint: { sequence, trigger: between.trigger, planes: between.planes } });
       }
       if (planes.files !== null) await this.#place(planes.files);
-      const files = (await this.#workspace?.snapshot(this.#snapshotParams(at.sequence))) ?? null;
+      const files = this.#workspace === undefined ? null : await this.#look(this.#workspace);
       await store.commit({
         lease,
         entries: reopening(await this.state()),
@@ -223,18 +226,28 @@ class Play {
     this.player.begin(at);
   }
 
-  #snapshotParams(sequence: number): Parameters<Workspace["snapshot"]>[0] {
-    return { run: this.#params.run.id, sequence, message: "replay", ...lookParams(this.#parts) };
+  /** As long as nothing was placed, it holds what it held: stages change files in steps, and those are not run. */
+  async #look(workspace: Workspace): Promise<FilesPlane> {
+    this.#now ??= { ...(await workspace.look(lookParams(this.#parts))), ref: "refs/holdfast/replay" };
+    return this.#now;
   }
 
-  async #place(files: FilesPlane): Promise<void> {
+  async #place(files: FilesPlane): Promise<ForeignFiles | null> {
     const workspace = this.#workspace;
-    if (workspace === undefined || (this.#placed?.tree === files.tree && this.#placed.head === files.head)) return;
+    if (workspace === undefined) return null;
+    const from = await this.#look(workspace);
     const { branch, head } = files;
-    if (branch !== null && head !== null) await workspace.standOn({ branch, head, commits: "drop" });
-    const from = await workspace.look(lookParams(this.#parts));
-    if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
-    this.#placed = files;
+    const stands = from.head === head && from.branch === branch;
+    if (stands && from.tree === files.tree) return null;
+    if (!stands && branch !== null && head !== null) await workspace.standOn({ branch, head, commits: "drop" });
+    try {
+      if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED") throw error;
+      return { expected: from.tree, actual: (await workspace.look(lookParams(this.#parts))).tree };
+    }
+    this.#now = null;
+    return null;
   }
 }
 

@@ -20,11 +20,15 @@ export function rerunText({ of, run, compared, spent, ended }: RerunReport, page
       ["verdict", partingText(verdict, page)],
       ["ended", ended.a === ended.b ? `both ${ended.a}` : `a ${ended.a}, b ${ended.b}`],
       ["tokens", `a ${tokensText(spent.a.tokens)}, b ${tokensText(spent.b.tokens)}`],
-      ["cost", `a ${moneyText(spent.a.microUsd)}, b ${moneyText(spent.b.microUsd)}`],
+      ["cost", `a ${costText(spent.a)}, b ${costText(spent.b)}`],
       ["time", `a ${timeText(spent.a.milliseconds)}, b ${timeText(spent.b.milliseconds)}`],
     ],
     page,
   )}`;
+}
+
+function costText({ microUsd, unpriced }: RerunReport["spent"]["a"]): string {
+  return (unpriced ?? 0) > 0 && microUsd === 0 ? "unknown" : moneyText(microUsd);
 }
 
 function partingText(parting: Parting | null, page: Page): string {
