@@ -55,7 +55,7 @@ async function changedEnvironment(parts: WorkParts, run: string): Promise<Diverg
   for await (const entry of parts.store.readJournal({ run })) {
     if (entry.kind !== "call.recorded") continue;
     const call = parseRecordedCall(entry);
-    if (call.kind === "forge") continue;
+    if (call.kind === "forge" || call.kind === "clock") continue;
     const { hash, values } = call.kind === "agent" ? call.ran.environment : call.environment;
     if (values !== null) known.set(hash, values);
     last = { hash, entry: entry.entry, step: call.step, visit: call.visit };

@@ -5,7 +5,8 @@ import type { RecordedLookup } from "../core/replay/recorded-call.ts";
 import type { RunSummary } from "../core/run.ts";
 import { capture } from "../core/values/index.ts";
 import type { Workflow } from "../engine/definition.ts";
-import { eachMethod } from "../engine/record/recording-parts.ts";
+import { eachForgeQuestion, eachRemoteQuestion } from "../engine/record/each-question.ts";
+import type { Wrap } from "../engine/record/each-question.ts";
 import { replayRun } from "../engine/replay/replay-run.ts";
 import type { ReplayReport } from "../engine/replay/replay-report.ts";
 import type { Player } from "../engine/replay/player.ts";
@@ -51,6 +52,10 @@ export async function replay(
       agent: (provider) => refuse(`agent ${provider}`),
       checkpointEveryMs: null,
       forge: parts.forge === null ? null : playedForge(parts.forge, player),
+      branches: {
+        of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), played(player)),
+        asking: () => refuse("question to the remote"),
+      },
       commands: {
         run: ({ command }) => refuse(`command ${command}`),
         endMarked: () => Promise.resolve({ ended: 0, supported: true }),
@@ -71,16 +76,16 @@ function refuse(what: string): never {
 }
 
 function playedForge(forge: Forge, player: Player): Forge {
-  return eachMethod(
-    forge,
-    () => playedForge(forge, player),
-    <A extends readonly unknown[], R>(method: string) =>
-      async (...args: A): Promise<R> => {
-        const asked = args.map((arg) => capture(arg));
-        // What the forge itself answered to this very method.
-        return await Promise.resolve(answerOf(player.lookUp(method, asked)) as R);
-      },
-  );
+  return eachForgeQuestion(forge, () => playedForge(forge, player), played(player));
+}
+
+function played(player: Player): Wrap {
+  return <A extends readonly unknown[], R>(method: string) =>
+    async (...args: A): Promise<R> => {
+      const asked = args.map((arg) => capture(arg));
+      // What was answered to this very question then.
+      return await Promise.resolve(answerOf(player.lookUp(method, asked)) as R);
+    };
 }
 
 function answerOf(answer: RecordedLookup["answer"]): Json {

@@ -37,7 +37,7 @@ export class Recorder<S extends JsonObject> {
       let event: Json;
       try {
         event = capture(live);
-        if (writer.parts.player !== undefined) await writer.parts.player.recorded(writer, name, event);
+        if (writer.parts.player !== undefined) event = await writer.parts.player.recorded(writer, name, event);
         writer.values = reduceOne(this.#workflow, writer.values, { state: this.state, event });
       } catch (error) {
         stay.unclaim(name);

@@ -41,7 +41,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
     config: writer.config,
     signal: writer.halt.signal,
     workspace: writer.workspace,
-    now: () => writer.parts.clock.now(),
+    now: () => readClock(writer),
 
     step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
       // What was recorded is a capture of what fn returned, now or before.
@@ -74,6 +74,13 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
       writer.tell({ kind: "note", text });
     },
   };
+}
+
+/** A reading that decides something is part of what a record must give back. */
+function readClock({ parts }: Stay["writer"]): number {
+  const { clock, tape, player } = parts;
+  if (player !== undefined) return player.now();
+  return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
 /** Nobody may set a timer that ends later than asked because a clock jumped back. */

@@ -1,13 +1,13 @@
 import type { JournalEntry } from "../journal.ts";
 import type { Digest, Json } from "../json.ts";
-import { count, dictionary, flag, json, list, nullable, object, oneOf, parseShape, tagged, text } from "../shape.ts";
+import { count, dictionary, finite, flag, json, list, nullable, object, oneOf, parseShape, tagged, text } from "../shape.ts";
 import type { Shape } from "../shape.ts";
 
 /**
  * What went out of a run and came back, as `call.recorded` entries hold it: in the commit of the step that it belongs to, so a kill leaves the whole of it or
  * nothing. What a step came to is that step's result; this is all that it was made from.
  */
-export type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup;
+export type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup | RecordedClock;
 
 /** One try of an agent. */
 export type RecordedAgent = {
@@ -97,6 +97,9 @@ export type RecordedLookup = {
     | { readonly kind: "refused"; readonly code: string; readonly message: string };
 };
 
+/** What the clock said to a stage, reading by reading. */
+export type RecordedClock = { readonly kind: "clock"; readonly visit: number; readonly values: readonly number[] };
+
 export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
   const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
   return parseShape({ shape: callShape, value: entry.body, what });
@@ -170,4 +173,5 @@ const callShape: Shape<RecordedCall> = tagged<RecordedCall, "kind">("kind", {
   agent: agentShape,
   command: commandShape,
   forge: lookupShape,
+  clock: object<RecordedClock>({ kind: oneOf({ clock: true }), visit: count, values: list(finite) }),
 });

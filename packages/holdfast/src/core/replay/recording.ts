@@ -13,6 +13,8 @@ export interface Recording {
   /** Newest try of each agent step, by `callKey`. */
   readonly agents: ReadonlyMap<string, RecordedAgent & { readonly entry: number }>;
   readonly lookups: readonly (RecordedLookup & { readonly entry: number })[];
+  /** Readings of the clock, in order. */
+  readonly readings: readonly { readonly entry: number; readonly visit: number; readonly value: number }[];
   /** Visits whose end is in the journal. */
   readonly ended: ReadonlySet<number>;
   /** Which visit a stage was entered with, in order. */
@@ -55,11 +57,20 @@ export function callKey(visit: number, step: string): string {
   return `${visit}/${step}`;
 }
 
+/** Entry at which the last process took up this visit; 0: the one that entered it carried it to its end. */
+export function lastTakenUp({ takenUp, entered }: Recording, visit: number): number {
+  const at = entered.findIndex((one) => one.visit === visit);
+  const from = entered[at]?.entry ?? 0;
+  const to = entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
+  return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
+}
+
 export function readRecording(run: string, entries: readonly JournalEntry[]): Recording {
   const steps: RecordedStep[] = [];
   const checkpoints: RecordedCheckpoint[] = [];
   const agents = new Map<string, RecordedAgent & { readonly entry: number }>();
   const lookups: (RecordedLookup & { readonly entry: number })[] = [];
+  const readings: { readonly entry: number; readonly visit: number; readonly value: number }[] = [];
   const ended = new Set<number>();
   const entered: { readonly entry: number; readonly visit: number }[] = [];
   const takenUp: number[] = [];
@@ -77,7 +88,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         break;
       case "call.recorded": {
         const call = parseRecordedCall({ run, entry, body });
-        calls += 1;
+        calls += call.kind === "clock" ? 0 : 1;
+        if (call.kind === "clock")
+          for (const value of call.values) readings.push({ entry, visit: call.visit, value });
         if (call.kind === "agent") agents.set(callKey(call.visit, call.step), { ...call, entry });
         if (call.kind === "forge") lookups.push({ ...call, entry });
         break;
@@ -134,7 +147,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     }
     if (!TOGETHER.has(kind)) behind = NOTHING_BEHIND;
   }
-  return { run, steps, checkpoints, agents, lookups, ended, entered, takenUp, calls, last: entries.at(-1)?.entry ?? 0 };
+  return { run, steps, checkpoints, agents, lookups, readings, ended, entered, takenUp, calls, last: entries.at(-1)?.entry ?? 0 };
 }
 
 interface Tries {

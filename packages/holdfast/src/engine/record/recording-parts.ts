@@ -1,8 +1,9 @@
 import { HoldfastError } from "../../core/error.ts";
-import { capture } from "../../core/values/index.ts";
 import type { Commands } from "../../ports/command.ts";
 import type { Forge } from "../../ports/forge.ts";
 import type { WorkParts } from "../work-parts.ts";
+import { eachForgeQuestion, eachRemoteQuestion } from "./each-question.ts";
+import type { Wrap } from "./each-question.ts";
 import type { Tape } from "./tape.ts";
 
 /** The same parts; what goes out through them and comes back is noted on the tape. For one run each. */
@@ -12,6 +13,10 @@ export function recordingParts(parts: WorkParts, tape: Tape): WorkParts {
     tape,
     commands: tapedCommands(parts, tape),
     forge: parts.forge === null ? null : tapedForge(parts.forge, tape),
+    branches: {
+      of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), tapedQuestion(tape)),
+      asking: (folder) => parts.branches.asking(folder),
+    },
   };
 }
 
@@ -27,11 +32,11 @@ function tapedCommands({ commands, store }: WorkParts, tape: Tape): Commands {
         kind: "command",
         visit: visit === undefined ? tape.visit : Number(visit),
         step: step ?? null,
-        command,
-        env,
+        command: tape.mask(command),
+        env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, tape.mask(value)])),
         timeoutMs,
         environment: tape.environment(),
-        result: capture(result),
+        result: tape.masked(result),
       });
       return result;
     },
@@ -39,57 +44,23 @@ function tapedCommands({ commands, store }: WorkParts, tape: Tape): Commands {
 }
 
 function tapedForge(forge: Forge, tape: Tape): Forge {
-  const taped =
-    <A extends readonly unknown[], R>(method: string, ask: (...args: A) => Promise<R>) =>
+  return eachForgeQuestion(forge, (mark) => tapedForge(forge.marked(mark), tape), tapedQuestion(tape));
+}
+
+function tapedQuestion(tape: Tape): Wrap {
+  return <A extends readonly unknown[], R>(method: string, ask: (...args: A) => Promise<R>) =>
     async (...args: A): Promise<R> => {
-      const about = { kind: "forge", visit: tape.visit, method, args: args.map((arg) => capture(arg)) } as const;
+      const about = { kind: "forge", visit: tape.visit, method, args: args.map((arg) => tape.masked(arg)) } as const;
       try {
         const value = await ask(...args);
-        tape.note({ ...about, answer: { kind: "answered", value: capture(value ?? null) } });
+        tape.note({ ...about, answer: { kind: "answered", value: tape.masked(value ?? null) } });
         return value;
       } catch (error) {
-        if (error instanceof HoldfastError)
-          tape.note({ ...about, answer: { kind: "refused", code: error.code, message: error.message } });
+        if (error instanceof HoldfastError) {
+          const message = tape.mask(error.message);
+          tape.note({ ...about, answer: { kind: "refused", code: error.code, message } });
+        }
         throw error;
       }
     };
-  return eachMethod(forge, (mark) => tapedForge(forge.marked(mark), tape), taped);
-}
-
-/** A forge all of whose methods go through `wrap`. */
-export function eachMethod(
-  forge: Forge,
-  marked: Forge["marked"],
-  wrap: <A extends readonly unknown[], R>(
-    method: string,
-    ask: (...args: A) => Promise<R>,
-  ) => (...args: A) => Promise<R>,
-): Forge {
-  const { name, location, lateMs } = forge;
-  return {
-    name,
-    location,
-    lateMs,
-    marked,
-    getIssue: wrap("getIssue", (number: number) => forge.getIssue(number)),
-    createIssue: wrap("createIssue", (...args: Parameters<Forge["createIssue"]>) => forge.createIssue(...args)),
-    findIssue: wrap("findIssue", (key: string) => forge.findIssue(key)),
-    setLabels: wrap("setLabels", (...args: Parameters<Forge["setLabels"]>) => forge.setLabels(...args)),
-    findComment: wrap("findComment", (...args: Parameters<Forge["findComment"]>) => forge.findComment(...args)),
-    comment: wrap("comment", (...args: Parameters<Forge["comment"]>) => forge.comment(...args)),
-    defaultBranch: wrap("defaultBranch", () => forge.defaultBranch()),
-    findPullRequest: wrap("findPullRequest", (head: string) => forge.findPullRequest(head)),
-    getPullRequest: wrap("getPullRequest", (number: number) => forge.getPullRequest(number)),
-    createPullRequest: wrap("createPullRequest", (...args: Parameters<Forge["createPullRequest"]>) =>
-      forge.createPullRequest(...args),
-    ),
-    updatePullRequest: wrap("updatePullRequest", (...args: Parameters<Forge["updatePullRequest"]>) =>
-      forge.updatePullRequest(...args),
-    ),
-    mergePullRequest: wrap("mergePullRequest", (...args: Parameters<Forge["mergePullRequest"]>) =>
-      forge.mergePullRequest(...args),
-    ),
-    checks: wrap("checks", (commit: string) => forge.checks(commit)),
-    reviews: wrap("reviews", (number: number) => forge.reviews(number)),
-  };
 }

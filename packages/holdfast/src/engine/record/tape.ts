@@ -1,7 +1,8 @@
 import type { NewEntry } from "../../core/journal.ts";
+import { isJsonArray } from "../../core/json.ts";
 import type { Json } from "../../core/json.ts";
 import type { Environment } from "../../core/replay/environment.ts";
-import type { RecordedCall, RecordedEnvironment } from "../../core/replay/recorded-call.ts";
+import type { RecordedCall, RecordedClock, RecordedEnvironment } from "../../core/replay/recorded-call.ts";
 import { pureSha256 } from "../../core/sha256.ts";
 import { canonicalJson, capture } from "../../core/values/index.ts";
 import type { Agent, AgentEvent } from "../../ports/agent.ts";
@@ -25,8 +26,27 @@ export class Tape {
     this.#environment = params.environment;
   }
 
+  /** A copy without secrets. Masking leaves a line of JSON one. */
+  masked(value: unknown): Json {
+    const text = canonicalJson(capture(value));
+    const masked = this.mask(text);
+    // It was JSON before, and masking keeps it so.
+    return masked === text ? capture(value) : (JSON.parse(masked) as Json);
+  }
+
   note(call: RecordedCall): void {
     this.#waiting.push({ kind: "call.recorded", body: { ...call } });
+  }
+
+  /** What the clock said. Readings in a row are one note. */
+  read(value: number): number {
+    const { visit } = this;
+    const last = this.#waiting.at(-1)?.body;
+    const values = last?.["kind"] === "clock" && last["visit"] === visit ? last["values"] : undefined;
+    if (isJsonArray(values)) this.#waiting.pop();
+    const note: RecordedClock = { kind: "clock", visit, values: [...(isJsonArray(values) ? values.map(Number) : []), value] };
+    this.note(note);
+    return value;
   }
 
   /** For the commit that is made now. */

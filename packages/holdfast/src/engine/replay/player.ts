@@ -5,7 +5,7 @@ import { comparePlanes } from "../../core/replay/compare-planes.ts";
 import type { Divergence } from "../../core/replay/divergence.ts";
 import { firstChange } from "../../core/replay/first-change.ts";
 import type { AskedAgent, RecordedLookup } from "../../core/replay/recorded-call.ts";
-import { callKey } from "../../core/replay/recording.ts";
+import { callKey, lastTakenUp } from "../../core/replay/recording.ts";
 import type { Recording, RecordedCheckpoint, RecordedStep } from "../../core/replay/recording.ts";
 import { canonicalJson } from "../../core/values/index.ts";
 import type { Workspace } from "../../ports/workspace.ts";
@@ -64,6 +64,9 @@ export class Player {
   /** Of the next checkpoint of the record. */
   #cursor = 0;
   #comparedEntry = 0;
+  /** Of the next reading of the clock. */
+  #read = 0;
+  #lastPlayed = 0;
   #wake: (() => void)[] = [];
 
   constructor(params: PlayerParams) {
@@ -81,6 +84,9 @@ export class Player {
     this.time = Math.max(this.time, Date.parse(at.at));
     this.#cursor = this.#params.recording.checkpoints.findIndex(({ sequence }) => sequence === at.sequence) + 1;
     this.#comparedEntry = at.entry;
+    this.#read = this.#params.recording.readings.findIndex(({ entry }) => entry > at.entry);
+    if (this.#read === -1) this.#read = this.#params.recording.readings.length;
+    this.#lastPlayed = at.entry;
     for (const set of [this.#begun, this.#done]) for (const entry of set) if (entry > at.entry) set.delete(entry);
   }
 
@@ -111,7 +117,8 @@ export class Player {
     // The step itself is not on record either: that is told when it is asked for.
     if (recorded === undefined && !this.has(writer, step)) return;
     const change = recorded === undefined ? NO_RECORD : compareAsked(recorded.asked, asked);
-    if (change !== null) this.#diverge(writer, { ...change, what: "call", step, entry: recorded?.entry ?? null });
+    if (change !== null && !this.#isBegunAnew(writer, recorded?.entry ?? 0))
+      this.#diverge(writer, { ...change, what: "call", step, entry: recorded?.entry ?? null });
     this.agents += 1;
   }
 
@@ -136,17 +143,43 @@ export class Player {
 
   played({ entry }: RecordedStep): void {
     this.#done.add(entry);
+    this.#lastPlayed = Math.max(this.#lastPlayed, entry);
     this.steps += 1;
     for (const wake of this.#wake.splice(0)) wake();
   }
 
   /** An event that the workflow makes itself, in its turn. */
-  async recorded(writer: RunWriter, name: string, event: Json): Promise<void> {
+  async recorded(writer: RunWriter, name: string, event: Json): Promise<Json> {
     const step = await this.next(writer, name);
     this.played(step);
     const expected = step.came.kind === "finished" ? step.came.result : null;
     const change = firstChange(expected, event);
-    if (change !== null) this.#diverge(writer, { ...change, what: "event", step: name, entry: step.entry });
+    if (change !== null && !this.#isBegunAnew(writer, step.entry))
+      this.#diverge(writer, { ...change, what: "event", step: name, entry: step.entry });
+    return expected;
+  }
+
+  /** The clock as the stage read it then: of readings by the process that ended the visit, the next one that no step has swallowed. */
+  now(): number {
+    const { recording } = this.#params;
+    const visit = this.#writer?.visit ?? 0;
+    const from = lastTakenUp(recording, visit);
+    const at = recording.readings.findIndex(
+      (one, index) => one.visit === visit && one.entry > from && index >= this.#read && !this.#isSwallowed(one.entry),
+    );
+    if (at === -1) return this.time;
+    this.#read = at + 1;
+    return recording.readings[at]?.value ?? this.time;
+  }
+
+  /** In the commit of a step that was played: its own work read it. */
+  #isSwallowed(entry: number): boolean {
+    return entry < this.#lastPlayed;
+  }
+
+  /** The stage was run again after that, by another process: what it then worked out beside its steps may be another thing. */
+  #isBegunAnew(writer: RunWriter, entry: number): boolean {
+    return lastTakenUp(this.#params.recording, writer.visit) > entry;
   }
 
   async placeFilesOf(sequence: number): Promise<Pick<Checkpoint, "trigger" | "name">> {
