@@ -16,7 +16,9 @@ const MODES = ["default", "logged"] as const;
 type Mode = (typeof MODES)[number];
 
 type State = { readonly rounds: number };
-const PROMPT = Array.from({ length: 400 }, (_, line) => `Rule ${line}: what is said here holds for all of it.`).join("\n");
+const PROMPT = Array.from({ length: 400 }, (_, line) => `Rule ${line}: what is said here holds for all of it.`).join(
+  "\n",
+);
 
 const loop = defineWorkflow<State>({
   name: "bench",
@@ -62,13 +64,18 @@ async function measure(mode: Mode): Promise<Figures> {
     const root = join(base, "repo");
     mkdirSync(root);
     const git = (...args: readonly string[]): void =>
-      void execFileSync("git", ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", ...args], { cwd: root });
+      void execFileSync("git", ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", ...args], {
+        cwd: root,
+      });
     git("init", "-q", "-b", "main");
     writeFileSync(join(root, "a.txt"), "one\n");
     git("add", "-A");
     git("commit", "-qm", "first");
     const program = join(base, "agent.sh");
-    writeFileSync(program, '#!/bin/sh\ncat >/dev/null\necho "$$" >> a.txt\nseq -f "Line %g of what the agent has to say" 100\n');
+    writeFileSync(
+      program,
+      '#!/bin/sh\ncat >/dev/null\necho "$$" >> a.txt\nseq -f "Line %g of what the agent has to say" 100\n',
+    );
     chmodSync(program, 0o755);
     await using holdfast = await openHoldfast({ cwd: root, forge: { kind: "none", path: null, host: null } });
     const plan = await holdfast.work.plan({

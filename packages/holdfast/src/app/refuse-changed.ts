@@ -51,7 +51,9 @@ export function diverged(run: string, divergence: Divergence): HoldfastError {
 
 async function changedEnvironment(parts: WorkParts, run: string): Promise<Divergence | null> {
   const known = new Map<string, Readonly<Record<string, string>>>();
-  let last: { readonly hash: string; readonly entry: number; readonly step: string | null; readonly visit: number } | undefined;
+  let last:
+    | { readonly hash: string; readonly entry: number; readonly step: string | null; readonly visit: number }
+    | undefined;
   for await (const entry of parts.store.readJournal({ run })) {
     if (entry.kind !== "call.recorded") continue;
     const call = parseRecordedCall(entry);
@@ -75,10 +77,7 @@ async function changedEnvironment(parts: WorkParts, run: string): Promise<Diverg
 }
 
 /** Half of a step that died is no difference: it is put back before anything else is done. */
-async function changedFiles(
-  parts: WorkParts,
-  run: Parameters<typeof findRunWorkspace>[1],
-): Promise<Divergence | null> {
+async function changedFiles(parts: WorkParts, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
   const latest = await parts.store.latest(run.id);
   const workspace = await findRunWorkspace(parts, run);
   const files = latest?.planes.files ?? null;

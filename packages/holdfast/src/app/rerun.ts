@@ -52,7 +52,9 @@ export async function planRerun(
   });
   const { place } = planned;
   if (place === null || files === null || files.head === null) return planned;
-  return Object.assign(planned, { place: { ...place, base: { branch: place.base?.branch ?? null, commit: files.head } } });
+  return Object.assign(planned, {
+    place: { ...place, base: { branch: place.base?.branch ?? null, commit: files.head } },
+  });
 }
 
 export async function compareRerun(

@@ -11,7 +11,7 @@ import type { OpenAside } from "./asides.ts";
 import { lookParams } from "./parts.ts";
 import { noteAgent } from "./record/record-agent.ts";
 import type { AgentTake } from "./record/record-agent.ts";
-import { finishStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import { settleSpent } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";

@@ -7,7 +7,7 @@ import { lookParams } from "./parts.ts";
 import type { Json } from "../core/json.ts";
 import { reasonOf } from "./reason-of.ts";
 import { playStep } from "./replay/play-step.ts";
-import { finishStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import type { RunWriter } from "./run-writer.ts";
 import type { Aside } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";

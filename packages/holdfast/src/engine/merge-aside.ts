@@ -7,7 +7,8 @@ import { removeFolder, requireAsides, requireOpen } from "./asides.ts";
 import { lookParams } from "./parts.ts";
 import { placing } from "./placing.ts";
 import { playStep } from "./replay/play-step.ts";
-import { beginStep, failStep, finishStep } from "./run-step.ts";
+import { beginStep, failStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import type { Aside, AsideMerged } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 

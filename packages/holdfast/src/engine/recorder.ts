@@ -2,7 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { capture } from "../core/values/index.ts";
 import type { Workflow } from "./definition.ts";
-import { finishedEntry } from "./run-step.ts";
+import { finishedEntry } from "./step-entries.ts";
 import type { Stay } from "./stay.ts";
 
 /** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */

@@ -10,7 +10,7 @@ import { parkRun } from "./park.ts";
 import { reasonOf } from "./reason-of.ts";
 import { playStep } from "./replay/play-step.ts";
 import { runMark } from "./run-mark.ts";
-import { finishStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import type { EffectOutcome, EffectSpec } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 

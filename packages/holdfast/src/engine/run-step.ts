@@ -1,7 +1,6 @@
 import { HoldfastError } from "../core/error.ts";
-import type { NewEntry, StepFailed, StepFinished, StepStarted } from "../core/journal.ts";
+import type { NewEntry, StepStarted } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
-import type { Amounts } from "../core/position.ts";
 import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
@@ -10,6 +9,7 @@ import { reasonOf } from "./reason-of.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
+import { failEntry, finishStep, finishedEntry } from "./step-entries.ts";
 import { withTimer } from "./with-timer.ts";
 
 type Work = (scope: StepScope) => Promise<Json> | Json;
@@ -77,43 +77,6 @@ export async function beginStep(
   if (params.files) writer.fileSteps += 1;
   await writer.append({ kind: "step.started", body });
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
-}
-
-/**
- * In memory, and as an entry. A checkpoint of these files holds a part of every other step that is changing files now:
- * they cannot be told apart any more, so those go back to here.
- */
-export function finishStep(
-  stay: Stay,
-  name: string,
-  params: { readonly result: Json; readonly spent: Amounts | null; readonly sequence: number | null },
-): NewEntry {
-  const { writer } = stay;
-  const { result, spent, sequence } = params;
-  writer.steps.set(name, result);
-  writer.failures.delete(name);
-  writer.sessions.delete(name);
-  writer.asides.delete(name);
-  writer.running.delete(name);
-  if (sequence !== null)
-    for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });
-  return finishedEntry({ result, spent, step: name, visit: writer.visit });
-}
-
-/** The keys come in canonical order: one entry a step, and each would be sorted first. */
-export function finishedEntry(body: StepFinished): NewEntry {
-  return { kind: "step.finished", body };
-}
-
-export function failEntry(
-  stay: Stay,
-  name: string,
-  params: { readonly reason: string; readonly spent: Amounts | null; readonly code?: string },
-): NewEntry {
-  const { writer } = stay;
-  writer.failures.set(name, (writer.failures.get(name) ?? 0) + 1);
-  const body: StepFailed = { visit: writer.visit, step: name, ...params };
-  return { kind: "step.failed", body };
 }
 
 /** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */

@@ -11,7 +11,8 @@ import { Recorder } from "./recorder.ts";
 import { playStep } from "./replay/play-step.ts";
 import { runAgent } from "./run-agent.ts";
 import { runEffect } from "./run-effect.ts";
-import { finishStep, runStep } from "./run-step.ts";
+import { runStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import { parkOutOfTime } from "./spending.ts";
 import type {
   AgentCall,

@@ -36,7 +36,9 @@ export async function makeGround(): Promise<Ground> {
   const witness = join(root, "witness");
   await mkdir(repository);
   const git = async (...args: readonly string[]): Promise<string> =>
-    (await run("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args])).stdout.trim();
+    (
+      await run("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args])
+    ).stdout.trim();
   await git("init", "-q", "-b", "main");
   await writeFile(join(repository, "readme.md"), "hello\n");
   await git("add", "-A");

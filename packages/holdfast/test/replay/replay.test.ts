@@ -137,7 +137,8 @@ describe("a byte of the record that is not what it was", () => {
       const bytes = readFileSync(join(kept, name));
       const places = isFullRun() ? 400 : 12;
       for (let nth = 0; nth < places; nth += 1) {
-        const place = Math.floor((nth * bytes.length) / places) + chance.below(Math.max(1, Math.floor(bytes.length / places)));
+        const place =
+          Math.floor((nth * bytes.length) / places) + chance.below(Math.max(1, Math.floor(bytes.length / places)));
         const flipped = Buffer.from(bytes);
         flipped[place] = (flipped[place] ?? 0) ^ (1 << chance.below(8));
         writeFileSync(join(store, name), flipped);

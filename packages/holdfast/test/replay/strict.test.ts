@@ -65,7 +65,9 @@ describe("a strict run that goes on", () => {
     await begun("strict", 4);
     const error = await refusal(loopWorkflow(LOOPS, { prompt: (part) => `Do the part ${part}` }));
     expect(error.code).toBe("REPLAY_DIVERGED");
-    expect(error.message).toMatch(/step agent, entry \d+: the agent's prompt: recorded "Do part 1", now "Do the part 1"/);
+    expect(error.message).toMatch(
+      /step agent, entry \d+: the agent's prompt: recorded "Do part 1", now "Do the part 1"/,
+    );
   });
 
   test("refuses another environment, and names the variable", async () => {
@@ -124,8 +126,12 @@ describe("a replay", () => {
     const { iterate } = original.stages;
     if (iterate === undefined) throw new Error("no such stage");
     const replayed = async (stage: typeof iterate) =>
-      (await holdfast.work.replay({ run: RUN, workflow: { ...original, stages: { ...original.stages, iterate: stage } } }))
-        .divergence;
+      (
+        await holdfast.work.replay({
+          run: RUN,
+          workflow: { ...original, stages: { ...original.stages, iterate: stage } },
+        })
+      ).divergence;
     expect(
       await replayed((context) => iterate({ ...context, record: (name, event) => context.record(name, event) })),
     ).toBeNull();

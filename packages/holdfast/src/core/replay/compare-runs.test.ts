@@ -32,7 +32,12 @@ describe("two runs", () => {
         const b = [...shared, { ...other, came: { text: "quite another" } }, ...rest];
         const { same, step } = compareRuns(a, b);
         expect(same).toBe(shared.length);
-        expect(step).toMatchObject({ a: other, field: "/came/text", expected: other.came["text"], actual: "quite another" });
+        expect(step).toMatchObject({
+          a: other,
+          field: "/came/text",
+          expected: other.came["text"],
+          actual: "quite another",
+        });
       }),
     );
   });
@@ -62,10 +67,18 @@ test("outcomes are told from a journal without times, ids and folders", () => {
       {
         entry: 4,
         kind: "step.finished",
-        body: body({ step: "agent", result: { outcome: "completed", text: "did", milliseconds: seconds }, spent: amounts }),
+        body: body({
+          step: "agent",
+          result: { outcome: "completed", text: "did", milliseconds: seconds },
+          spent: amounts,
+        }),
       },
       { entry: 5, kind: "checkpoint", body: { tree } },
-      { entry: 6, kind: "step.finished", body: body({ step: "check", result: { kind: "exited", code: 1 }, spent: null }) },
+      {
+        entry: 6,
+        kind: "step.finished",
+        body: body({ step: "check", result: { kind: "exited", code: 1 }, spent: null }),
+      },
       { entry: 7, kind: "stage.ended", body: body({ stage: "work", event: "failed", score: 40 }) },
       { entry: 8, kind: "checkpoint", body: { tree } },
     ]);

@@ -41,11 +41,7 @@ export function compareRuns(a: readonly Outcome[], b: readonly Outcome[]): RunsC
   return { same: step === null ? a.length : sharedBefore(a, b, step), step, files, verdict };
 }
 
-function firstParting(
-  a: readonly Outcome[],
-  b: readonly Outcome[],
-  of: (outcome: Outcome) => Json,
-): Parting | null {
+function firstParting(a: readonly Outcome[], b: readonly Outcome[], of: (outcome: Outcome) => Json): Parting | null {
   for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
     const [left, right] = [a[at] ?? null, b[at] ?? null];
     if (left === null || right === null)

@@ -4,11 +4,16 @@ import { cutValues, divergenceText } from "./divergence.ts";
 
 test("long values are cut so that the place at which they part is seen", () => {
   fc.assert(
-    fc.property(fc.string({ maxLength: 500 }), fc.string({ maxLength: 500 }), fc.integer({ min: 16, max: 80 }), (head, tail, width) => {
-      const [a, b] = cutValues(`${head}A${tail}`, `${head}B${tail}`, width);
-      expect(a).not.toBe(b);
-      for (const text of [a, b]) expect(text.length).toBeLessThanOrEqual(Math.max(width, 0) + 2);
-    }),
+    fc.property(
+      fc.string({ maxLength: 500 }),
+      fc.string({ maxLength: 500 }),
+      fc.integer({ min: 16, max: 80 }),
+      (head, tail, width) => {
+        const [a, b] = cutValues(`${head}A${tail}`, `${head}B${tail}`, width);
+        expect(a).not.toBe(b);
+        for (const text of [a, b]) expect(text.length).toBeLessThanOrEqual(Math.max(width, 0) + 2);
+      },
+    ),
   );
 });
 

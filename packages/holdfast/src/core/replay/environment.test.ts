@@ -20,7 +20,15 @@ test("the hash is of the variables, in whatever order they come", () => {
 
 test("terminals, sessions and our own variables are none of it", () => {
   const of = { LANG: "C" };
-  const here = { ...of, PWD: "/a", SHLVL: "3", SSH_TTY: "/dev/1", HOLDFAST_MARK: "x", npm_command: "run", TERM: "dumb" };
+  const here = {
+    ...of,
+    PWD: "/a",
+    SHLVL: "3",
+    SSH_TTY: "/dev/1",
+    HOLDFAST_MARK: "x",
+    npm_command: "run",
+    TERM: "dumb",
+  };
   expect(describe(here)).toEqual(describe(of));
 });
 

@@ -37,5 +37,8 @@ test("one changed leaf is named by its path", () => {
 });
 
 test("keys are taken out at every depth, and nothing else", () => {
-  expect(withoutKeys({ a: [{ at: 1, b: 2 }], at: 3, c: { at: null } }, new Set(["at"]))).toEqual({ a: [{ b: 2 }], c: {} });
+  expect(withoutKeys({ a: [{ at: 1, b: 2 }], at: 3, c: { at: null } }, new Set(["at"]))).toEqual({
+    a: [{ b: 2 }],
+    c: {},
+  });
 });

@@ -1,6 +1,19 @@
 import type { JournalEntry } from "../journal.ts";
 import type { Digest, Json } from "../json.ts";
-import { count, dictionary, finite, flag, json, list, nullable, object, oneOf, parseShape, tagged, text } from "../shape.ts";
+import {
+  count,
+  dictionary,
+  finite,
+  flag,
+  json,
+  list,
+  nullable,
+  object,
+  oneOf,
+  parseShape,
+  tagged,
+  text,
+} from "../shape.ts";
 import type { Shape } from "../shape.ts";
 
 /**

@@ -21,7 +21,8 @@ const started = (step: string, agent: boolean) =>
   ["step.started", { visit: 1, step, files: true, estimate: agent ? amounts : null }] as const;
 const finished = (step: string, result: string) =>
   ["step.finished", { visit: 1, step, result, spent: amounts }] as const;
-const failed = (step: string) => ["step.failed", { visit: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
+const failed = (step: string) =>
+  ["step.failed", { visit: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
 const saved = (sequence: number, trigger: string, name: string | null) =>
   ["checkpoint", { sequence, trigger, name, stage: "work", iteration: 1 }] as const;
 
@@ -71,7 +72,10 @@ describe("a record", () => {
   });
 
   test("a plain step that failed is an end of its own; a call that was tried again is not", () => {
-    const read = readRecording("r", journal([failed("plain"), started("agent", true), failed("agent"), finished("agent", "x")]));
+    const read = readRecording(
+      "r",
+      journal([failed("plain"), started("agent", true), failed("agent"), finished("agent", "x")]),
+    );
     expect(read.steps.map(({ step, came }) => [step, came.kind])).toEqual([
       ["plain", "failed"],
       ["agent", "finished"],

@@ -89,8 +89,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
       case "call.recorded": {
         const call = parseRecordedCall({ run, entry, body });
         calls += call.kind === "clock" ? 0 : 1;
-        if (call.kind === "clock")
-          for (const value of call.values) readings.push({ entry, visit: call.visit, value });
+        if (call.kind === "clock") for (const value of call.values) readings.push({ entry, visit: call.visit, value });
         if (call.kind === "agent") agents.set(callKey(call.visit, call.step), { ...call, entry });
         if (call.kind === "forge") lookups.push({ ...call, entry });
         break;
@@ -136,7 +135,8 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         const trigger = textOf(body, "trigger");
         const found = behind.step === null ? undefined : steps[behind.step];
         // A step that changes files ends in the commit of a checkpoint that has its name; one that puts files back, in that of the restore.
-        const isOfStep = found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
+        const isOfStep =
+          found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
         if (isOfStep && behind.step !== null) steps[behind.step] = { ...found, checkpoint: sequence };
         const { stage, iteration } = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
         const isOwn = isOfStep || behind.stage;
@@ -147,7 +147,19 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     }
     if (!TOGETHER.has(kind)) behind = NOTHING_BEHIND;
   }
-  return { run, steps, checkpoints, agents, lookups, readings, ended, entered, takenUp, calls, last: entries.at(-1)?.entry ?? 0 };
+  return {
+    run,
+    steps,
+    checkpoints,
+    agents,
+    lookups,
+    readings,
+    ended,
+    entered,
+    takenUp,
+    calls,
+    last: entries.at(-1)?.entry ?? 0,
+  };
 }
 
 interface Tries {

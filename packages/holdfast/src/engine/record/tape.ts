@@ -44,7 +44,11 @@ export class Tape {
     const last = this.#waiting.at(-1)?.body;
     const values = last?.["kind"] === "clock" && last["visit"] === visit ? last["values"] : undefined;
     if (isJsonArray(values)) this.#waiting.pop();
-    const note: RecordedClock = { kind: "clock", visit, values: [...(isJsonArray(values) ? values.map(Number) : []), value] };
+    const note: RecordedClock = {
+      kind: "clock",
+      visit,
+      values: [...(isJsonArray(values) ? values.map(Number) : []), value],
+    };
     this.note(note);
     return value;
   }

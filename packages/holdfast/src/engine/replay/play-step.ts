@@ -2,7 +2,7 @@ import { NOTHING } from "../../core/budget.ts";
 import type { NewEntry } from "../../core/journal.ts";
 import type { Json } from "../../core/json.ts";
 import type { RecordedStep } from "../../core/replay/recording.ts";
-import { failEntry, finishStep } from "../run-step.ts";
+import { failEntry, finishStep } from "../step-entries.ts";
 import { settleSpent } from "../spending.ts";
 import type { Stay } from "../stay.ts";
 import { playedFailure } from "./played.ts";

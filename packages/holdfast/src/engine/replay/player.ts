@@ -287,7 +287,11 @@ export class Player {
     const { planes } = await this.#params.load(next.sequence);
     const isMidway = planes.position.visit.running !== undefined;
     const here = writer.planesWith(planes.files);
-    const same = { ...here, conversation: planes.conversation, position: { ...here.position, budget: planes.position.budget } };
+    const same = {
+      ...here,
+      conversation: planes.conversation,
+      position: { ...here.position, budget: planes.position.budget },
+    };
     if (!isMidway && comparePlanes(planes, same) !== null)
       return this.#end(writer, { kind: "jump", sequence: next.sequence });
     await this.placeFilesOf(next.sequence);

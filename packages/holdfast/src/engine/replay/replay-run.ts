@@ -149,7 +149,7 @@ class Play {
   async toTheEnd(to: number | null, signal: AbortSignal): Promise<Divergence | null> {
     const { player } = this;
     if (to === this.#recording.checkpoints[0]?.sequence) return null;
-    for (let before = -1; player.progress > before; ) {
+    for (let before = -1; player.progress > before;) {
       before = player.progress;
       signal.throwIfAborted();
       const outcome = await this.#goOn(signal);
@@ -190,7 +190,14 @@ class Play {
     if (to !== null || then === now) return null;
     const latest = await this.store.latest(this.#params.run.id);
     const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
-    const where = { stage, iteration, visit: visit.number, step: null, checkpoint: latest?.sequence ?? null, entry: null };
+    const where = {
+      stage,
+      iteration,
+      visit: visit.number,
+      step: null,
+      checkpoint: latest?.sequence ?? null,
+      entry: null,
+    };
     return { where, what: "end", field: "state", expected: then, actual: now };
   }
 
@@ -204,7 +211,9 @@ class Play {
     try {
       const top = (await store.latest(id))?.sequence ?? 0;
       // What nobody will make again keeps the numbers of the rest as they were.
-      for (const { sequence } of this.#recording.checkpoints.filter((one) => one.sequence > top && one.sequence < at.sequence)) {
+      for (const { sequence } of this.#recording.checkpoints.filter(
+        (one) => one.sequence > top && one.sequence < at.sequence,
+      )) {
         const between = await this.#load(sequence);
         await store.commit({ lease, checkpoint: { sequence, trigger: between.trigger, planes: between.planes } });
       }

@@ -11,7 +11,10 @@ export const forkSpec = {
   paths: false,
   flags: {
     as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
-    replay: { type: "boolean", about: "replay the recorded run up to the checkpoint first, and refuse where it differs" },
+    replay: {
+      type: "boolean",
+      about: "replay the recorded run up to the checkpoint first, and refuse where it differs",
+    },
     workflow: {
       type: "text",
       value: "FILE",

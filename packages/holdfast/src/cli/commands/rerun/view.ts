@@ -37,7 +37,11 @@ function partingText(parting: Parting | null, page: Page): string {
   const at = a ?? b;
   const place = at === null ? "" : placeText(at);
   if (a === null || b === null) return `${place}: only ${a === null ? "b" : "a"} came there`;
-  const [was, is] = cutValues(expected, actual, Number.isFinite(page.width) ? Math.max(20, (page.width - 30) / 2) : 500);
+  const [was, is] = cutValues(
+    expected,
+    actual,
+    Number.isFinite(page.width) ? Math.max(20, (page.width - 30) / 2) : 500,
+  );
   return `${place}, ${field === "" ? "tree" : field.slice(1).replaceAll("/", ".")}: a ${was}, b ${is}`;
 }
 
