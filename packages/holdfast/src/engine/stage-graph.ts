@@ -29,6 +29,7 @@ export function stageGraph(stay: Stay): StageGraph {
     },
     async moveOnce(name, ...events) {
       if (stay.claim(name) !== undefined) return;
+      await writer.parts.player?.recorded(writer, name, null);
       const also = (): readonly NewEntry[] => {
         writer.steps.set(name, null);
         return [finishedEntry({ result: null, spent: null, step: name, visit: writer.visit })];
