@@ -39,7 +39,7 @@ export async function refuseChanged(
   if (found !== null) throw diverged(run.id, found);
 }
 
-export function diverged(run: string, divergence: Divergence): HoldfastError {
+function diverged(run: string, divergence: Divergence): HoldfastError {
   return new HoldfastError({
     code: "REPLAY_DIVERGED",
     message: `Run ${run} is strict, and something is not as it was recorded: ${divergenceText(divergence)}`,

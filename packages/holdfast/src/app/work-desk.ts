@@ -143,7 +143,18 @@ export class WorkDesk {
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
     const recording = { mode, seed };
-    const plan = await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files, again, ...recording });
+    const plan = await planStart(parts, {
+      ...chosen,
+      work,
+      agent,
+      limit,
+      labels,
+      id,
+      base,
+      files,
+      again,
+      ...recording,
+    });
     this.#planned.set(plan, parts);
     return plan;
   }
@@ -183,7 +194,11 @@ export class WorkDesk {
     const request = await this.#resumeRequest(parts, params);
     const signal = params.signal ?? new AbortController().signal;
     if (request.config.mode === "strict")
-      await refuseChanged(parts, { run: params.run, workflow: params.workflow && anyWorkflow(params.workflow), signal });
+      await refuseChanged(parts, {
+        run: params.run,
+        workflow: params.workflow && anyWorkflow(params.workflow),
+        signal,
+      });
     const known = pending === null ? planned : undefined;
     const plan = known ?? (await planResumeRun(parts, request));
     const { run, listen: told } = params;
