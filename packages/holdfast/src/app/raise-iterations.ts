@@ -28,7 +28,7 @@ export async function raiseIterations(
       message: `Run ${run.id} is at iteration ${position.iteration} already, so ${max} in all allows no more`,
       hint: `Give a number above ${position.iteration}.`,
     });
-  if (max === options.maxIterations) return;
+  if (max === options.maxIterations && !atLimit) return;
   await changeOptions({
     parts,
     run: run.id,

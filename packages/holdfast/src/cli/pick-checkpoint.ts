@@ -57,7 +57,7 @@ export function previewText(previews: readonly CheckpointPreview[], advice: Roll
     { text: String(checkpoint.sequence), style: "bold" },
     { text: relativeTime(checkpoint.createdAt, page.now), style: "dim" },
     { text: stageText(checkpoint) },
-    { text: checkpoint.score === null ? "" : String(checkpoint.score) },
+    { text: checkpoint.score === null ? "" : String(Math.round(checkpoint.score)) },
     { text: checkpoint.trigger },
     { text: filesText(files) },
     { text: effectsText(effects) },

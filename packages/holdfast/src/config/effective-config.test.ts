@@ -107,6 +107,7 @@ describe("the file that init writes", () => {
       "impl.prompts.simplify",
       "impl.prompts.rebase",
       "impl.tags",
+      "ralph.until",
       "mirror.directory",
       "prices",
     ]);

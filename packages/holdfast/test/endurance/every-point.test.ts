@@ -3,6 +3,7 @@ import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { choosePoints } from "./choose-points.ts";
 import { CRUNCH } from "./crunch-scenario.ts";
+import { RALPH } from "./ralph-scenario.ts";
 import { ASIDES, FALLING, SCENARIOS } from "./scenarios.ts";
 import type { Scenario } from "./scenarios.ts";
 import { sweep } from "./sweep.ts";
@@ -47,6 +48,11 @@ describe("killed with SIGKILL and resumed: the same files, each effect once, no 
   test.concurrent("a team on a graph: each node to its end once, each message answered once, each label and each lesson once", async () => {
     const chance = chanceOf(seed, CRUNCH.name);
     await check(CRUNCH, (kills) => choosePoints(chance, kills, 2));
+  });
+
+  test.concurrent("a loop: no iteration lost, skipped or done twice, back to its best once, its budget spent once", async () => {
+    const chance = chanceOf(seed, RALPH.name);
+    await check(RALPH, (kills) => choosePoints(chance, kills, 2));
   });
 
   test.concurrent("scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them", async () => {

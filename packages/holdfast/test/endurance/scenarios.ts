@@ -9,7 +9,7 @@ export interface Leg {
   /** Is the limit raised to that when the run is taken up? */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
-  readonly own: "deeds" | "asides" | "crunch" | null;
+  readonly own: "deeds" | "asides" | "crunch" | "ralph" | null;
   readonly ends: "done" | "fatal" | "parked";
 }
 

@@ -145,7 +145,7 @@ function plain(place: Place, text: string): string {
     .replaceAll(/\b(MSG|CONF|GRAPH|TEAM|KE-[a-z_]+)-\d[\dT]*-/g, "$1-WHEN-")
     .replaceAll(/\bMSG-WHEN-[0-9a-f]{8}/g, "MSG")
     .replaceAll(/\bTEAM-WHEN-[0-9a-f]{4}/g, "TEAM")
-    .replaceAll(/"durationMs":\d+/g, '"durationMs":0')
+    .replaceAll(/"(durationMs|milliseconds)":\d+/g, '"$1":0')
     .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
     .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
 }

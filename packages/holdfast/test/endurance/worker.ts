@@ -39,14 +39,18 @@ function freezeAgents(): void {
     if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");
 }
 
-async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow<JsonObject> | "crunch" | undefined> {
+async function workflowOf(
+  own: Leg["own"],
+  holdfast: Holdfast,
+): Promise<Workflow<JsonObject> | "crunch" | "ralph" | undefined> {
   switch (own) {
     case "deeds":
       return deedsWorkflow(await holdfast.work.parts());
     case "asides":
       return asidesWorkflow();
     case "crunch":
-      return "crunch";
+    case "ralph":
+      return own;
     case null:
       return undefined;
   }
@@ -86,7 +90,7 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
           listen,
           ...(leg.raises ? { limit } : {}),
           // A workflow of ours is known by the run.
-          ...(workflow === undefined || workflow === "crunch" ? {} : { workflow }),
+          ...(workflow === undefined || typeof workflow === "string" ? {} : { workflow }),
         });
   process.stdout.write(`${JSON.stringify({ points, outcome })}\n`);
 }

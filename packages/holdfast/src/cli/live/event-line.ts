@@ -22,7 +22,7 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "stage_entered":
       return paint(page, "bold", place(event));
     case "stage_ended": {
-      const score = event.score === null ? "" : ` (score ${event.score})`;
+      const score = event.score === null ? "" : ` (score ${Math.round(event.score)})`;
       const reason = event.reason === "" ? "" : `: ${escapeWords(event.reason)}`;
       return `  ${escapeText(event.event)}${score}${reason}`;
     }

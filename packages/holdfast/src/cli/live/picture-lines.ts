@@ -26,7 +26,7 @@ export function pictureLines(
   const numbers = [
     ...(picture.scores.length === 0
       ? []
-      : [`scores ${picture.scores.slice(-6).join(" ")} ${sparkline(picture.scores, 16)}`]),
+      : [`scores ${picture.scores.slice(-6).map(Math.round).join(" ")} ${sparkline(picture.scores, 16)}`]),
     ...(picture.spent === null ? [] : [spentText(picture.spent) ?? "nothing spent"]),
     ...(picture.checkpoint === null ? [] : [`saved @${picture.checkpoint}`]),
   ];

@@ -26,14 +26,15 @@ export function readAnswer(params: {
   readonly tree: string | null;
 }): Answer {
   const { number, unit, units, report, filesChanged, tree } = params;
+  const { learnings, rest } = readLearnings(report.text);
   return {
     number,
     unit,
     unitName: units[unit]?.name ?? "",
     outcome: report.outcome,
     cause: report.cause,
-    said: maskSecrets(clip(report.text.trim(), MOST_SAID)),
-    learnings: readLearnings(report.text).map((one) => maskSecrets(one)),
+    said: clip(maskSecrets(rest), MOST_SAID),
+    learnings: learnings.map((one) => maskSecrets(one)),
     spent: spentOf(report.usage),
     milliseconds: Math.max(0, Math.round(report.milliseconds)),
     filesChanged,

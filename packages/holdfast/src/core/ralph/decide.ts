@@ -79,9 +79,9 @@ function rollback(state: RalphState, finding: LoopFinding): NextMove | null {
 function doneReason(state: RalphState, units: number): string {
   const { iterations } = state.totals;
   const after = `after ${count(iterations, "iteration", "iterations")}`;
-  if (state.iterations.at(-1)?.verdict === "unchecked")
-    return `The agent says that it is done, ${after}; nothing checked it`;
-  return units === 1 ? `The criterion holds ${after}` : `All ${units} steps are done ${after}`;
+  const unchecked = state.iterations.at(-1)?.verdict === "unchecked";
+  if (units > 1) return `All ${units} steps are done ${after}${unchecked ? "; nothing checked the last" : ""}`;
+  return unchecked ? `The agent says that it is done, ${after}; nothing checked it` : `The criterion holds ${after}`;
 }
 
 function iterateReason(state: RalphState, unit: string): string {

@@ -1,4 +1,4 @@
-import type { Amounts, Budget } from "../position.ts";
+import type { Budget } from "../position.ts";
 import type { LoopFinding } from "./finding.ts";
 import type { Iteration } from "./iteration.ts";
 
@@ -33,7 +33,7 @@ function burnOf(
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   if (total === 0) return null;
   const perIteration = total / run.length;
-  const left = Math.max(0, most - spentOf(spent, measure));
+  const left = Math.max(0, most - spent[measure]);
   const affordable = Math.floor(left / perIteration);
   const { gained, needed } = pace(run);
   if (needed === null ? affordable >= run.length : affordable >= needed) return null;
@@ -68,10 +68,6 @@ function costOf(one: Iteration, measure: Measure): number | null {
     case "milliseconds":
       return one.milliseconds;
   }
-}
-
-function spentOf(spent: Amounts, measure: Measure): number {
-  return spent[measure];
 }
 
 function sentenceOf(

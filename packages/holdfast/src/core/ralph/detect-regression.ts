@@ -30,7 +30,7 @@ export function detectRegression(params: {
   };
 }
 
-const MOST_LOST = 50;
+const MOST_LOST = 10;
 
 /** Names are compared only where both lists are whole, and as many as there are new tests may be new ones, which lose nothing. */
 function lostSince(params: {

@@ -16,7 +16,7 @@ export type Answer = {
   readonly outcome: "completed" | "failed";
   /** Why it failed, as the agent's adapter names it. */
   readonly cause: string | null;
-  /** The end of what it said. */
+  /** What it said besides its learnings, cut in the middle. */
   readonly said: string;
   /** What it said it had learnt. */
   readonly learnings: readonly string[];

@@ -1,15 +1,17 @@
 /** What of an output is looked at: its end, where the summaries are. */
 const MOST_CHARACTERS = 1_000_000;
+const MOST_LINES = 20_000;
 const MOST_LINE = 1_000;
 
 /**
- * Lines without colours and carriage returns, long ones cut. Whatever a command prints, what follows works on bounded lines, and so takes
- * time in proportion to the output at most.
+ * The last lines of an output, without colours and carriage returns, long ones cut. Whatever a command prints, what follows works on a bounded
+ * number of bounded lines, so that no pattern can be made to take long.
  */
 export function outputLines(output: string): readonly string[] {
   return output
     .slice(-MOST_CHARACTERS)
     .split("\n")
+    .slice(-MOST_LINES)
     .map((line) => plain(line.slice(0, MOST_LINE)));
 }
 

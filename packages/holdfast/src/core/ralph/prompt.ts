@@ -24,7 +24,7 @@ export function ralphPrompt(params: {
   const sections = [
     taskSection(options, unit, { place: state.unit, units: units.length }),
     criterionSection(unit),
-    `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. The files hold what earlier iterations left.`,
+    `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. ${filesNow(state)}`,
     lastSection(state),
     memorySection(state.memory),
     learningsSection(state),
@@ -65,6 +65,15 @@ function criterionSection({ checks }: Unit): string | null {
   if (checks.length === 0) return null;
   const commands = checks.map((check) => `- ${inCode(check.command)}`);
   return ["## It is done when", "", "each of these commands exits with 0:", ...commands].join("\n");
+}
+
+function filesNow({ iterations, interventions }: RalphState): string {
+  const last = iterations.at(-1);
+  const done = interventions.at(-1);
+  if (last === undefined) return "Nothing was tried yet.";
+  if (done?.kind === "rolled_back" && done.at === last.number)
+    return `The files were put back to those of iteration ${done.to}: what came after it is not in them.`;
+  return "The files hold what earlier iterations left.";
 }
 
 /** The outcome of the last iteration of this unit; a unit that is new has none. */

@@ -1,15 +1,24 @@
-import type { Failing, Metrics, TestCounts } from "./metrics.ts";
-import { outputLines } from "./output-lines.ts";
-import { readDiagnostics } from "./read-diagnostics.ts";
-import { readTests } from "./read-tests.ts";
+import { maskSecrets } from "../mask.ts";
+import type { Failing, Metrics } from "./metrics.ts";
+import { readCargoTest } from "./readers/cargo-test.ts";
+import { readDiagnostics } from "./readers/diagnostics.ts";
+import { readGoTest } from "./readers/go-test.ts";
+import { readJest } from "./readers/jest.ts";
+import { readMocha } from "./readers/mocha.ts";
+import { readPytest } from "./readers/pytest.ts";
+import { sumTests } from "./readers/sum-tests.ts";
+import { readTap } from "./readers/tap.ts";
+import { readVitest } from "./readers/vitest.ts";
+
+const TEST_READERS = [readTap, readVitest, readJest, readMocha, readPytest, readGoTest, readCargoTest];
 
 /**
- * What a command's output says in numbers. Only what a known tool wrote is believed; of any other output nothing is said, and the exit
- * code is all there is. Never throws, and takes time in proportion to what it looks at: the last million characters.
+ * What a command's output (see outputLines) says in numbers. Only what a known tool wrote is believed; of any other output nothing is said,
+ * and the exit code is all there is.
  */
-export function readMetrics(output: string): Metrics {
-  const lines = outputLines(output);
-  const readings = [...readTests(lines), ...readDiagnostics(lines)];
+export function readMetrics(lines: readonly string[]): Metrics {
+  const tests = TEST_READERS.map((read) => read(lines)).filter((reading) => reading !== null);
+  const readings = [...tests, ...readDiagnostics(lines)];
   return {
     tests: sumTests(readings.map((reading) => reading.tests)),
     errors: sumKnown(readings.map((reading) => reading.errors)),
@@ -37,18 +46,9 @@ const MOST_NAME = 200;
 
 function listFailing(names: readonly string[]): Failing {
   const all = [...new Set(names.map((name) => name.slice(0, MOST_NAME).toWellFormed()))].toSorted();
-  return { names: all.slice(0, MOST_NAMES), more: Math.max(0, all.length - MOST_NAMES) };
-}
-
-function sumTests(counts: readonly (TestCounts | null)[]): TestCounts | null {
-  return counts.reduce((sum, one) => {
-    if (sum === null || one === null) return sum ?? one;
-    return {
-      passed: sum.passed + one.passed,
-      failed: sum.failed + one.failed,
-      skipped: sum.skipped + one.skipped,
-    };
-  }, null);
+  // The name of a parametrised test holds its values.
+  const kept = [...new Set(all.slice(0, MOST_NAMES).map((name) => maskSecrets(name)))].toSorted();
+  return { names: kept, more: Math.max(0, all.length - MOST_NAMES) };
 }
 
 function sumKnown(numbers: readonly (number | null)[]): number | null {

@@ -37,9 +37,10 @@ export function readVerification(params: {
 }
 
 function readCheck(check: EndedCheck): CheckResult {
-  const { kind, code, output } = check;
+  const { kind, code } = check;
+  const lines = outputLines(check.output);
   const judged = kind === "exited" || kind === "timed_out";
-  const metrics = judged ? readMetrics(output) : noMetrics;
+  const metrics = judged ? readMetrics(lines) : noMetrics;
   const passed = kind === "exited" && code === 0;
   return {
     command: clip(check.command, MOST_COMMAND),
@@ -47,8 +48,8 @@ function readCheck(check: EndedCheck): CheckResult {
     code,
     milliseconds: Math.max(0, Math.round(check.milliseconds)),
     metrics,
-    excerpt: passed ? "" : excerptOf(output),
-    signature: passed || !judged ? null : signatureOf({ kind, code, failing: metrics.failing, output }),
+    excerpt: passed ? "" : excerptOf(lines),
+    signature: passed || !judged ? null : signatureOf({ kind, code, metrics, lines }),
   };
 }
 
@@ -62,23 +63,15 @@ function verdictOf(planned: number, checks: readonly CheckResult[]): IterationVe
 const MOST_COMMAND = 500;
 const MOST_EXCERPT = 6_000;
 const MOST_HEAD = 2_000;
+const MOST_LOOKED_AT = 200_000;
 
-/** Where the trouble begins, and the end, where tools add up. */
-function excerptOf(output: string): string {
-  const lines = outputLines(output);
-  const text = lines.join("\n").trim();
-  if (text.length <= MOST_EXCERPT) return maskSecrets(text);
-  const first = lines.findIndex((line) => BEGINS.test(line));
-  const head =
-    first < 0
-      ? ""
-      : lines
-          .slice(first, first + 60)
-          .join("\n")
-          .slice(0, MOST_HEAD)
-          .toWellFormed();
-  const tail = text.slice(head.length - MOST_EXCERPT).toWellFormed();
-  return maskSecrets(head === "" ? tail : `${head}\n…\n${tail}`);
+/** Where the trouble begins, and the end, where tools add up. Masked before it is cut: half a secret is not recognised as one. */
+function excerptOf(lines: readonly string[]): string {
+  const text = maskSecrets(lines.join("\n").slice(-MOST_LOOKED_AT)).trim();
+  if (text.length <= MOST_EXCERPT) return text;
+  const first = text.search(BEGINS);
+  const head = first < 0 ? "" : `${text.slice(first, first + MOST_HEAD).toWellFormed()}\n…\n`;
+  return `${head}${text.slice(head.length - MOST_EXCERPT).toWellFormed()}`;
 }
 
-const BEGINS = /^\s{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/;
+const BEGINS = /^[ \t]{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/m;

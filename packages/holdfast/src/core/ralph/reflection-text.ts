@@ -2,23 +2,6 @@ import { oneLine } from "./clip.ts";
 import type { Answer, CheckResult, Iteration, Verification } from "./iteration.ts";
 import type { Failing } from "./metrics.ts";
 
-/** What changed between two lists of failing names. Where a list is not whole, nothing is said of what may be in the rest. */
-export interface FailingChange {
-  readonly nowPassing: readonly string[];
-  readonly newlyFailing: readonly string[];
-  readonly still: readonly string[];
-}
-
-export function compareFailing(before: Failing | null, after: Failing): FailingChange {
-  const was = new Set(before?.names);
-  const is = new Set(after.names);
-  return {
-    nowPassing: after.more > 0 ? [] : [...was].filter((name) => !is.has(name)),
-    newlyFailing: before === null || before.more > 0 ? [] : after.names.filter((name) => !was.has(name)),
-    still: after.names.filter((name) => was.has(name)),
-  };
-}
-
 /** What happened in an iteration, in sentences made of facts: what was tried, how it ended, what changed since the one before. */
 export function reflectionText(params: {
   readonly answer: Answer;
@@ -46,6 +29,23 @@ export function reflectionText(params: {
     qualityLine(quality, before?.iteration.quality ?? null),
   ];
   return lines.filter((line) => line !== null).join("\n");
+}
+
+/** What changed between two lists of failing names. Where a list is not whole, nothing is said of what may be in the rest. */
+interface FailingChange {
+  readonly nowPassing: readonly string[];
+  readonly newlyFailing: readonly string[];
+  readonly still: readonly string[];
+}
+
+function compareFailing(before: Failing | null, after: Failing): FailingChange {
+  const was = new Set(before?.names);
+  const is = new Set(after.names);
+  return {
+    nowPassing: after.more > 0 ? [] : [...was].filter((name) => !is.has(name)),
+    newlyFailing: before === null || before.more > 0 ? [] : after.names.filter((name) => !was.has(name)),
+    still: after.names.filter((name) => was.has(name)),
+  };
 }
 
 const MOST_SAID = 400;
@@ -113,7 +113,9 @@ function named(title: string, names: readonly string[]): string | null {
 function qualityLine(quality: number | null, before: number | null): string | null {
   if (quality === null) return null;
   const shown = Math.round(quality * 10) / 10;
-  return before === null ? `Quality ${shown}.` : `Quality ${shown} (before: ${Math.round(before * 10) / 10}).`;
+  return before === null || before === quality
+    ? `Quality ${shown}.`
+    : `Quality ${shown} (before: ${Math.round(before * 10) / 10}).`;
 }
 
 function plural(n: number, noun: string): string {

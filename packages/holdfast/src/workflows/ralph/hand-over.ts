@@ -1,7 +1,11 @@
+import type { Checkpoint } from "../../core/checkpoint.ts";
+import { HoldfastError } from "../../core/error.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
+import type { CheckpointRef, Store } from "../../ports/store.ts";
 import { commitWork } from "../commit-work.ts";
 import { stageTime } from "../worktree.ts";
 import type { Worktree } from "../worktree.ts";
+import { parseLoopState } from "./state.ts";
 import type { LoopState } from "./state.ts";
 import type { LoopContext } from "./work.ts";
 
@@ -41,13 +45,27 @@ export async function returnToBest(
   return true;
 }
 
-/** The position keeps the best-scored checkpoint from being dropped; any other with the same files does as well. */
+/** The position keeps the best-scored checkpoint from being dropped, and that is the one as a rule; any other with the same files does as well. */
 async function findCheckpoint(
   { store }: WorkParts,
   { run, position }: LoopContext,
   best: NonNullable<LoopState["best"]>,
 ): Promise<number | null> {
-  if (position.best?.score === Math.round(best.quality)) return position.best.sequence;
+  const kept =
+    position.best === null ? null : await readWhole(store, { run: run.id, sequence: position.best.sequence });
+  if (kept !== null && parseLoopState(kept.planes.context.values).iterations.at(-1)?.number === best.iteration)
+    return kept.sequence;
   const all = await store.listCheckpoints({ run: run.id });
-  return all.findLast(({ tree, quarantined }) => !quarantined && tree === best.tree)?.sequence ?? null;
+  return all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree)?.sequence ?? null;
+}
+
+/** null: dropped, or damaged. */
+async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
+  try {
+    const checkpoint = await store.getCheckpoint(ref);
+    return checkpoint.quarantined ? null : checkpoint;
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
 }

@@ -18,7 +18,7 @@ const VERDICT: Readonly<Record<Iteration["verdict"], string>> = {
   not_run: "could not be checked",
 };
 
-export function testsText({ passed, failed }: NonNullable<Iteration["tests"]>): string {
+function testsText({ passed, failed }: NonNullable<Iteration["tests"]>): string {
   const all = passed + failed;
   return failed === 0 ? `${all} of ${all} tests pass` : `${failed} of ${all} tests fail`;
 }

@@ -45,7 +45,7 @@ export function checkpointsText(checkpoints: readonly CheckpointSummary[], page:
     { text: relativeTime(checkpoint.createdAt, page.now), style: "dim" },
     { text: checkpoint.trigger },
     { text: stageText(checkpoint) },
-    { text: checkpoint.score === null ? "" : String(checkpoint.score) },
+    { text: checkpoint.score === null ? "" : String(Math.round(checkpoint.score)) },
     { text: byteText(checkpoint.size.added) },
     { text: nameText(checkpoint) },
   ]);

@@ -85,8 +85,8 @@ function positionText({ position }: Planes, page: Page): string {
     [
       ["workflow", position.workflow],
       ["stage", stageText(position)],
-      ["score", position.score === null ? null : String(position.score)],
-      ["best", position.best === null ? null : `${position.best.score} at @${position.best.sequence}`],
+      ["score", position.score === null ? null : String(Math.round(position.score))],
+      ["best", position.best === null ? null : `${Math.round(position.best.score)} at @${position.best.sequence}`],
       ["attempts", recordText(position.attempts)],
       ["streaks", recordText(position.streaks)],
       ["spent", amountsText(position.budget.spent)],

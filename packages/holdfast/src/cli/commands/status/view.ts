@@ -194,8 +194,11 @@ function stageLine(status: RunStatus, page: Page): string | null {
 
 function scoresText(status: RunStatus): string | null {
   if (status.scores.length === 0) return null;
-  const scores = status.scores.map(({ score }) => score);
-  const best = status.best === null ? "" : `, best ${status.best.score} at @${status.best.sequence}`;
+  const scores = status.scores.map(({ score }) => Math.round(score));
+  const best =
+    status.best === null || status.loop !== null
+      ? ""
+      : `, best ${Math.round(status.best.score)} at @${status.best.sequence}`;
   return `${scores.slice(-10).join(" ")}  ${sparkline(scores, 20)}${best}`;
 }
 

@@ -1,10 +1,11 @@
+import { readAnswer } from "../../../core/ralph/answer.ts";
+import { planUnits } from "../../../core/ralph/units.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { commitWork } from "../../commit-work.ts";
 import { issueText } from "../../issue-text.ts";
 import { OUTPUT_DIRECTORY, openWorktree, stageTime } from "../../worktree.ts";
 import type { Worktree } from "../../worktree.ts";
-import { answerOf } from "../answer-of.ts";
 import { iteratePrompt } from "../iterate-prompt.ts";
 import { outputFiles } from "../output-files.ts";
 import type { LoopState } from "../state.ts";
@@ -20,10 +21,11 @@ export async function iterateStage(work: LoopWork, context: LoopContext): Promis
   const at = await stageTime(context);
   const before = await context.step("head", () => worktree.branch.head());
   const { issue } = context.inputs;
-  const prompt = iteratePrompt({ options, unit, context });
+  const prompt = iteratePrompt(options, context);
   // The agent may have removed it, and it is where the prompt points to.
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
-  await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
+  // Once it has answered, what it was asked cannot be told from the state any more.
+  if (context.state.answer?.number !== iteration) await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
 
   const report = await context.agent({
     name: "agent",
@@ -46,10 +48,15 @@ export async function iterateStage(work: LoopWork, context: LoopContext): Promis
     at,
   });
   const changed = await filesChanged(context, worktree, { before, head });
-  await tell(context, {
-    kind: "answered",
-    answer: answerOf({ number: iteration, state: context.state, unit, report, changed }),
+  const answer = readAnswer({
+    number: iteration,
+    unit: context.state.unit,
+    units: planUnits(options),
+    report,
+    filesChanged: changed.files,
+    tree: changed.tree,
   });
+  await tell(context, { kind: "answered", answer });
   return { event: "iterated", reason: reasonOf(iteration, report, changed.files), feedback: null };
 }
 

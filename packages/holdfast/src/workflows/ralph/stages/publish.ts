@@ -39,7 +39,9 @@ async function publish(
   if (pushed.kind === "refused") {
     const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
     if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
-    return { event: "push_refused", reason, feedback: `${reason}. Mend what it says.` };
+    // All of its work was done; now the last piece of it is at hand once more.
+    const again: LoopState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
+    return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
   }
   const after: LoopState = { ...state, pushed: pushed.commit };
   const opened = await openPullRequest(context, forge, {

@@ -1,8 +1,9 @@
 import { decideNext } from "../../../core/ralph/decide.ts";
 import type { NextMove } from "../../../core/ralph/decide.ts";
+import { planReflection } from "../../../core/ralph/plan-reflection.ts";
+import { reduceRalph } from "../../../core/ralph/reduce.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { iterationText } from "../iteration-text.ts";
-import { planReflection } from "../stand-in.ts";
 import type { LoopState } from "../state.ts";
 import { handOverText } from "../hand-over.ts";
 import { tell } from "../work.ts";
@@ -11,12 +12,17 @@ import type { LoopContext, LoopWork } from "../work.ts";
 /** What the iteration taught, and what follows from it. The checkpoint at its end is the iteration's. */
 export async function reflectStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
   const { options } = work;
-  await tell(context, planReflection({ options, state: context.state, budget: context.position.budget }));
-  const { state, position } = context;
-  const quality = state.iterations.at(-1)?.quality ?? null;
-  const move = decideNext({ options, state, milliseconds: position.budget.spent.milliseconds });
+  // Through a step, the decision too: run again (it was killed, or asked a person), both stand, whatever was recorded or raised meanwhile.
+  const { reflected, move } = await context.step("reflection", () => {
+    const { state, position } = context;
+    const event = planReflection({ options, state, budget: position.budget });
+    const { milliseconds } = position.budget.spent;
+    return { reflected: event, move: decideNext({ options, state: reduceRalph(state, event), milliseconds }) };
+  });
+  await tell(context, reflected);
+  const { quality } = reflected.iteration;
   const result = await follow(context, move);
-  return { ...result, trigger: "iteration", ...(quality === null ? {} : { score: Math.round(quality) }) };
+  return { ...result, trigger: "iteration", ...(quality === null ? {} : { score: quality }) };
 }
 
 async function follow(context: LoopContext, move: NextMove): Promise<StageResult<LoopState>> {

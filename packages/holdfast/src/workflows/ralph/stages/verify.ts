@@ -1,7 +1,7 @@
+import { readVerification } from "../../../core/ralph/read-verification.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { openWorktree, stageTime } from "../../worktree.ts";
 import { checkText, commitChecked, hasPassed, runChecks } from "../run-checks.ts";
-import { readVerification } from "../stand-in.ts";
 import type { LoopState } from "../state.ts";
 import { tell, unitAtHand } from "../work.ts";
 import type { LoopContext, LoopWork } from "../work.ts";
@@ -14,7 +14,7 @@ export async function verifyStage(work: LoopWork, context: LoopContext): Promise
   const ran = await runChecks(work, context, worktree, checks);
   if (ran.length > 0 && ran.every(hasPassed)) await commitChecked(context, worktree, { ran, at });
   const { iteration } = context.position;
-  const verification = readVerification({ number: iteration, ran });
+  const verification = readVerification({ number: iteration, planned: checks.length, ended: ran });
   await tell(context, { kind: "verified", verification });
   const completed = context.state.answer?.outcome === "completed";
   switch (verification.verdict) {

@@ -1,4 +1,4 @@
-import type { Reading } from "./read-tests.ts";
+import type { Reading } from "./reading.ts";
 
 /** What compilers and linters complain of. Where a tool both lists and adds up, only one of the two is counted. */
 export function readDiagnostics(lines: readonly string[]): readonly Reading[] {

@@ -1,0 +1,138 @@
+import { expect, test } from "vitest";
+import { HoldfastError } from "../../src/core/error.ts";
+import { inTurn, makeBench, writes } from "./bench.ts";
+
+/** Prints as a test runner does, so that some answers are better than others. */
+const GRADED = {
+  until: 'n=$(cat answer.txt); echo "Tests  $((10 - n)) failed | $n passed (10)"; test $n = 10',
+  detection: { stuck: null, oscillation: null },
+};
+
+test.concurrent("the limit is an end of its own: it stays on resume, says whose files are there, and goes on when it is raised", async () => {
+  await using bench = await makeBench({
+    answers: inTurn("3\n", "7\n", "5\n", "10\n"),
+    options: { ...GRADED, maxIterations: 3 },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringMatching(/3 iterations, which is the limit.*those of iteration 2, the best/),
+  });
+  expect((await bench.planes()).position).toMatchObject({ stage: "limit", iteration: 3 });
+  expect(await bench.read("answer.txt")).toBe("7\n");
+  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+  expect(await bench.git("worktree", "log", "-1", "--format=%s")).toMatch(/^Back to iteration 2, the best so far/);
+  expect(await bench.read(".tmp/ralph-report.md")).toMatch(/Iteration 2 failed: 3 of 10 tests fail/);
+  await expect(bench.work()).rejects.toMatchObject({ code: "RUN_FATAL", hint: expect.stringContaining("--max N") });
+  await expect(bench.raise(3)).rejects.toThrow(/iteration 3 already/);
+  await bench.raise(4);
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).iterations.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
+  expect(await bench.calls()).toBe(4);
+});
+
+test.concurrent("where the last iteration is as good as any, its files stay", async () => {
+  await using bench = await makeBench({ answers: inTurn("3\n", "7\n"), options: { ...GRADED, maxIterations: 2 } });
+  expect(await bench.work()).toMatchObject({ reason: expect.stringContaining("those of the last iteration") });
+  expect(await bench.read("answer.txt")).toBe("7\n");
+});
+
+test.concurrent("a limit may be raised while the loop is under way, and other runs have none", async () => {
+  await using bench = await makeBench({
+    answers: inTurn("1\n"),
+    options: { maxIterations: 2 },
+    limit: { tokens: 400 },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
+  await bench.raise(3);
+  expect(await bench.work({ limit: { tokens: 4000 } })).toMatchObject({
+    reason: expect.stringContaining("3 iterations"),
+  });
+});
+
+test.concurrent("an exhausted budget stays exhausted on resume, until it is raised", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), limit: { tokens: 800 } });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await bench.work({ limit: { tokens: 800 } })).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await bench.calls()).toBe(2);
+  expect(await bench.work({ limit: { tokens: 2000 } })).toMatchObject({ kind: "done" });
+  expect(await bench.calls()).toBe(3);
+  expect((await bench.planes()).position.budget.spent).toMatchObject({ tokens: 1200, microUsd: 15_000 });
+});
+
+const STUCK = { until: "echo no; exit 1", detection: { stuck: 2, oscillation: null } };
+
+test.concurrent("stuck: it stops, with what shows that it is", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n", "2\n"), options: STUCK });
+  const outcome = await bench.work();
+  expect(outcome).toMatchObject({ kind: "fatal" });
+  expect(await bench.calls()).toBe(2);
+  const { findings } = await bench.state();
+  expect(findings).toMatchObject([{ kind: "stuck", iteration: 2, evidence: { iterations: [1, 2] } }]);
+  const status = await bench.holdfast.status(bench.run());
+  expect(status.loop).toMatchObject({ findings, totals: { iterations: 2 }, iterations: [{ verdict: "failed" }, {}] });
+});
+
+test.concurrent("stuck: a person is asked, and what they say counts for as long again", async () => {
+  await using bench = await makeBench({
+    answers: inTurn("1\n", "2\n", "3\n", "4\n"),
+    options: { ...STUCK, onStuck: "ask" },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  await bench.answer("go-on");
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  expect(await bench.calls()).toBe(4);
+  await bench.answer("stop");
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "go-on" }]);
+});
+
+test.concurrent("stuck: back to the best once with another prompt, then it stops", async () => {
+  await using bench = await makeBench({
+    answers: inTurn("7\n", "5\n", "5\n", "5\n", "5\n"),
+    options: { ...GRADED, detection: { stuck: 2, oscillation: null, regression: null }, onStuck: "rollback" },
+  });
+  const outcome = await bench.work();
+  const trail = await bench.trail();
+  expect(trail.filter((one) => one === "rollback:went_back")).toHaveLength(1);
+  const at = trail.slice(0, trail.indexOf("rollback:went_back")).filter((one) => one.startsWith("iterate")).length;
+  expect(await bench.read(`.tmp/ralph-prompt-${at + 1}.md`)).toMatch(/put back to those of iteration 1.*another way/s);
+  expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/those of iteration 1, the best/) });
+  expect(await bench.read("answer.txt")).toBe("7\n");
+});
+
+test.concurrent("interrupted in the middle of an iteration, that one is done again, and none is skipped", async () => {
+  const edits = [
+    { do: "write", path: "answer.txt", text: "half\n" },
+    { do: "wait", ms: 1500 },
+    { do: "write", path: "answer.txt", text: "42\n" },
+  ];
+  await using bench = await makeBench({
+    answers: [writes("1\n", { when: { iteration: 1 } }), writes("", { edits })],
+  });
+  const stop = new AbortController();
+  let iteration = 0;
+  const outcome = await bench.work({
+    signal: stop.signal,
+    listen: (event) => {
+      if (event.kind === "stage_entered") ({ iteration } = event);
+      if (iteration === 2 && event.kind === "agent" && event.event.kind === "tool") stop.abort();
+    },
+  });
+  expect(outcome).toEqual({ kind: "interrupted" });
+  expect((await bench.planes()).position).toMatchObject({ stage: "iterate", iteration: 2 });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).iterations.map(({ number }) => number)).toEqual([1, 2]);
+  expect(await bench.calls()).toBe(3);
+});
+
+test.concurrent("only a loop has such a limit", async () => {
+  await using bench = await makeBench({ answers: [] });
+  await bench.holdfast.createRun({ id: "by-hand", workflow: "manual" });
+  const handle = await bench.holdfast.run("by-hand");
+  await handle.save({ values: {} });
+  const refused = bench.holdfast.work.raiseIterations({ run: "by-hand", max: 9 });
+  await expect(refused).rejects.toThrow(HoldfastError);
+  await expect(refused).rejects.toThrow(/which is no loop/);
+});

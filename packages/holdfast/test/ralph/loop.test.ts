@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import { inTurn, makeBench, writes } from "./bench.ts";
+
+test.concurrent("goes round until the criterion holds, without a forge or a remote; the work is on a branch of its own", async () => {
+  await using bench = await makeBench({
+    answers: [
+      writes("40\n", { when: { iteration: 1 }, reply: "I tried 40.\n\n## Learnings\n- The answer is even.\n" }),
+      ...inTurn("41\n", "41\n", "42\n").slice(1),
+    ],
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringMatching(/holds after 3 iterations/) });
+  expect(await bench.trail()).toEqual([
+    "begin:begun",
+    "iterate:iterated",
+    "verify:verify_fail",
+    "reflect:again",
+    "iterate:iterated",
+    "verify:verify_fail",
+    "reflect:again",
+    "iterate:iterated",
+    "verify:verify_pass",
+    "reflect:criterion_met",
+    "publish:published",
+  ]);
+  expect(bench.run()).toMatch(/^ralph-write-the-answer-[0-9a-f]{8}$/);
+  expect(await bench.calls()).toBe(3);
+  expect((await bench.git("clone", "log", "--format=%s", `main..holdfast/${bench.run()}`)).split("\n")).toEqual([
+    "Iteration 3: Write the answer",
+    "Iteration 2: Write the answer",
+    "Iteration 1: Write the answer",
+  ]);
+  expect(await bench.git("clone", "show", `holdfast/${bench.run()}:answer.txt`)).toBe("42");
+  expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("    grep: answer.txt: No such file");
+  const second = (await bench.read(".tmp/ralph-prompt-2.md")) ?? "";
+  expect(second).toContain("The answer is even.");
+  expect(second).toContain("grep -q 42 answer.txt");
+  expect((await bench.state()).refused).toEqual([]);
+});
+
+test.concurrent("each iteration has one checkpoint of its own kind, with its reflection in it", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
+  await bench.work();
+  const all = await bench.holdfast.store.listCheckpoints({ run: bench.run() });
+  const own = all.filter(({ trigger }) => trigger === "iteration").toReversed();
+  const numbers = await Promise.all(
+    own.map(async ({ run, sequence }) => {
+      const { planes } = await bench.holdfast.store.getCheckpoint({ run, sequence });
+      return planes.context.values["totals"];
+    }),
+  );
+  expect(numbers).toMatchObject([{ iterations: 1 }, { iterations: 2 }, { iterations: 3 }]);
+});
+
+test.concurrent("a criterion that holds before anybody worked is done without a call; that can be left out", async () => {
+  const files = { "answer.txt": "42\n" };
+  await using bench = await makeBench({ answers: inTurn("42!\n"), files });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("holds already") });
+  expect([await bench.calls(), await bench.trail()]).toEqual([0, ["begin:criterion_pass"]]);
+  await using eager = await makeBench({ answers: inTurn("42!\n"), files, options: { firstCheck: false } });
+  expect(await eager.work()).toMatchObject({ kind: "done" });
+  expect(await eager.calls()).toBe(1);
+});
+
+test.concurrent("a criterion that cannot be run is asked about before a token is spent", async () => {
+  const options = { until: "no-such-program-here --check" };
+  await using bench = await makeBench({ answers: inTurn("42\n"), options });
+  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining("127") });
+  await bench.answer("stop");
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.calls()).toBe(0);
+  // A script that the work is to bring.
+  const brings = {
+    edits: [{ do: "write", path: "check.sh", text: "#!/bin/sh\nexit 0\n", mode: "755" }],
+    reply: "There it is.",
+  };
+  await using later = await makeBench({ answers: [brings], options: { until: "./check.sh" } });
+  expect(await later.work()).toMatchObject({ kind: "parked" });
+  await later.answer("go-on");
+  expect(await later.work()).toMatchObject({ kind: "done" });
+});
+
+test.concurrent("of several commands all must say yes, and each is heard", async () => {
+  const until = ["grep -q 4 answer.txt", "grep -q 2 answer.txt", "echo seen > seen.txt"];
+  await using bench = await makeBench({ answers: inTurn("4\n", "42\n"), options: { until } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const [first] = (await bench.state()).iterations;
+  expect(first).toMatchObject({ verdict: "failed" });
+  expect(first?.quality).toBeCloseTo(66.667);
+  // What a command that passed has changed is part of the work.
+  expect(await bench.git("clone", "show", `holdfast/${bench.run()}:seen.txt`)).toBe("seen");
+});
+
+test.concurrent("a command that takes too long is ended, and says no", async () => {
+  const until = [{ command: "grep -q 42 answer.txt || sleep 600", timeoutMs: 300 }];
+  await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { until, firstCheck: false } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).iterations.map(({ verdict }) => verdict)).toEqual(["failed", "passed"]);
+});
+
+test.concurrent("an agent that fails costs an iteration, and the criterion is asked all the same", async () => {
+  const fails = { ...writes("42\n"), exit: 3 };
+  await using bench = await makeBench({ answers: [fails] });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).iterations).toMatchObject([{ outcome: "failed", verdict: "passed" }]);
+});
