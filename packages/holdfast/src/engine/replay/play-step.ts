@@ -32,7 +32,7 @@ async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Jso
   if (step.checkpoint === null) {
     await writer.append(...end(null));
   } else {
-    const { trigger, name: title } = await player.placeFilesOf(step.checkpoint);
+    const { trigger, name: title } = await player.titleOf(step.checkpoint);
     const named = title === null ? {} : { name: title };
     await writer.save({ trigger, ...named, prepare: ({ sequence }) => end(sequence) });
   }

@@ -67,6 +67,8 @@ export class Player {
   /** Of the next reading of the clock. */
   #read = 0;
   #lastPlayed = 0;
+  /** A checkpoint of somebody else's was put in, with the files that it had. */
+  #isFilled = false;
   #wake: (() => void)[] = [];
 
   constructor(params: PlayerParams) {
@@ -182,12 +184,16 @@ export class Player {
     return lastTakenUp(this.#params.recording, writer.visit) > entry;
   }
 
-  async placeFilesOf(sequence: number): Promise<Pick<Checkpoint, "trigger" | "name">> {
-    const { planes, trigger, name } = await this.#params.load(sequence);
+  async titleOf(sequence: number): Promise<Pick<Checkpoint, "trigger" | "name">> {
+    const { trigger, name } = await this.#params.load(sequence);
+    return { trigger, name };
+  }
+
+  async #placeFilesOf(sequence: number): Promise<void> {
+    const { planes } = await this.#params.load(sequence);
     const foreign = planes.files === null ? null : await this.#params.place(planes.files);
     if (foreign !== null && this.#writer !== undefined)
       this.#diverge(this.#writer, { what: "files", field: "tree", ...foreign, checkpoint: sequence });
-    return { trigger, name };
   }
 
   look(workspace: Workspace): Promise<FilesPlane> {
@@ -206,11 +212,15 @@ export class Player {
     if (isAsked) {
       this.#allAsked(writer, next);
       await this.#adopt(writer, next);
+      // What a step left, and only once everything that lay there before it has been put in.
+      const isOfStep = this.#params.recording.steps.some(({ checkpoint }) => checkpoint === next.sequence);
+      if (isOfStep || this.#isFilled) await this.#placeFilesOf(next.sequence);
+      this.#isFilled = false;
       return null;
     }
     if (next.isOwn) {
       this.#allAsked(writer, next);
-      const [expected, actual] = [titleOf(next), titleOf({ ...request, name: request.name ?? null })];
+      const [expected, actual] = [headingOf(next), headingOf({ ...request, name: request.name ?? null })];
       return this.#diverge(writer, { ...at, what: "checkpoint", field: "trigger", expected, actual });
     }
     return await this.#fill(writer, next);
@@ -294,7 +304,8 @@ export class Player {
     };
     if (!isMidway && comparePlanes(planes, same) !== null)
       return this.#end(writer, { kind: "jump", sequence: next.sequence });
-    await this.placeFilesOf(next.sequence);
+    await this.#placeFilesOf(next.sequence);
+    this.#isFilled = true;
     this.filled += 1;
     this.#cursor += 1;
     const { trigger } = await this.#params.load(next.sequence);
@@ -343,6 +354,6 @@ export class Player {
 
 const NO_RECORD = { field: "record", expected: null, actual: "none of this call" } as const;
 
-function titleOf({ trigger, name }: { readonly trigger: string; readonly name: string | null }): string {
+function headingOf({ trigger, name }: { readonly trigger: string; readonly name: string | null }): string {
   return name === null ? trigger : `${trigger} (${name})`;
 }
