@@ -36,6 +36,7 @@ export async function runAgentProcess(params: {
     }),
     stderr: createLines({ onLine: (line) => emit({ kind: "raw", line: mask(line) }) }),
   };
+  emit({ kind: "process", argv: [params.command, ...params.args].map((arg) => mask(withoutPrompt(arg, task))) });
   const exit = await runMarked({
     command: params.command,
     args: params.args,
@@ -75,9 +76,15 @@ function factsOf(task: AgentTask): Readonly<Record<string, string>> {
     HOLDFAST_ITERATION: String(task.iteration),
     HOLDFAST_ATTEMPT: String(task.attempt),
     HOLDFAST_YOLO: task.yolo ? "1" : "0",
+    ...(task.seed === undefined || task.seed === null ? {} : { HOLDFAST_SEED: String(task.seed) }),
     ...(task.model === null ? {} : { HOLDFAST_MODEL: task.model }),
     ...(task.session === null ? {} : { HOLDFAST_SESSION: task.session }),
   };
+}
+
+/** It is told with the call already, and may be a megabyte. */
+function withoutPrompt(arg: string, { prompt }: AgentTask): string {
+  return prompt !== "" && arg.includes(prompt) ? arg.replace(prompt, () => "<prompt>") : arg;
 }
 
 /** A listener must not throw; one that does must not cost the run its agent call. */

@@ -62,6 +62,7 @@ const CAPABILITIES: AgentCapabilities = {
   usage: false,
   cost: false,
   structuredOutput: false,
+  seed: true,
 };
 
 function nameOf(command: string): string {

@@ -27,6 +27,7 @@ export function createScriptedAgent(params: {
       usage: true,
       cost: true,
       structuredOutput: false,
+      seed: true,
     },
     sessions: null,
     async run(task) {

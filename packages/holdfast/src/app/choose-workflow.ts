@@ -20,6 +20,10 @@ import type { BranchNaming, RunNaming } from "./plan-start.ts";
 /** Those that are built in, by name. */
 export type OwnWorkflow = "impl" | "crunch" | "ralph";
 
+export function isOwnWorkflow(name: string): name is OwnWorkflow {
+  return name === "impl" || name === "crunch" || name === "ralph";
+}
+
 export interface ChosenWorkflow {
   readonly workflow: Workflow<JsonObject>;
   /** As the run keeps them. */

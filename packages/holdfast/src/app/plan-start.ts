@@ -46,6 +46,8 @@ export interface StartRequest<S extends JsonObject> {
   readonly here?: boolean | undefined;
   /** Does it work in files? Then it gets a worktree of its own. */
   readonly files: boolean;
+  readonly mode?: ExecutionConfig["mode"];
+  readonly seed?: number | null;
   /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
   readonly branch?: BranchNaming | undefined;
   /** Ids for a task in words, first, second, …; absent: with a random part. */
@@ -130,15 +132,17 @@ function isSameWork(a: Work, b: Work): boolean {
   return a.kind === "task" && b.kind === "task" && a.text === b.text;
 }
 
-export function configOf(request: Pick<StartRequest<JsonObject>, "agent" | "options">): ExecutionConfig {
+export function configOf(
+  request: Pick<StartRequest<JsonObject>, "agent" | "options" | "mode" | "seed">,
+): ExecutionConfig {
   const { agent } = request;
   const named = agent === null ? null : splitAgent(agent);
   return {
     agent: named?.provider ?? null,
     model: named?.model ?? null,
     temperature: null,
-    seed: null,
-    mode: "default",
+    seed: request.seed ?? null,
+    mode: request.mode ?? "default",
     tools: [],
     inputs: request.options,
   };

@@ -10,6 +10,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
 import { priorityKey } from "../core/priority.ts";
+import { runNotFound } from "../core/refusals.ts";
 import type { RunSummary, Work } from "../core/run.ts";
 import { answerDecision } from "../engine/answer.ts";
 import type { Workflow } from "../engine/definition.ts";
@@ -25,7 +26,9 @@ import { planTakeUp } from "../engine/resume-run.ts";
 import type { TakeUpPlan } from "../engine/resume-run.ts";
 import { runMark } from "../engine/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
+import type { ReplayReport } from "../engine/replay/replay-report.ts";
 import { sha256 } from "../system/hash.ts";
+import { randomSeed } from "../system/ids.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import type { Adoption } from "./foreign/adopt-import.ts";
 import { adoptImport, awaitsAdoption, checkStage, newPlaceNote, planNewPlace } from "./foreign/adopt-import.ts";
@@ -37,6 +40,11 @@ import type { OwnWorkflow } from "./choose-workflow.ts";
 import { findForge } from "./find-forge.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { planStart } from "./plan-start.ts";
+import { recordedParts } from "./recorded-parts.ts";
+import { refuseChanged } from "./refuse-changed.ts";
+import { replay } from "./replay-run.ts";
+import { compareRerun, planRerun } from "./rerun.ts";
+import type { RerunReport } from "./rerun.ts";
 import { raiseIterations } from "./raise-iterations.ts";
 import { raiseTarget } from "./raise-target.ts";
 import type { StartPlan } from "./plan-start.ts";
@@ -80,6 +88,10 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly place?: PlaceParams;
   /** Of a loop: who comes first when several wait. Kept; it can be changed at any time. */
   readonly priority?: number;
+  /** What is recorded of it, and whether it may part from that; docs/reproducibility.md. Default "default": nothing beyond its journal. */
+  readonly mode?: ExecutionConfig["mode"];
+  /** Of a run in mode "seeded"; made up when absent. */
+  readonly seed?: number;
 }
 
 export interface PlaceParams {
@@ -136,6 +148,8 @@ export class WorkDesk {
     readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
   };
   #built: Promise<WorkParts> | undefined;
+  /** A plan's workflow was made with these parts: whoever starts it works with the same. */
+  readonly #planned = new WeakMap<StartPlan, WorkParts>();
 
   constructor(
     parts: Parts,
@@ -162,22 +176,40 @@ export class WorkDesk {
   }
 
   async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
-    const parts = await this.parts();
+    const { mode = "default", seed } = seeded(params);
+    const parts = recordedParts(await this.parts(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
     const chosen = chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
-    return await planStart(parts, { ...chosen, work, agent, limit, labels, id, base, files, again });
+    const recording = { mode, seed };
+    const plan = await planStart(parts, {
+      ...chosen,
+      work,
+      agent,
+      limit,
+      labels,
+      id,
+      base,
+      files,
+      again,
+      ...recording,
+    });
+    this.#planned.set(plan, parts);
+    return plan;
   }
 
   async start(
     plan: StartPlan,
     watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority">,
   ): Promise<WorkReport> {
-    const parts = await this.parts();
+    const parts = this.#planned.get(plan) ?? (await this.parts());
     const { workflow, id: run } = plan;
     const { name } = workflow.shape;
     const { signal = new AbortController().signal, sessionMs, priority } = watching;
+    const untaken = seedNotice(parts, plan.config);
+    if (untaken !== null)
+      watching.listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text: untaken });
     if (priority !== undefined) await this.setPriority(run, priority);
     return await this.#mirrored({ workflow: name, run, listen: watching.listen }, (listen) =>
       startRun(parts, plan, {
@@ -191,14 +223,14 @@ export class WorkDesk {
 
   /** What changed while nobody worked, and what a resume would do about it. */
   async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<Preflight> {
-    const parts = await this.parts();
+    const parts = await this.#partsOf(params.run);
     const pending = await this.#pending(parts, params);
     if (pending !== null) return await planImported(parts, pending, params);
     return { ...(await planResumeRun(parts, await this.#resumeRequest(parts, params))), notes: [] };
   }
 
   async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
-    const parts = await this.parts();
+    const parts = await this.#partsOf(params.run);
     const pending = await this.#pending(parts, params);
     if (pending !== null) {
       // Looked at before anything is taken over: whoever is asked may still say no.
@@ -207,9 +239,16 @@ export class WorkDesk {
       await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
     }
     const request = await this.#resumeRequest(parts, params);
+    const signal = params.signal ?? new AbortController().signal;
+    if (request.config.mode === "strict")
+      await refuseChanged(parts, {
+        run: params.run,
+        workflow: params.workflow && anyWorkflow(params.workflow),
+        signal,
+      });
     const known = pending === null ? planned : undefined;
     const plan = known ?? (await planResumeRun(parts, request));
-    const { run, listen: told, signal = new AbortController().signal, sessionMs, priority } = params;
+    const { run, listen: told, sessionMs, priority } = params;
     const { name } = request.workflow.shape;
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.takeOrderBack(run, params.force === true ? "any" : "pause");
@@ -244,6 +283,45 @@ export class WorkDesk {
 
   get loops(): LoopSettings {
     return this.#options.loops;
+  }
+
+  /** Works a recorded run through once more, from its record alone, and compares. NOT_RECORDED when there is none. Changes nothing. */
+  async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
+    const parts = await this.parts();
+    const { workflow } = params;
+    const run = await parts.store.getRun(params.run);
+    if (run === undefined) throw runNotFound(params.run);
+    return await replay(parts, {
+      run,
+      to: params.to ?? null,
+      workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+      signal: params.signal ?? new AbortController().signal,
+    });
+  }
+
+  /** What executing a run again would be: a run of its own. */
+  async planRerun<S extends JsonObject>(params: {
+    readonly run: string;
+    readonly id?: string;
+    readonly workflow?: Workflow<S>;
+  }): Promise<StartPlan> {
+    const parts = await this.parts();
+    const run = await parts.store.getRun(params.run);
+    if (run === undefined) throw runNotFound(params.run);
+    const { id, workflow } = params;
+    return await planRerun(parts, run, (start) => this.plan(start), {
+      ...(id === undefined ? {} : { id }),
+      ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
+    });
+  }
+
+  /** Executes it, and says where it parted from the first one. */
+  async rerun(
+    params: { readonly of: string; readonly plan: StartPlan } & Pick<StartParams, "signal" | "listen" | "sessionMs">,
+  ): Promise<RerunReport> {
+    const { of, plan, ...watching } = params;
+    const { run, outcome } = await this.start(plan, watching);
+    return await compareRerun(await this.parts(), { of, run, outcome });
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
@@ -284,6 +362,14 @@ export class WorkDesk {
 
   async findRunFor(issue: number): Promise<FoundRun> {
     return await findRunFor({ parts: this.#parts, issue });
+  }
+
+  /** With a tape of its own where the run is recorded. */
+  async #partsOf(run: string): Promise<WorkParts> {
+    const parts = await this.parts();
+    if ((await parts.store.getRun(run)) === undefined) return parts;
+    const saved = (await newestWhole(parts.store, run)).checkpoint?.planes.config;
+    return recordedParts(parts, saved?.mode ?? "default");
   }
 
   async #build(): Promise<WorkParts> {
@@ -372,6 +458,30 @@ export class WorkDesk {
       ...(wakes === undefined ? {} : { wakes }),
     };
   }
+}
+
+export interface ReplayRequest<S extends JsonObject = JsonObject> {
+  readonly run: string;
+  /** Sequence of the last checkpoint to be made again; absent: as far as the record goes. */
+  readonly to?: number;
+  /** Needed for runs of a workflow of your own. */
+  readonly workflow?: Workflow<S>;
+  readonly signal?: AbortSignal;
+}
+
+/** A run with a seed is a seeded one; one that is to be seeded gets a seed, which it keeps. */
+function seeded(params: Pick<StartParams, "mode" | "seed">): {
+  readonly mode: ExecutionConfig["mode"];
+  readonly seed: number | null;
+} {
+  const { mode = params.seed === undefined ? "default" : "seeded", seed } = params;
+  return { mode, seed: seed ?? (mode === "seeded" ? randomSeed() : null) };
+}
+
+/** Said at once: whoever believes that a seed is heeded would blame something else. */
+function seedNotice(parts: WorkParts, { agent, seed }: ExecutionConfig): string | null {
+  if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
+  return `Seed ${seed} is kept with the run, but ${agent} has no way to take one: its answers may differ each time`;
 }
 
 interface Pending {

@@ -25,6 +25,8 @@ import { initSpec } from "./commands/init/spec.ts";
 import { listSpec } from "./commands/list/spec.ts";
 import { logSpec } from "./commands/log/spec.ts";
 import { logsSpec } from "./commands/logs/spec.ts";
+import { replaySpec } from "./commands/replay/spec.ts";
+import { rerunSpec } from "./commands/rerun/spec.ts";
 import { restoreSpec } from "./commands/restore/spec.ts";
 import { resumeSpec } from "./commands/resume/spec.ts";
 import { runSpec } from "./commands/run/spec.ts";
@@ -60,6 +62,8 @@ export const COMMANDS: readonly Command[] = [
   command(restoreSpec, () => import("./commands/restore/run.ts")),
   command(forkSpec, () => import("./commands/fork/run.ts")),
   command(graftSpec, () => import("./commands/graft/run.ts")),
+  command(replaySpec, () => import("./commands/replay/run.ts")),
+  command(rerunSpec, () => import("./commands/rerun/run.ts")),
   command(importSpec, () => import("./commands/import/run.ts")),
   command(exportSpec, () => import("./commands/export/run.ts")),
   command(convertSpec, () => import("./commands/convert/run.ts")),

@@ -45,6 +45,7 @@ export const configSchema = z.strictObject({
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
   agent: z.optional(model()),
+  mode: z.optional(choice(["default", "logged", "seeded", "strict"])),
   models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
   agents: z.optional(
     z.strictObject({

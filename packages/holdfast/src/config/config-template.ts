@@ -54,6 +54,10 @@ ${comment(`Who works on issues ("holdfast run"): provider:model, or the provider
 #   impl: command:./my-agent
 #   review: command:./my-reviewer
 
+# What is recorded of each run: default (its journal), logged (every call, to replay it), seeded (logged, with a seed), or strict (logged, and a resume
+# refuses to go on where something is not as it was recorded).
+mode: ${value("mode")}
+
 agents:
   # One that prints nothing for this long hangs: it is ended and tried again. A duration, or none.
   maxIdle: ${value("agents.maxIdle")}

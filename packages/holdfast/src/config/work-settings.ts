@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { AgentArgs } from "../core/agent-args.ts";
+import type { ExecutionConfig } from "../core/checkpoint.ts";
 import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
 import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
@@ -16,6 +17,8 @@ import { formatDuration } from "./parse-duration.ts";
 export interface WorkSettings {
   /** `provider:model`; null: must be named on the command line. */
   readonly agent: string | null;
+  /** What is recorded of a run; docs/reproducibility.md. */
+  readonly mode: Mode;
   readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly agents: {
     /** Milliseconds without a sign of life that are a hang; null: no end. */
@@ -54,6 +57,9 @@ export interface WorkSettings {
   };
   readonly aiwg: LoopLayoutSettings;
 }
+
+export const MODES = ["default", "logged", "seeded", "strict"] as const satisfies readonly ExecutionConfig["mode"][];
+type Mode = (typeof MODES)[number];
 
 export interface ImplSettings {
   readonly maxIterations: number;
@@ -96,6 +102,7 @@ type PromptRole = (typeof PROMPT_ROLES)[number];
 
 export const DEFAULT_WORK: WorkSettings = {
   agent: null,
+  mode: "default",
   models: { impl: null, review: null },
   agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000, args: {} },
   forge: { kind: "auto", path: null, host: null },
@@ -144,6 +151,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
   const path = forge?.path;
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
+    mode: values.mode ?? DEFAULT_WORK.mode,
     models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
     agents: {
       idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle,
@@ -201,6 +209,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
   const { impl, ralph, budget } = work;
   return [
     ["agent", work.agent ?? "(none)"],
+    ["mode", work.mode],
     ["models.impl", work.models.impl ?? "(the agent)"],
     ["models.review", work.models.review ?? "(the agent)"],
     ["agents.maxIdle", durationOrNone(work.agents.idleMs)],

@@ -33,6 +33,8 @@ export const ERROR_CODES = [
   "NEEDS_DECISION",
   "WORKFLOW_INVALID", // the definition does not hold together: unknown stage, missing transition
   "WORKFLOW_CHANGED", // the run began with another definition, or a stage asks for other steps than it finished
+  "NOT_RECORDED", // the run was begun without a mode that records, so nothing can be replayed
+  "REPLAY_DIVERGED", // what would be done now is not what was recorded; the first difference is named
   "RUN_FATAL", // the run ended for good; its reason is in the message
   "AGENT_FAILED",
   "FORGE_FAILED", // not reached, or no complete answer

@@ -10,6 +10,10 @@ export const EXITS = {
   held: { status: 5, about: "another live process holds the run, or as many loops as may be are at work" },
   corrupt: { status: 6, about: "stored data is damaged" },
   parked: { status: 7, about: "the run waits for something named (person, quota, budget, CI, disk)" },
+  diverged: {
+    status: 8,
+    about: "a replay or a second run parts from what was recorded; the first difference is named",
+  },
   interrupted: { status: 130, about: "interrupted (Ctrl+C); what was finished is saved" },
   terminated: { status: 143, about: "terminated (SIGTERM, or the terminal was closed); what was finished is saved" },
 } as const;
@@ -51,6 +55,8 @@ export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   NEEDS_DECISION: "decision",
   WORKFLOW_INVALID: "usage",
   WORKFLOW_CHANGED: "decision",
+  NOT_RECORDED: "nothing",
+  REPLAY_DIVERGED: "diverged",
   RUN_FATAL: "failed",
   AGENT_FAILED: "failed",
   FORGE_FAILED: "failed",

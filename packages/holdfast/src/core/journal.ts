@@ -48,6 +48,7 @@ export const ENTRY_KINDS = [
   "step.finished",
   "step.failed",
   "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation; null: it is given up
+  "call.recorded", // what an agent, a command or the forge was asked and said, of runs that are recorded
   "step.lost", // a call that died with its process: what it took, as the agent's own record tells
   "effect.intended",
   "effect.settled",
@@ -117,6 +118,8 @@ export type StepFailed = {
   /** Of an agent call: which rule decided what is done about it, and what its failures come to from now on. */
   readonly verdict?: ErrorVerdict;
   readonly errors?: CallErrors;
+  /** Of the error, where it had one. */
+  readonly code?: string;
 };
 export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };
 export type GraphSet = { readonly visit: number; readonly graph: Graph };

@@ -21,7 +21,11 @@ export function secretValues(environment: Readonly<Record<string, string | undef
   return [...found].toSorted((a, b) => b.length - a.length);
 }
 
-const MASK = "***";
+export function isSecretName(variable: string): boolean {
+  return SECRET_NAME.test(variable);
+}
+
+export const MASK = "***";
 /** A shorter one would blank out innocent words. */
 const SHORTEST = 8;
 const SECRET_NAME =

@@ -242,6 +242,7 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   spent: nullable(amounts),
   verdict: optional(verdictShape),
   errors: optional(callErrorsShape),
+  code: optional(text),
 });
 const sessionShape: Shape<StepSession> = object<StepSession>({
   visit: count,

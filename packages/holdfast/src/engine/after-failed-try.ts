@@ -8,8 +8,10 @@ import { Aborted } from "./halt.ts";
 import { keptTalk } from "./kept-talk.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
-import { attemptOf, failEntry } from "./run-step.ts";
+import { noteAgent } from "./record/record-agent.ts";
+import { attemptOf } from "./run-step.ts";
 import { settleSpent } from "./spending.ts";
+import { failEntry } from "./step-entries.ts";
 import type { Stay } from "./stay.ts";
 import { takeAgent } from "./trying.ts";
 import type { Trying } from "./trying.ts";
@@ -42,6 +44,7 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
   const { verdict, errors } = decision;
   const reason = `${outcome.cause}: ${outcome.message}`;
   const fail = (): readonly NewEntry[] => {
+    noteAgent(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
     settleSpent(writer, { estimate: trying.estimate, actual: spent });
     writer.running.delete(name);
     return [failEntry(stay, name, { reason, spent, verdict, errors })];

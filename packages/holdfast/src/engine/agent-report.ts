@@ -3,12 +3,15 @@ import type { NewEntry } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
 import type { Amounts } from "../core/position.ts";
 import { capture } from "../core/values/index.ts";
+import type { FilesPlane } from "../core/checkpoint.ts";
 import type { AgentOutcome } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { requireAsides } from "./asides.ts";
 import type { OpenAside } from "./asides.ts";
 import { lookParams } from "./parts.ts";
-import { finishStep } from "./run-step.ts";
+import { noteAgent } from "./record/record-agent.ts";
+import type { AgentTake } from "./record/record-agent.ts";
+import { finishStep } from "./step-entries.ts";
 import { settleSpent } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -19,6 +22,8 @@ export interface Tried {
   readonly session: string | null;
   readonly spent: Amounts;
   readonly milliseconds: number;
+  /** null: the run is not recorded. */
+  readonly take: AgentTake | null;
 }
 
 /** What a call came to, with the files that belong to it, as one act. */
@@ -40,7 +45,12 @@ export async function concludeCall(
   const collected = await collectOutputs(stay, trying);
   stay.open();
   const before = writer.files?.tree ?? null;
-  const finish = (found: Found, sequence: number | null, as = tried): readonly [AgentReport, NewEntry] => {
+  const finish = (
+    found: Found,
+    { sequence, files }: { readonly sequence: number | null; readonly files: FilesPlane | null },
+    as = tried,
+  ): readonly [AgentReport, NewEntry] => {
+    noteAgent(writer, as.take, { after: files, failed: null });
     const report = reportOf(as, { ...found, ...collected });
     settleSpent(writer, { estimate: trying.estimate, actual: as.spent });
     writer.beside.delete(name);
@@ -54,7 +64,7 @@ export async function concludeCall(
       name,
       prepare: ({ sequence, files }) => {
         const changed = files === null || before === null ? null : files.tree !== before;
-        const [made, entry] = finish({ changed, commit: null, aside: null }, sequence);
+        const [made, entry] = finish({ changed, commit: null, aside: null }, { sequence, files });
         report = made;
         return [entry];
       },
@@ -62,7 +72,8 @@ export async function concludeCall(
   } else {
     const found = aside === null ? NOT_ASIDE : await foundAside(stay, aside, trying.workspace);
     stay.open();
-    const [made, entry] = found === null ? finish(NOT_ASIDE, null, deserted(tried)) : finish(found, null);
+    const at = { sequence: null, files: aside === null ? writer.files : null };
+    const [made, entry] = found === null ? finish(NOT_ASIDE, at, deserted(tried)) : finish(found, at);
     report = made;
     await writer.append(entry);
     if (aside !== null && found !== null && found.commit !== null) aside.commit = found.commit;

@@ -4,8 +4,10 @@ import { HoldfastError } from "../core/error.ts";
 import type { Asides } from "../ports/aside.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import { lookParams } from "./parts.ts";
+import type { Json } from "../core/json.ts";
 import { reasonOf } from "./reason-of.ts";
-import { finishStep } from "./run-step.ts";
+import { playStep } from "./replay/play-step.ts";
+import { finishStep } from "./step-entries.ts";
 import type { RunWriter } from "./run-writer.ts";
 import type { Aside } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
@@ -30,6 +32,7 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
   const asides = requireAsides(writer, name);
   const known = stay.claim(name);
   return await stay.busy(async () => {
+    if (parts.player !== undefined) return await playAside(stay, name, known);
     // Never in the middle of a merge. What is known was recorded below, by us.
     const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
@@ -58,6 +61,15 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
   }
 }
 
+/** As it was recorded, without a folder: calls in it are answered from the record too. */
+async function playAside(stay: Stay, name: string, known: Json | undefined): Promise<Aside> {
+  // Recorded by us, when it was opened.
+  const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
+  const { writer } = stay;
+  stay.asides.set(name, { name, base, commit: asideTip(writer.steps, { name, base }), busy: null });
+  return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
+}
+
 function goesOnIn({ asides, sessions }: RunWriter, name: string): boolean {
   return [...asides].some(([step, aside]) => aside === name && sessions.has(step));
 }
@@ -82,6 +94,10 @@ export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
   const step = `${aside.name}/drop`;
   const known = stay.claim(step);
   await stay.busy(async () => {
+    if (writer.parts.player !== undefined) {
+      if (known === undefined) await playStep(stay, step);
+      return;
+    }
     if (known === undefined) {
       const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
       await writer.append(finishStep(stay, step, { result: closed, spent: null, sequence: null }));
@@ -142,8 +158,8 @@ function noAsides(run: string, step: string): HoldfastError {
 
 /** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
 export async function sweepAsides(writer: RunWriter, params: { readonly ended: boolean }): Promise<void> {
-  const { workspaces } = writer.parts;
-  if (workspaces === null) return;
+  const { workspaces, player } = writer.parts;
+  if (workspaces === null || player !== undefined) return;
   try {
     const kept = new Set(params.ended ? [] : [...openAsides(writer.steps)].map(asideKey));
     for (const { run, key } of await workspaces.asides.list(writer.run.id))

@@ -7,6 +7,7 @@ import type { AsideInfo } from "../ports/aside.ts";
 import type { SnapshotRef } from "../ports/workspace.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
 import { findAsideLitter } from "./aside-litter.ts";
+import { newestWhole } from "./newest-whole.ts";
 import type { Parts } from "./parts.ts";
 
 const DAY = 86_400_000;
@@ -143,10 +144,18 @@ async function subjectOf(params: {
       pinned.set(Number(parent.slice(run.id.length + 1)), `run ${other.id} was forked from it`);
     }
   }
+  if (await isRecorded(parts, run.id))
+    for (const { sequence } of checkpoints) pinned.set(sequence, "the run is recorded, and replayed from it");
   const own = params.refs.filter((ref) => ref.run === run.id);
   for (const [sequence, why] of await onlyCopies(parts, checkpoints, own)) pinned.set(sequence, why);
   const resumable = new Set(checkpoints.flatMap(({ sequence, quarantined }) => (quarantined ? [] : [sequence])));
   return { run: run.id, state: run.state, checkpoints, pinned, resumable };
+}
+
+/** Its trees are what steps left, and nothing else holds them. One that cannot be read is no reason to let go of the rest. */
+async function isRecorded(parts: Parts, run: string): Promise<boolean> {
+  const { checkpoint } = await newestWhole(parts.store, run);
+  return checkpoint !== undefined && checkpoint.planes.config.mode !== "default";
 }
 
 /**

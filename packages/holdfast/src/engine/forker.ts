@@ -2,6 +2,7 @@ import { forgetAsideCalls } from "../core/aside.ts";
 import { forgetAborts } from "../core/error-policy/forget-aborts.ts";
 import type { Checkpoint, FilesPlane, Planes } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
+import type { JsonObject } from "../core/json.ts";
 import { makeRunId } from "../core/run-id.ts";
 import type { Run } from "../core/run.ts";
 import type { CreateWorkspace, Workspace } from "../ports/workspace.ts";
@@ -20,6 +21,8 @@ export async function fork(params: {
   readonly sourceRun: Run;
   readonly id: string | undefined;
   readonly worktree: boolean;
+  /** Further ones of the new run. */
+  readonly labels?: JsonObject;
 }): Promise<string> {
   const { parts, source, sourceRun } = params;
   const parent = { id: source.id, digest: source.digest };
@@ -41,7 +44,7 @@ export async function fork(params: {
     workflow: sourceRun.workflow,
     work: sourceRun.work,
     forkedFrom: parent,
-    labels: forkLabels(sourceRun, params.worktree),
+    labels: { ...forkLabels(sourceRun, params.worktree), ...params.labels },
   });
   if ((await parts.store.latest(run.id)) !== undefined) return run.id;
 

@@ -6,7 +6,9 @@ import type { Look, RestorePlan, Workspace } from "../ports/workspace.ts";
 import { removeFolder, requireAsides, requireOpen } from "./asides.ts";
 import { lookParams } from "./parts.ts";
 import { placing } from "./placing.ts";
-import { beginStep, failStep, finishStep } from "./run-step.ts";
+import { playStep } from "./replay/play-step.ts";
+import { beginStep, failStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import type { Aside, AsideMerged } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -23,6 +25,7 @@ export async function mergeAside(
   const open = requireOpen(stay, aside);
   const known = stay.claim(name);
   return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return parseMerged(known ?? (await playStep(stay, name)));
     const merged = known === undefined ? await stay.inTurn(merge) : parseMerged(known);
     if (known !== undefined) writer.tell({ kind: "step_finished", step: name, replayed: true });
     if (merged.kind === "merged") await removeFolder(stay, open);

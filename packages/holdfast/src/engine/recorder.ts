@@ -2,7 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { capture } from "../core/values/index.ts";
 import type { Workflow } from "./definition.ts";
-import { finishedEntry } from "./run-step.ts";
+import { finishedEntry } from "./step-entries.ts";
 import type { Stay } from "./stay.ts";
 
 /** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */
@@ -37,6 +37,7 @@ export class Recorder<S extends JsonObject> {
       let event: Json;
       try {
         event = capture(live);
+        if (writer.parts.player !== undefined) event = await writer.parts.player.recorded(writer, name, event);
         writer.values = reduceOne(this.#workflow, writer.values, { state: this.state, event });
       } catch (error) {
         stay.unclaim(name);

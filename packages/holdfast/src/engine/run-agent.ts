@@ -2,7 +2,11 @@ import { NOTHING } from "../core/budget.ts";
 import { NO_ERRORS, restOfDelay } from "../core/error-policy/call-errors.ts";
 import type { AgentEvent, AgentOutcome } from "../ports/agent.ts";
 import { abortRun, afterFailedTry } from "./after-failed-try.ts";
+import { chooseAgent } from "./agent-choice.ts";
 import { concludeCall } from "./agent-report.ts";
+import { askedOf, takeAgent } from "./record/record-agent.ts";
+import { Hearing } from "./record/tape.ts";
+import { playStep } from "./replay/play-step.ts";
 import type { Tried } from "./agent-report.ts";
 import { keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
@@ -13,6 +17,7 @@ import { beganAt, keepBranch, takeBackChanges } from "./right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "./spending.ts";
 import type { AgentCall, AgentReport } from "./stage-context.ts";
 import type { RunWriter } from "./run-writer.ts";
+import type { Player } from "./replay/player.ts";
 import type { Stay } from "./stay.ts";
 import { Talk } from "./talk.ts";
 import { tryingOf } from "./trying.ts";
@@ -33,6 +38,7 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
     return known as AgentReport;
   }
   return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
     const trying = tryingOf(stay, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
@@ -57,6 +63,15 @@ async function waitOut({ writer }: Stay, name: string): Promise<void> {
   if (rest > 0) await parts.wait(rest, halt.signal);
 }
 
+/** As it was recorded, of a workflow that asks for the same. */
+async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
+  const { config, iteration } = stay.writer;
+  const { provider: agent, model } = chooseAgent(call.model, config);
+  player.asked(stay.writer, call.name, askedOf(call, { agent, model, iteration, mask: player.mask }));
+  // Recorded by us, when the call was concluded.
+  return (await playStep(stay, call.name)) as AgentReport;
+}
+
 async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const { writer } = stay;
   const { call, estimate, files, aside } = trying;
@@ -75,10 +90,12 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const began = writer.parts.clock.now();
   const before = beganAt(writer);
   const talk = talkOf(stay, trying);
+  const hearing = new Hearing();
+  const attempt = attemptOf(stay, call.name);
   const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened }), hold);
+    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened, hearing }), hold);
   } catch (error) {
     throw await failStep(stay, call.name, error);
   }
@@ -86,6 +103,17 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   if (files) await keepBranch(writer, call.name, before.files);
   else if (aside === null) await takeBackChanges(writer, call.name, before);
   const who = { agent: trying.agent.name, model: trying.model };
+  const { agent, model } = trying;
+  const take = await takeAgent(writer, {
+    call,
+    agent,
+    model,
+    attempt,
+    opened,
+    hearing,
+    before: before.files,
+    milliseconds,
+  });
   const usage = priced(writer, outcome.usage, who);
   const spent = spentOf(usage);
   const notice = limitNotice(writer.budget, usage, who);
@@ -102,7 +130,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
     }
     throw writer.halt.cause;
   }
-  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds };
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take };
 }
 
 async function sayLimit(writer: RunWriter, text: string): Promise<void> {
@@ -118,14 +146,17 @@ function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
 async function callAgent(
   stay: Stay,
   trying: Trying,
-  { talk, opened }: { readonly talk: Talk; readonly opened: OpenedSession },
+  { talk, opened, hearing }: { readonly talk: Talk; readonly opened: OpenedSession; readonly hearing: Hearing },
 ): Promise<AgentOutcome> {
   const { writer } = stay;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
   const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
   const telling: Promise<void>[] = [];
+  const isRecorded = writer.parts.tape !== undefined;
   const onEvent = (event: AgentEvent): void => {
+    if (isRecorded) hearing.hear(event);
+    if (event.kind === "process") return;
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
     talk.hear(event);
@@ -146,6 +177,7 @@ async function callAgent(
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,
       attempt: attemptOf(stay, name) + (call.triedBefore ?? 0),
+      seed: writer.config.seed,
       env: call.env ?? {},
       signal: writer.halt.signal,
       onEvent,

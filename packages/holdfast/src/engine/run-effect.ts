@@ -8,9 +8,10 @@ import { pureSha256 } from "../core/sha256.ts";
 import { canonicalJson, capture } from "../core/values/index.ts";
 import { parkRun } from "./park.ts";
 import { reasonOf } from "./reason-of.ts";
+import { playStep } from "./replay/play-step.ts";
 import { runMark } from "./run-mark.ts";
-import { finishStep } from "./run-step.ts";
 import { saveBefore } from "./save-before.ts";
+import { finishStep } from "./step-entries.ts";
 import type { EffectOutcome, EffectSpec } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -28,6 +29,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
   // Recorded below, by us.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
   return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
     const intent = intentOf(stay, spec);
     const before = writer.ledger.get(intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";

@@ -1,6 +1,7 @@
 import type { Checkpoint, CheckpointSummary } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { JournalEntry } from "../core/journal.ts";
+import type { JsonObject } from "../core/json.ts";
 import type { Lease, OwnerLiveness } from "../core/lease.ts";
 import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { Run, RunSummary } from "../core/run.ts";
@@ -189,6 +190,7 @@ export class RunHandle implements AsyncDisposable {
     readonly sequence: number;
     readonly id?: string;
     readonly worktree?: boolean;
+    readonly labels?: JsonObject;
   }): Promise<RunHandle> {
     const id = await fork({
       parts: this.#parts,
@@ -196,6 +198,7 @@ export class RunHandle implements AsyncDisposable {
       sourceRun: this.#run,
       id: params.id,
       worktree: params.worktree ?? true,
+      ...(params.labels === undefined ? {} : { labels: params.labels }),
     });
     const run = await this.#parts.store.getRun(id);
     if (run === undefined)

@@ -1,14 +1,16 @@
-import type { NewEntry, StepFailed, StepFinished, StepStarted } from "../core/journal.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { NewEntry, StepStarted } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
-import type { Amounts } from "../core/position.ts";
 import { capture } from "../core/values/index.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
+import { playStep } from "./replay/play-step.ts";
 import { reasonOf } from "./reason-of.ts";
 import { saveBefore } from "./save-before.ts";
 import { settleSpent } from "./spending.ts";
 import type { StepOptions, StepScope } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
+import { failEntry, finishStep, finishedEntry } from "./step-entries.ts";
 import { withTimer } from "./with-timer.ts";
 
 type Work = (scope: StepScope) => Promise<Json> | Json;
@@ -25,6 +27,7 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
   try {
     if (options?.risk !== undefined)
       await saveBefore(writer, { trigger: "before_risky", name: options.risk, entries: () => [] });
+    if (writer.parts.player !== undefined) return await playStep(stay, name);
     if (options?.changesFiles === true)
       return await runFileStep(stay, name, { work, artifacts: options.artifacts ?? [] });
     if (writer.listening) writer.tell({ kind: "step_started", step: name });
@@ -91,47 +94,6 @@ export async function beginStep(
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
 }
 
-/**
- * In memory, and as an entry. A checkpoint of these files holds a part of every other step that is changing files now:
- * they cannot be told apart any more, so those go back to here.
- */
-export function finishStep(
-  stay: Stay,
-  name: string,
-  params: { readonly result: Json; readonly spent: Amounts | null; readonly sequence: number | null },
-): NewEntry {
-  const { writer } = stay;
-  const { result, spent, sequence } = params;
-  writer.steps.set(name, result);
-  writer.failures.delete(name);
-  writer.sessions.delete(name);
-  writer.asides.delete(name);
-  writer.errors.delete(name);
-  writer.running.delete(name);
-  if (sequence !== null)
-    for (const [other, step] of writer.running) writer.running.set(other, { ...step, base: sequence });
-  return finishedEntry({ result, spent, step: name, visit: writer.visit });
-}
-
-/** The keys come in canonical order: one entry a step, and each would be sorted first. */
-export function finishedEntry(body: StepFinished): NewEntry {
-  return { kind: "step.finished", body };
-}
-
-export function failEntry(
-  stay: Stay,
-  name: string,
-  params: Pick<StepFailed, "reason" | "spent" | "verdict" | "errors">,
-): NewEntry {
-  const { writer } = stay;
-  if (params.errors !== undefined) writer.errors.set(name, params.errors);
-  // A session is of one agent; the next begins its own.
-  if (params.verdict?.action === "fallback") writer.sessions.delete(name);
-  writer.failures.set(name, (writer.failures.get(name) ?? 0) + 1);
-  const body: StepFailed = { visit: writer.visit, step: name, ...params };
-  return { kind: "step.failed", body };
-}
-
 /** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */
 export async function failStep(stay: Stay, name: string, error: unknown): Promise<unknown> {
   const { writer } = stay;
@@ -143,7 +105,8 @@ export async function failStep(stay: Stay, name: string, error: unknown): Promis
   const finish = (): readonly NewEntry[] => {
     writer.running.delete(name);
     if (spent !== null) settleSpent(writer, { estimate: spent, actual: spent });
-    return [failEntry(stay, name, { reason, spent })];
+    const code = error instanceof HoldfastError ? { code: error.code } : {};
+    return [failEntry(stay, name, { reason, spent, ...code })];
   };
   if (step?.files === true && !(await movedBranch(stay, step.base))) {
     await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });

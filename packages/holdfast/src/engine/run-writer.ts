@@ -18,6 +18,7 @@ import type { Workspace } from "../ports/workspace.ts";
 import { Halt } from "./halt.ts";
 import { lookParams } from "./parts.ts";
 import type { ProgressEvent, ProgressListener } from "./progress-event.ts";
+import type { Player } from "./replay/player.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface SaveRequest {
@@ -126,6 +127,7 @@ export class RunWriter {
     this.#countedTo = this.#elapsed();
     this.#changed = params.values !== newest.planes.context.values;
     this.#saved = { entry: newest.entry, at: performance.now() };
+    params.parts.player?.attach(this);
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
   }
 
@@ -188,14 +190,17 @@ export class RunWriter {
   }
 
   /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
-  append(...entries: readonly NewEntry[]): Promise<void> {
-    if (entries.some(isChange)) this.#changed = true;
+  append(...given: readonly NewEntry[]): Promise<void> {
+    if (given.some(isChange)) this.#changed = true;
+    const entries = this.#taped(given);
     return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#note, this.#refused);
   }
 
   /** Files, position and entries as one act. One after the other: each needs the sequence before it. */
   save(request: SaveRequest): Promise<CheckpointSummary> {
-    const saved = this.#queue.then(() => this.#save(request));
+    const { player } = this.parts;
+    const save = player === undefined ? () => this.#save(request) : () => this.#play(player, request);
+    const saved = this.#queue.then(save);
     this.#queue = saved.catch(() => undefined);
     return saved;
   }
@@ -238,12 +243,27 @@ export class RunWriter {
     return new Date(this.parts.clock.now()).toISOString();
   }
 
+  /** What was recorded between is put in first, so that every checkpoint has the number that it had. */
+  async #play(player: Player, request: SaveRequest): Promise<CheckpointSummary> {
+    for (let other = await player.before(this, request); other !== null; other = await player.before(this, request))
+      await this.#save(other);
+    const saved = await this.#save(request);
+    await player.saved(this, saved);
+    return saved;
+  }
+
+  /** With what the tape holds: in the same commit as that which came of it. */
+  #taped(entries: readonly NewEntry[]): readonly NewEntry[] {
+    const { tape } = this.parts;
+    return tape === undefined ? entries : [...tape.drain(), ...entries];
+  }
+
   async #save(request: SaveRequest): Promise<CheckpointSummary> {
     const { trigger, name } = request;
     const sequence = this.#top + 1;
     const files = await this.#snapshot(sequence, name ?? trigger);
     this.countTime();
-    const entries = request.prepare?.({ sequence, files }) ?? [];
+    const entries = this.#taped(request.prepare?.({ sequence, files }) ?? []);
     this.#changed = false;
     const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
     const committed = await this.parts.store.commit({ lease: this.#lease, entries, checkpoint }).catch(this.#refused);
@@ -260,6 +280,8 @@ export class RunWriter {
   async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
     if (this.workspace === undefined) return null;
     const { base } = this.inputs;
+    // What is replayed is looked at and kept nowhere.
+    if (this.parts.player !== undefined) return { ...(await this.parts.player.look(this.workspace)), base };
     return await this.workspace.snapshot({
       run: this.run.id,
       sequence,
@@ -301,6 +323,8 @@ export class RunWriter {
   }
 
   #unpack({ visit, graph }: Position): void {
+    const { tape } = this.parts;
+    if (tape !== undefined) tape.visit = visit.number;
     this.graphSet = visit.graph ?? false;
     // What an earlier visit left is not moved any more.
     this.schedule = this.graphSet && graph !== null ? new GraphSchedule(graph) : null;

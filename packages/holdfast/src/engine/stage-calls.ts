@@ -8,9 +8,11 @@ import { mergeAside } from "./merge-aside.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import { Recorder } from "./recorder.ts";
+import { playStep } from "./replay/play-step.ts";
 import { runAgent } from "./run-agent.ts";
 import { runEffect } from "./run-effect.ts";
-import { finishStep, runStep } from "./run-step.ts";
+import { runStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
 import { parkOutOfTime } from "./spending.ts";
 import type {
   AgentCall,
@@ -40,7 +42,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
     config: writer.config,
     signal: writer.halt.signal,
     workspace: writer.workspace,
-    now: () => writer.parts.clock.now(),
+    now: () => readClock(writer),
 
     step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
       // What was recorded is a capture of what fn returned, now or before.
@@ -75,6 +77,13 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
   };
 }
 
+/** A reading that decides something is part of what a record must give back. */
+function readClock({ parts }: Stay["writer"]): number {
+  const { clock, tape, player } = parts;
+  if (player !== undefined) return player.now();
+  return tape === undefined ? clock.now() : tape.read(clock.now());
+}
+
 /** Nobody may set a timer that ends later than asked because a clock jumped back. */
 async function sleep(stay: Stay, name: string, milliseconds: number): Promise<void> {
   const { parts, halt } = stay.writer;
@@ -94,6 +103,7 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
 async function decide(stay: Stay, { name, question, options }: Decision): Promise<string> {
   const known = stay.claim(name);
   if (typeof known === "string") return known;
+  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
   const parked: RunParked = { on: "person", reason: question, until: null, decision: { name, question, options } };
   return await parkRun(stay, parked);
 }
@@ -104,6 +114,8 @@ async function restoreFiles(stay: Stay, name: string, sequence: number): Promise
   // Recorded below, by us.
   if (known !== undefined) return known as { readonly tree: string };
   return await stay.busy(async () => {
+    // As above.
+    if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
     let result = { tree: "" };
     writer.fileSteps += 1;
     await putFilesBack(writer, {

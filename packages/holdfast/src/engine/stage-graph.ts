@@ -6,7 +6,7 @@ import type { GraphEvent } from "../core/graph-state.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Json } from "../core/json.ts";
 import { capture } from "../core/values/index.ts";
-import { finishedEntry } from "./run-step.ts";
+import { finishedEntry } from "./step-entries.ts";
 import type { StageGraph } from "./stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -29,6 +29,7 @@ export function stageGraph(stay: Stay): StageGraph {
     },
     async moveOnce(name, ...events) {
       if (stay.claim(name) !== undefined) return;
+      await writer.parts.player?.recorded(writer, name, null);
       const also = (): readonly NewEntry[] => {
         writer.steps.set(name, null);
         return [finishedEntry({ result: null, spent: null, step: name, visit: writer.visit })];

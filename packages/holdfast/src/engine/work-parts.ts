@@ -12,6 +12,8 @@ import type { SyntaxGate } from "../ports/gate.ts";
 import type { Outputs } from "../ports/output.ts";
 import type { Forge } from "../ports/forge.ts";
 import type { Parts } from "./parts.ts";
+import type { Tape } from "./record/tape.ts";
+import type { Player } from "./replay/player.ts";
 
 /** What a workflow works with, beyond what checkpoints need. */
 export interface WorkParts extends Parts {
@@ -44,6 +46,10 @@ export interface WorkParts extends Parts {
    * be meant.
    */
   readonly crunchTriggers: () => Promise<CrunchTriggers>;
+  /** Of a run that is recorded: what it asks of the outside is noted there. Of one run each. */
+  readonly tape?: Tape;
+  /** Of a replay: steps are answered from the record, and nothing outside is touched. */
+  readonly player?: Player;
   /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }

@@ -25,6 +25,8 @@ export interface AgentCapabilities {
   readonly usage: boolean;
   readonly cost: boolean;
   readonly structuredOutput: boolean;
+  /** Can be given a seed, and heeds it as far as it can. Absent: it has no way to be told. */
+  readonly seed?: boolean;
 }
 
 /**
@@ -71,6 +73,8 @@ export interface AgentTask {
   /** Iteration and attempt, for agents that follow a script. */
   readonly iteration: number;
   readonly attempt: number;
+  /** Of the run, for agents that take one (HOLDFAST_SEED). Absent or null: the run has none. */
+  readonly seed?: number | null;
   /** Further environment of the child. Ours, less GIT_* and HOLDFAST_*, is the base. */
   readonly env: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
@@ -85,7 +89,9 @@ export type AgentEvent =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
   | { readonly kind: "usage"; readonly tokens: number }
-  | { readonly kind: "raw"; readonly line: string };
+  | { readonly kind: "raw"; readonly line: string }
+  /** The program that was started for the call, secrets masked, and without the prompt. */
+  | { readonly kind: "process"; readonly argv: readonly string[] };
 
 /** Of this call alone, whatever way the agent counts. null: it does not say, which is not zero. */
 export interface AgentUsage {

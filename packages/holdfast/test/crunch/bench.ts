@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
-import type { Planes } from "../../src/core/checkpoint.ts";
+import type { ExecutionConfig, Planes } from "../../src/core/checkpoint.ts";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { CrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { JournalEntry } from "../../src/core/journal.ts";
@@ -46,6 +46,7 @@ export async function makeBench(params: {
   readonly options?: JsonObject;
   readonly issue?: { readonly title?: string; readonly body?: string; readonly labels?: readonly string[] };
   readonly files?: Readonly<Record<string, string>>;
+  readonly mode?: ExecutionConfig["mode"];
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-crunch-"));
   const run = "issue-1";
@@ -105,6 +106,7 @@ export async function makeBench(params: {
             work: { kind: "issue", number: 1 },
             agent,
             options: params.options ?? {},
+            mode: params.mode ?? "default",
           });
       return report.outcome;
     },

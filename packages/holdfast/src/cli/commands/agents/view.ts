@@ -41,6 +41,7 @@ const WORDS: Readonly<Record<keyof AgentCapabilities, string>> = {
   usage: "tokens",
   cost: "money",
   structuredOutput: "schemas",
+  seed: "seeds",
 };
 
 function abilities(capabilities: AgentCapabilities): string {
@@ -51,8 +52,9 @@ function abilities(capabilities: AgentCapabilities): string {
     "usage",
     "cost",
     "structuredOutput",
+    "seed",
   ];
-  return names.flatMap((name) => (capabilities[name] ? [WORDS[name]] : [])).join(", ");
+  return names.flatMap((name) => (capabilities[name] === true ? [WORDS[name]] : [])).join(", ");
 }
 
 export function trialText(named: string, trial: AgentTrial, page: Page): string {

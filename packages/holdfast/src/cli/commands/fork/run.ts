@@ -1,10 +1,15 @@
-import type { RunHandle } from "../../../app.ts";
+import type { Holdfast, ReplayReport, RunHandle } from "../../../app.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
+import type { JsonObject } from "../../../core/json.ts";
+import { divergenceText } from "../../../core/replay/divergence.ts";
 import type { RunSummary } from "../../../core/run.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import { runHeld } from "../../wait-for-run.ts";
+import { workflowFile } from "../../workflow-file.ts";
+import { replayText } from "../replay/view.ts";
 import { forkedText, planText } from "./view.ts";
 import type { forkSpec } from "./spec.ts";
 
@@ -26,14 +31,44 @@ export async function run(shell: Shell, input: Input<(typeof forkSpec)["flags"]>
     shell.print({ json: () => ({ plan, dryRun: true }), text: (page) => planText(plan, page) });
     return "done";
   }
-  const shown = await fork(shell, await holdfast.run(source.run), {
+  const replayed = input.on("replay") ? await replayPrefix(shell, holdfast, source, input.text("workflow")) : null;
+  const labels = replayed === null ? {} : { labels: { replayed: prefixLabel(source, replayed) } };
+  const forked = await fork(shell, await holdfast.run(source.run), {
     sequence: source.sequence,
     worktree,
+    ...labels,
     ...(as === undefined ? {} : { id: as }),
   });
+  const shown = replayed === null ? forked : { ...forked, replay: replayed };
+  if (replayed !== null) shell.say(replayText(replayed, shell.talk).trimEnd());
   shell.print({ json: () => shown, text: (page) => forkedText({ ...shown, from: source.id }, page) });
   shell.say(`Save in it with: ${shell.talk.program} checkpoint --run ${shown.run.id}`);
   return "done";
+}
+
+/** The common prefix: what the new run has from the old one, and that it is what was recorded. */
+async function replayPrefix(
+  shell: Shell,
+  holdfast: Holdfast,
+  { run: id, sequence }: CheckpointSummary,
+  named: string | undefined,
+): Promise<ReplayReport> {
+  const workflow = await workflowFile(shell, holdfast, { run: id, named });
+  const report = await holdfast.work.replay({ run: id, to: sequence, ...workflow, signal: shell.signal });
+  if (report.verdict === "identical") return report;
+  const damaged = report.verdict === "damaged";
+  throw new HoldfastError({
+    code: damaged ? "STORE_CORRUPT" : "REPLAY_DIVERGED",
+    message: damaged
+      ? `The record of run ${id} is damaged: ${report.problems[0]?.what ?? "it cannot be read"}`
+      : `Run ${id} does not come out as it was recorded: ${report.divergence === null ? "" : divergenceText(report.divergence)}`,
+    hint: `\`holdfast replay ${id} --to ${sequence}\` shows it; without --replay the checkpoint is forked as it is. Nothing was made.`,
+    data: { report },
+  });
+}
+
+function prefixLabel({ id }: CheckpointSummary, { compared, steps, agents }: ReplayReport): JsonObject {
+  return { to: id, compared, steps, agents };
 }
 
 async function fork(

@@ -19,6 +19,7 @@ export function planText(plan: StartPlan, page: Page): string {
         "agent",
         config.agent === null ? "none named" : [config.agent, config.model].filter((part) => part !== null).join(":"),
       ],
+      ["mode", config.seed === null ? config.mode : `${config.mode} (seed ${config.seed})`],
       ["branch", place?.branch ?? "none"],
       ["base", place?.base == null ? null : `${place.base.branch ?? "HEAD"} (${place.base.commit.slice(0, 12)})`],
       ["worktree", place?.worktree ?? "none: values only"],

@@ -1,3 +1,4 @@
+import type { ExecutionConfig } from "../../../core/checkpoint.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import { AGENT_LIST } from "../../../core/agent-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
@@ -5,6 +6,7 @@ import type { Budget } from "../../../core/position.ts";
 import type { Work } from "../../../core/run.ts";
 import { MODEL } from "../../../config/model-name.ts";
 import { milliseconds, money } from "../../../config/amount.ts";
+import { MODES } from "../../../config/work-settings.ts";
 import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";
@@ -27,6 +29,9 @@ export interface RunRequest {
   readonly limit: Budget["limit"];
   /** Of this session; null: as long as it takes. */
   readonly sessionMs: number | null;
+  readonly mode: ExecutionConfig["mode"];
+  /** null: made up where the mode needs one. */
+  readonly seed: number | null;
 }
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
@@ -40,7 +45,19 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
     options: optionsOf(workflow, work, input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
     sessionMs: readSession(input),
+    ...readMode(input, settings),
   };
+}
+
+/** A seed means the mode; only a mode that says otherwise is in its way. */
+function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mode" | "seed"> {
+  const text = input.text("seed");
+  const seed = text === undefined ? null : parseCount("seed", text);
+  const named = MODES.find((mode) => mode === input.text("mode"));
+  if (seed !== null && named === "default")
+    throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: leave one of them out.");
+  const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;
+  return { mode: named ?? config, seed };
 }
 
 function optionsOf(workflow: string, work: Work, input: RunInput, settings: WorkSettings): JsonObject {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Holdfast, StartPlan } from "../../../app.ts";
+import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { RunSummary, Work } from "../../../core/run.ts";
@@ -113,6 +113,7 @@ async function planRun(
   { settings, input }: { readonly settings: ImplSettings; readonly input: RunInput },
 ): Promise<StartPlan> {
   const { work, agent, limit } = request;
+  const recording = recordingOf(request);
   if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
   if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
   if (request.workflow !== "impl") {
@@ -120,8 +121,8 @@ async function planRun(
     const file = resolve(shell.cwd, request.workflow);
     const workflow = await loadWorkflow(file, shell.cwd);
     const id = shell.env[RUN_ID_VARIABLE];
-    const named = id === undefined ? {} : { id };
-    return await holdfast.work.plan({ work, agent, limit, workflow, labels: { "workflow-file": file }, ...named });
+    const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
+    return await holdfast.work.plan({ work, agent, limit, workflow, ...named, ...recording });
   }
   const { implModel, baseBranch } = request.options;
   if (agent === null && implModel === null) throw noAgent();
@@ -131,8 +132,13 @@ async function planRun(
     agent,
     limit,
     options,
+    ...recording,
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
+}
+
+function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "seed"> {
+  return { mode, ...(seed === null ? {} : { seed }) };
 }
 
 async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest): Promise<StartPlan> {
@@ -148,6 +154,7 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
     agent,
     limit,
     options: { ...request.options, settings },
+    ...recordingOf(request),
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
 }
@@ -165,6 +172,7 @@ async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, 
     limit,
     again: input.on("again"),
     options: { ...request.options, ...files, task },
+    ...recordingOf(request),
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
 }

@@ -93,6 +93,13 @@ export const runSpec = {
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
     "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long (2h)" },
     "max-total-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long in all" },
+    mode: {
+      type: "text",
+      value: "MODE",
+      about: "what is recorded: default, logged (can be replayed), seeded, strict (never parts from its record)",
+      choices: ["default", "logged", "seeded", "strict"],
+    },
+    seed: { type: "text", value: "N", about: "for agents that take one; kept with the run (mode seeded)" },
     priority: {
       type: "text",
       value: "P",
@@ -125,6 +132,7 @@ export const runSpec = {
       line: 'holdfast run --task "Add a verbose mode" --max-cost 5',
       about: "from a sentence, for five dollars at most",
     },
+    { line: "holdfast run 42 --mode logged", about: "record every call, for `holdfast replay`" },
     { line: "holdfast run 42 --resume", about: "go on with it, or begin" },
     { line: "holdfast run 42 --workflow crunch --target ready", about: "a team writes down what issue 42 needs" },
     {

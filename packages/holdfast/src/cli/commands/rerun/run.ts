@@ -1,0 +1,36 @@
+import type { RerunReport } from "../../../app.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { carryRun } from "../../carry-run.ts";
+import { checkNewRunId } from "../../check-run-id.ts";
+import type { Input, Shell } from "../../command.ts";
+import { refuseSequence } from "../../refuse-sequence.ts";
+import { workflowFile } from "../../workflow-file.ts";
+import { planText } from "../run/plan-view.ts";
+import type { rerunSpec } from "./spec.ts";
+import { rerunText } from "./view.ts";
+
+export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]>): Promise<Exit> {
+  const address = input.operand(0);
+  refuseSequence(address, "rerun");
+  const as = input.text("as");
+  checkNewRunId(as);
+  const holdfast = await shell.open({ create: false });
+  const { id: of } = await holdfast.resolveRun(address);
+  const workflow = await workflowFile(shell, holdfast, { run: of, named: input.text("workflow") });
+  const plan = await holdfast.work.planRerun({ run: of, ...workflow, ...(as === undefined ? {} : { id: as }) });
+  if (input.on("dry-run")) {
+    const { workflow: _functions, ...shown } = plan;
+    shell.print({ json: () => ({ plan: shown }), text: (page) => planText(plan, page) });
+    return "done";
+  }
+  let report: RerunReport | undefined;
+  const exit = await carryRun(shell, holdfast, async (listen) => {
+    report = await holdfast.work.rerun({ of, plan, listen, signal: shell.signal });
+    return report;
+  });
+  const compared = report;
+  if (compared === undefined) return exit;
+  if (shell.json) shell.write(`${JSON.stringify(compared)}\n`);
+  else shell.write(rerunText(compared, shell.page));
+  return exit === "done" && compared.compared.step !== null ? "diverged" : exit;
+}

@@ -1,0 +1,28 @@
+import type { CommandSpec } from "../../command.ts";
+
+export const rerunSpec = {
+  name: "rerun",
+  summary: "execute a run again as a new one, and say where it parts from the first",
+  details: [
+    "The same work, options, agent, limits, mode and seed, from the commit at which the first run began; agents, commands and the forge are called for real, on a branch and in a worktree of its own. What the first one pushed or opened stays; the new one pushes and opens its own. `holdfast replay` looks whether the record holds without doing anything.",
+    "Exit status: that of the run; 8 when it ended like the first one and yet parted from it on the way.",
+  ],
+  operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
+  paths: false,
+  flags: {
+    as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
+    workflow: {
+      type: "text",
+      value: "FILE",
+      about: "the file of a workflow of your own, where the run does not remember it",
+      completes: "file",
+    },
+    "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
+  },
+  examples: [
+    { line: "holdfast rerun issue-42", about: "would it do the same again?" },
+    { line: "holdfast rerun issue-42 --dry-run", about: "branch, worktree and base of the new run" },
+  ],
+  windsDown: true,
+  json: 'One line for each event, then {"of", "run", "outcome", "compared": {"same", "step", "files", "verdict"}, "spent": {"a", "b"}, "ended": {"a", "b"}}; with --dry-run {"plan": {...}}.',
+} as const satisfies CommandSpec;

@@ -1,0 +1,42 @@
+import { NOTHING } from "../../core/budget.ts";
+import type { NewEntry } from "../../core/journal.ts";
+import type { Json } from "../../core/json.ts";
+import type { RecordedStep } from "../../core/replay/recording.ts";
+import { failEntry, finishStep } from "../step-entries.ts";
+import { settleSpent } from "../spending.ts";
+import type { Stay } from "../stay.ts";
+import { playedFailure } from "./played.ts";
+import type { Player } from "./player.ts";
+
+/** A step as it was recorded: its result, what it took, the files that it left, and a checkpoint where it had one. Nothing is run. */
+export async function playStep(stay: Stay, name: string): Promise<Json> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  if (player === undefined) throw new TypeError("nothing is replayed here");
+  const step = await player.next(writer, name);
+  try {
+    return await play(stay, player, step);
+  } finally {
+    player.played(step);
+  }
+}
+
+async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Json> {
+  const { writer } = stay;
+  const { step: name, came } = step;
+  for (const actual of step.spent) settleSpent(writer, { estimate: NOTHING, actual });
+  const end = (sequence: number | null): readonly NewEntry[] =>
+    came.kind === "failed"
+      ? [failEntry(stay, name, { reason: came.reason, spent: null })]
+      : [finishStep(stay, name, { result: came.result, spent: null, sequence })];
+  if (step.checkpoint === null) {
+    await writer.append(...end(null));
+  } else {
+    const { trigger, name: title } = await player.titleOf(step.checkpoint);
+    const named = title === null ? {} : { name: title };
+    await writer.save({ trigger, ...named, prepare: ({ sequence }) => end(sequence) });
+  }
+  if (came.kind === "finished") return came.result;
+  stay.unclaim(name);
+  throw playedFailure(came);
+}

@@ -1,0 +1,298 @@
+import type { Checkpoint, FilesPlane } from "../../core/checkpoint.ts";
+import { HoldfastError } from "../../core/error.ts";
+import type { NewEntry } from "../../core/journal.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Divergence } from "../../core/replay/divergence.ts";
+import { readRecording } from "../../core/replay/recording.ts";
+import type { Recording, RecordedCheckpoint } from "../../core/replay/recording.ts";
+import type { RunState, RunSummary } from "../../core/run.ts";
+import type { Workspace } from "../../ports/workspace.ts";
+import { conduct } from "../conduct.ts";
+import type { Workflow } from "../definition.ts";
+import { examine } from "../examiner.ts";
+import type { Parts } from "../parts.ts";
+import { lookParams } from "../parts.ts";
+import type { WorkParts } from "../work-parts.ts";
+import { WORKTREE } from "../worktree-label.ts";
+import { findJumps } from "./find-jumps.ts";
+import { PlayEnd, isPlayedFailure } from "./played.ts";
+import { Player } from "./player.ts";
+import type { ForeignFiles } from "./player.ts";
+import type { ReplayReport } from "./replay-report.ts";
+
+export interface ReplayParams {
+  /** Of the run that is replayed: read only. */
+  readonly parts: Parts;
+  readonly run: RunSummary;
+  readonly to: number | null;
+  readonly mask: (text: string) => string;
+  /** Where it is done again: a store in memory, a repository of its own, and nothing that reaches anybody. */
+  readonly scratch: (player: Player) => WorkParts;
+  readonly worktree: string;
+  readonly workflow: (parts: WorkParts, options: JsonObject) => Workflow<JsonObject>;
+  readonly signal: AbortSignal;
+}
+
+/** Works a recorded run through once more, from its first checkpoint on, in a scratch place: nothing is started and nothing outside is touched. */
+export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
+  const { parts, run, to, signal } = params;
+  const problems = [];
+  for await (const event of examine(parts, { run: run.id, signal }))
+    if (event.kind === "problem" && event.problem.code !== "PIN_MISSING") problems.push(event.problem);
+  const nothing = { run: run.id, divergence: null, from: 1, to: null, iteration: 0, steps: 0, agents: 0 };
+  const none = { ...nothing, compared: 0, filled: 0, outcome: "open" } as const;
+  if (problems.length > 0) return { ...none, verdict: "damaged", problems };
+
+  const recording = readRecording(run.id, await Array.fromAsync(parts.store.readJournal({ run: run.id })));
+  const load = remembering((sequence) => parts.store.getCheckpoint({ run: run.id, sequence }));
+  const [first] = recording.checkpoints;
+  if (first === undefined) throw notRecorded(run.id);
+  const begin = await load(first.sequence);
+  if (begin.planes.config.mode === "default") throw notRecorded(run.id);
+  const play = await Play.begin(params, { recording, load, first, begin });
+  const divergence = await play.toTheEnd(to, signal);
+  const { player } = play;
+  const reached = await play.store.latest(run.id);
+  return {
+    ...none,
+    verdict: divergence === null ? "identical" : "diverged",
+    divergence,
+    problems: [],
+    from: first.sequence,
+    to: divergence === null ? (reached?.sequence ?? null) : play.lastSame,
+    iteration: reached?.planes.position.iteration ?? 0,
+    steps: player.steps,
+    agents: player.agents,
+    compared: player.compared,
+    filled: player.filled,
+    outcome: (await play.state()).kind,
+  };
+}
+
+class Play {
+  readonly player: Player;
+  readonly #parts: WorkParts;
+  readonly #params: ReplayParams;
+  readonly #recording: Recording;
+  readonly #load: Load;
+  readonly #workflow: Workflow<JsonObject>;
+  #workspace: Workspace | undefined;
+  /** What the worktree holds, as far as it was looked at since something was placed there. */
+  #now: FilesPlane | null = null;
+
+  static async begin(
+    params: ReplayParams,
+    at: {
+      readonly recording: Recording;
+      readonly load: Load;
+      readonly first: RecordedCheckpoint;
+      readonly begin: Checkpoint;
+    },
+  ): Promise<Play> {
+    const jumps = await findJumps(at.recording, at.load);
+    const play = new Play(params, { ...at, jumps });
+    const { run } = params;
+    const { [WORKTREE]: _ofOriginal, ...labels } = run.labels;
+    await play.store.createRun({ id: run.id, workflow: run.workflow, work: run.work, labels });
+    const { files } = at.begin.planes;
+    const { workspaces } = play.#parts;
+    if (files !== null && workspaces !== null)
+      play.#workspace = await workspaces.create({
+        run: run.id,
+        path: params.worktree,
+        ...(files.branch === null ? {} : { branch: files.branch.replace(/^refs\/heads\//, "") }),
+        ...(files.head === null ? {} : { base: files.head }),
+      });
+    await play.#standAt(at.first);
+    return play;
+  }
+
+  private constructor(
+    params: ReplayParams,
+    at: {
+      readonly recording: Recording;
+      readonly load: Load;
+      readonly jumps: ReadonlySet<number>;
+      readonly begin: Checkpoint;
+    },
+  ) {
+    this.#params = params;
+    this.#recording = at.recording;
+    this.#load = at.load;
+    this.player = new Player({
+      recording: at.recording,
+      load: at.load,
+      jumps: at.jumps,
+      to: params.to,
+      mask: params.mask,
+      place: (files) => this.#place(files),
+      look: (workspace) => this.#look(workspace),
+      patienceMs: PATIENCE_MS,
+    });
+    this.#parts = { ...params.scratch(this.player), player: this.player };
+    this.#workflow = params.workflow(this.#parts, at.begin.planes.config.inputs);
+  }
+
+  get store(): WorkParts["store"] {
+    return this.#parts.store;
+  }
+
+  /** Newest checkpoint that was found the same. */
+  get lastSame(): number | null {
+    return this.player.lastSame;
+  }
+
+  async state(): Promise<RunState> {
+    return (await this.store.getRun(this.#params.run.id))?.state ?? { kind: "open" };
+  }
+
+  async toTheEnd(to: number | null, signal: AbortSignal): Promise<Divergence | null> {
+    const { player } = this;
+    if (to === this.#recording.checkpoints[0]?.sequence) return null;
+    for (let before = -1; player.progress > before;) {
+      before = player.progress;
+      signal.throwIfAborted();
+      const outcome = await this.#goOn(signal);
+      if (player.divergence !== null) return player.divergence;
+      if (player.stop?.kind === "jump") {
+        const { sequence } = player.stop;
+        const next = this.#recording.checkpoints.find((one) => one.sequence === sequence);
+        if (next === undefined || (to !== null && sequence > to)) return null;
+        await this.#standAt(next);
+        if (sequence === to) return null;
+        continue;
+      }
+      if (player.stop !== null) return null;
+      if (outcome === "ended") {
+        const next = player.nextJump();
+        if (next === null || (to !== null && next.sequence > to)) return await this.#sameEnd(to);
+        await this.#standAt(next);
+      }
+      player.passTime();
+    }
+    return null;
+  }
+
+  async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
+    const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, signal };
+    try {
+      const { kind } = await conduct({ ...params, allowChanged: true });
+      return kind === "done" || kind === "fatal" ? "ended" : "stopped";
+    } catch (error) {
+      if (error instanceof PlayEnd || isPlayedFailure(error)) return "stopped";
+      if (error instanceof HoldfastError && error.code === "RUN_FATAL") return "ended";
+      throw error;
+    }
+  }
+
+  async #sameEnd(to: number | null): Promise<Divergence | null> {
+    const [then, now] = [this.#params.run.state.kind, (await this.state()).kind];
+    if (to !== null || then === now) return null;
+    const latest = await this.store.latest(this.#params.run.id);
+    const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
+    const where = {
+      stage,
+      iteration,
+      visit: visit.number,
+      step: null,
+      checkpoint: latest?.sequence ?? null,
+      entry: null,
+    };
+    return { where, what: "end", field: "state", expected: then, actual: now };
+  }
+
+  /** The run goes on from this checkpoint as it was recorded, whatever came before it. */
+  async #standAt(at: RecordedCheckpoint): Promise<void> {
+    const { store } = this;
+    const { id } = this.#params.run;
+    const { planes, trigger, name } = await this.#load(at.sequence);
+    const { running: _underWay, ...visit } = planes.position.visit;
+    const lease = await store.takeLease({ run: id, label: "replay" });
+    try {
+      const top = (await store.latest(id))?.sequence ?? 0;
+      // What nobody will make again keeps the numbers of the rest as they were.
+      for (const { sequence } of this.#recording.checkpoints.filter(
+        (one) => one.sequence > top && one.sequence < at.sequence,
+      )) {
+        const between = await this.#load(sequence);
+        await store.commit({ lease, checkpoint: { sequence, trigger: between.trigger, planes: between.planes } });
+      }
+      if (planes.files !== null) await this.#place(planes.files);
+      const files = this.#workspace === undefined ? null : await this.#look(this.#workspace);
+      await store.commit({
+        lease,
+        entries: reopening(await this.state()),
+        checkpoint: {
+          sequence: at.sequence,
+          trigger,
+          ...(name === null ? {} : { name }),
+          planes: { ...planes, files, position: { ...planes.position, visit } },
+        },
+      });
+    } finally {
+      await store.releaseLease(lease);
+    }
+    this.player.begin(at);
+  }
+
+  /** As long as nothing was placed, it holds what it held: stages change files in steps, and those are not run. */
+  async #look(workspace: Workspace): Promise<FilesPlane> {
+    this.#now ??= { ...(await workspace.look(lookParams(this.#parts))), ref: "refs/holdfast/replay" };
+    return this.#now;
+  }
+
+  async #place(files: FilesPlane): Promise<ForeignFiles | null> {
+    const workspace = this.#workspace;
+    if (workspace === undefined) return null;
+    const from = await this.#look(workspace);
+    const { branch, head } = files;
+    const stands = from.head === head && from.branch === branch;
+    if (stands && from.tree === files.tree) return null;
+    if (!stands && branch !== null && head !== null) await workspace.standOn({ branch, head, commits: "drop" });
+    try {
+      if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED") throw error;
+      return { expected: from.tree, actual: (await workspace.look(lookParams(this.#parts))).tree };
+    }
+    this.#now = null;
+    return null;
+  }
+}
+
+const PATIENCE_MS = 1_500;
+
+type Load = (sequence: number) => Promise<Checkpoint>;
+
+/** The last few: each is asked for several times in a row. */
+function remembering(load: Load): Load {
+  const known = new Map<number, Promise<Checkpoint>>();
+  return (sequence) => {
+    const found = known.get(sequence) ?? load(sequence);
+    known.delete(sequence);
+    known.set(sequence, found);
+    for (const oldest of known.keys()) if (known.size > 4) known.delete(oldest);
+    return found;
+  };
+}
+
+function reopening(state: RunState): readonly NewEntry[] {
+  switch (state.kind) {
+    case "open":
+      return [];
+    case "parked":
+      return [{ kind: "run.unparked", body: {} }];
+    case "done":
+    case "fatal":
+      return [{ kind: "run.reopened", body: { reason: "as recorded" } }];
+  }
+}
+
+function notRecorded(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOT_RECORDED",
+    message: `Run ${run} was not recorded, so there is nothing to replay it from`,
+    hint: "Start one with `holdfast run … --mode logged`; `holdfast rerun` executes this one again.",
+    data: { run },
+  });
+}

@@ -1,0 +1,40 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { chanceOf, suiteSeed } from "../faults/harness/seed.ts";
+import { loopWorkflow, makeGround } from "./recorded-loop.ts";
+import type { Ground } from "./recorded-loop.ts";
+
+const LOOPS = 3;
+const KILLS = 3;
+
+test("a run that was killed at whatever moments comes out of its record as it was", async () => {
+  await using ground = await makeGround();
+  const chance = chanceOf(suiteSeed(), "replay-kills");
+  for (let kill = 0; kill < KILLS; kill += 1) await live(ground, 1 + chance.below(5));
+  await live(ground, null);
+  await ground.removeAgent();
+  await using holdfast = await ground.open();
+  expect(await holdfast.store.getRun("loop")).toMatchObject({ state: { kind: "done" } });
+  const started = await ground.started();
+  const report = await holdfast.work.replay({ run: "loop", workflow: loopWorkflow(LOOPS) });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done", agents: LOOPS });
+  expect(report.to).toBe((await holdfast.store.latest("loop"))?.sequence);
+  expect(await ground.started()).toBe(started);
+});
+
+/** Dies by SIGKILL with the nth thing that it tells; null: lives to the end. */
+async function live(ground: Ground, nth: number | null): Promise<void> {
+  const worker = join(import.meta.dirname, "worker.ts");
+  const child = spawn(process.execPath, [worker, ground.repository, ground.agent, String(LOOPS)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let told = 0;
+  child.stdout.on("data", (text: Buffer) => {
+    told += text.toString().split("\n").length - 1;
+    if (nth !== null && told >= nth) child.kill("SIGKILL");
+  });
+  const [code] = await once(child, "close");
+  if (nth === null) expect(code).toBe(0);
+}

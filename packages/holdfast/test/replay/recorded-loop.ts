@@ -1,0 +1,129 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { openHoldfast } from "../../src/app.ts";
+import type { Holdfast, OpenParams, WorkReport } from "../../src/app.ts";
+import type { ExecutionConfig } from "../../src/core/checkpoint.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { defineWorkflow } from "../../src/engine/define-workflow.ts";
+import type { Workflow } from "../../src/engine/definition.ts";
+
+const run = promisify(execFile);
+
+/** A repository with an agent of a few lines of shell that leaves a witness outside whenever it is started. */
+export interface Ground extends AsyncDisposable {
+  readonly root: string;
+  readonly repository: string;
+  readonly agent: string;
+  /** How often the agent was started. */
+  started(): Promise<number>;
+  /** The agent is not there any more. */
+  removeAgent(): Promise<void>;
+  git(...args: readonly string[]): Promise<string>;
+  open(params?: OpenParams): Promise<Holdfast>;
+}
+
+export type LoopState = { readonly seen: readonly string[]; readonly left: number };
+
+export async function makeGround(): Promise<Ground> {
+  const folder = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+  const root = await mkdtemp(join(folder, "holdfast-replay-test-"));
+  const repository = join(root, "repo");
+  const agent = join(root, "agent.sh");
+  const witness = join(root, "witness");
+  await mkdir(repository);
+  const git = async (...args: readonly string[]): Promise<string> =>
+    (
+      await run("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args])
+    ).stdout.trim();
+  await git("init", "-q", "-b", "main");
+  await writeFile(join(repository, "readme.md"), "hello\n");
+  await git("add", "-A");
+  await git("commit", "-qm", "first");
+  const lines = [
+    "#!/bin/sh",
+    `echo started >> ${witness}`,
+    'part="${HOLDFAST_PART:-$HOLDFAST_ITERATION}"',
+    'echo "$part: $(wc -l)" >> log.txt',
+    'printf "%s" "$part" > "file-$part.txt"',
+    'echo "did $part"',
+  ];
+  await writeFile(agent, `${lines.join("\n")}\n`);
+  await chmod(agent, 0o755);
+  return {
+    root,
+    repository,
+    agent: `command:${agent}`,
+    git,
+    started: async () => (existsSync(witness) ? (await readFile(witness, "utf8")).split("\n").length - 1 : 0),
+    removeAgent: () => rm(agent),
+    open: (params) => openHoldfast({ cwd: repository, forge: { kind: "none", path: null, host: null }, ...params }),
+    [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }),
+  };
+}
+
+/** iterate → verify → iterate …: an agent, a check of what it left, and what is learnt of it. */
+export function loopWorkflow(
+  iterations: number,
+  change: { readonly prompt?: (iteration: number) => string } = {},
+): Workflow<LoopState> {
+  const promptOf = change.prompt ?? ((iteration: number) => `Do part ${iteration}`);
+  return defineWorkflow<LoopState>({
+    name: "loop",
+    initial: "iterate",
+    transitions: { iterate: { tried: "verify" }, verify: { failed: "iterate", passed: "done" } },
+    ends: { done: "done" },
+    maxVisits: 1000,
+    initialState: () => ({ seen: [], left: iterations }),
+    reduce: (state, event) => ({ ...state, seen: [...state.seen, String(event)] }),
+    stages: {
+      iterate: async (context) => {
+        const number = context.state.seen.length + 1;
+        const report = await context.agent({
+          name: "agent",
+          role: "impl",
+          prompt: promptOf(number),
+          model: null,
+          yolo: true,
+          env: { HOLDFAST_PART: String(number) },
+        });
+        await context.record("learnt", report.text.trim());
+        return { event: "tried", reason: `try ${number}` };
+      },
+      verify: async (context) => {
+        const checked = await context.step("check", async () => {
+          const text = await readFile(join(context.workspace?.root ?? "", "log.txt"), "utf8");
+          return { kind: "exited", code: text.split("\n").length > iterations ? 0 : 1, at: context.now() };
+        });
+        const event = checked.code === 0 ? "passed" : "failed";
+        const left = context.state.left - 1;
+        return { event, reason: `exit ${checked.code}`, state: { ...context.state, left } };
+      },
+    },
+  });
+}
+
+export async function runLoop(
+  ground: Ground,
+  holdfast: Holdfast,
+  params: {
+    readonly iterations: number;
+    readonly mode?: ExecutionConfig["mode"];
+    readonly seed?: number;
+    readonly id?: string;
+    readonly workflow?: Workflow<LoopState>;
+    readonly labels?: JsonObject;
+  },
+): Promise<WorkReport> {
+  const { iterations, workflow, ...rest } = params;
+  return await holdfast.start({
+    workflow: workflow ?? loopWorkflow(iterations),
+    work: { kind: "task", text: "count" },
+    agent: ground.agent,
+    id: "loop",
+    ...rest,
+  });
+}
