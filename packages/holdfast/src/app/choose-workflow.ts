@@ -26,6 +26,8 @@ export interface ChosenWorkflow {
   readonly options: JsonObject;
   readonly branch?: BranchNaming;
   readonly naming?: RunNaming;
+  /** Its work is for whoever started it, so it begins on what they have checked out. */
+  readonly here?: boolean;
 }
 
 /** What a new run follows. USAGE for options that it does not have. */
@@ -46,7 +48,7 @@ export function chooseWorkflow<S extends JsonObject>(
   if (params.workflow === "ralph") {
     const options = parseLoopOptions(given);
     const workflow = anyWorkflow(ralphWorkflow(options, parts));
-    return { workflow, options: loopOptionsJson(options), naming: loopNaming(options) };
+    return { workflow, options: loopOptionsJson(options), naming: loopNaming(options), here: !options.pullRequest };
   }
   return { workflow: anyWorkflow(params.workflow), options: given };
 }

@@ -40,8 +40,10 @@ export interface StartRequest<S extends JsonObject> {
   readonly limit: Partial<Budget["limit"]>;
   readonly labels: JsonObject;
   readonly id: string | undefined;
-  /** Branch to start from; null: the remote's default. */
+  /** Branch to start from; null: the remote's default, or what is checked out here. */
   readonly base: string | null;
+  /** Without a named base, does it begin on the commit that is checked out here? */
+  readonly here?: boolean | undefined;
   /** Does it work in files? Then it gets a worktree of its own. */
   readonly files: boolean;
   /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
@@ -75,7 +77,7 @@ export async function planStart<S extends JsonObject>(
     limit: request.limit,
     labels: request.labels,
     place: request.files
-      ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined)
+      ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
       : null,
     issue,
     forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
@@ -148,6 +150,7 @@ export async function planPlace(
   id: string,
   base: string | null,
   branch = `holdfast/${id}`,
+  here = false,
 ): Promise<StartPlan["place"]> {
   const { workspaces } = parts;
   if (workspaces === null) {
@@ -167,7 +170,7 @@ export async function planPlace(
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
     worktree: (own?.exists === true ? own.path : undefined) ?? parts.worktreePath?.(id) ?? beside,
-    base: await findBase(parts, await anyFolder(workspaces), base),
+    base: here && base === null ? null : await findBase(parts, await anyFolder(workspaces), base),
   };
 }
 

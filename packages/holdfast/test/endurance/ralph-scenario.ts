@@ -46,8 +46,8 @@ function claims({ values }: Pick<Testimony, "values" | "position" | "forge">): r
   const expected: Readonly<Record<string, unknown>> = {
     numbers: [1, 2, 3, 4],
     verdicts: ["failed", "failed", "failed", "passed"],
-    passed: [7, 5, 8, 10],
-    interventions: [{ at: 2, kind: "rolled_back", to: 1 }],
+    passed: [7, 5, 5, 10],
+    interventions: [{ at: 3, kind: "rolled_back", to: 1 }],
     best: 4,
     refused: [],
   };
@@ -59,7 +59,7 @@ function claims({ values }: Pick<Testimony, "values" | "position" | "forge">): r
 /** A loop for an issue, killed at every write: better, worse, stuck, back to the best, out of budget, done, a pull request. */
 export const RALPH: Scenario = {
   name: "a loop that goes back to its best",
-  answers: [writes(1, "7\n"), writes(2, "5\n"), writes(3, "8\n"), writes(4, "10\n")],
+  answers: [writes(1, "7\n"), writes(2, "5\n"), writes(3, "5\n"), writes(4, "10\n")],
   claims,
   legs: [
     { ...leg, limit: { tokens: 800 }, ends: "parked" },

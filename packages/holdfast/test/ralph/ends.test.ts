@@ -8,7 +8,7 @@ const GRADED = {
   detection: { stuck: null, oscillation: null },
 };
 
-test("the limit is an end of its own: it stays on resume, says whose files are there, and goes on when it is raised", async () => {
+test.concurrent("the limit is an end of its own: it stays on resume, says whose files are there, and goes on when it is raised", async () => {
   await using bench = await makeBench({
     answers: inTurn("3\n", "7\n", "5\n", "10\n"),
     options: { ...GRADED, maxIterations: 3 },
@@ -30,13 +30,13 @@ test("the limit is an end of its own: it stays on resume, says whose files are t
   expect(await bench.calls()).toBe(4);
 });
 
-test("where the last iteration is as good as any, its files stay", async () => {
+test.concurrent("where the last iteration is as good as any, its files stay", async () => {
   await using bench = await makeBench({ answers: inTurn("3\n", "7\n"), options: { ...GRADED, maxIterations: 2 } });
   expect(await bench.work()).toMatchObject({ reason: expect.stringContaining("those of the last iteration") });
   expect(await bench.read("answer.txt")).toBe("7\n");
 });
 
-test("a limit may be raised while the loop is under way, and other runs have none", async () => {
+test.concurrent("a limit may be raised while the loop is under way, and other runs have none", async () => {
   await using bench = await makeBench({
     answers: inTurn("1\n"),
     options: { maxIterations: 2 },
@@ -49,7 +49,7 @@ test("a limit may be raised while the loop is under way, and other runs have non
   });
 });
 
-test("an exhausted budget stays exhausted on resume, until it is raised", async () => {
+test.concurrent("an exhausted budget stays exhausted on resume, until it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), limit: { tokens: 800 } });
   expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
   expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
@@ -62,7 +62,7 @@ test("an exhausted budget stays exhausted on resume, until it is raised", async 
 
 const STUCK = { until: "echo no; exit 1", detection: { stuck: 2, oscillation: null } };
 
-test("stuck: it stops, with what shows that it is", async () => {
+test.concurrent("stuck: it stops, with what shows that it is", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n"), options: STUCK });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "fatal" });
@@ -73,7 +73,7 @@ test("stuck: it stops, with what shows that it is", async () => {
   expect(status.loop).toMatchObject({ findings, totals: { iterations: 2 }, iterations: [{ verdict: "failed" }, {}] });
 });
 
-test("stuck: a person is asked, and what they say counts for as long again", async () => {
+test.concurrent("stuck: a person is asked, and what they say counts for as long again", async () => {
   await using bench = await makeBench({
     answers: inTurn("1\n", "2\n", "3\n", "4\n"),
     options: { ...STUCK, onStuck: "ask" },
@@ -88,7 +88,7 @@ test("stuck: a person is asked, and what they say counts for as long again", asy
   expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "go-on" }]);
 });
 
-test("stuck: back to the best once with another prompt, then it stops", async () => {
+test.concurrent("stuck: back to the best once with another prompt, then it stops", async () => {
   await using bench = await makeBench({
     answers: inTurn("7\n", "5\n", "5\n", "5\n", "5\n"),
     options: { ...GRADED, detection: { stuck: 2, oscillation: null, regression: null }, onStuck: "rollback" },
@@ -102,7 +102,7 @@ test("stuck: back to the best once with another prompt, then it stops", async ()
   expect(await bench.read("answer.txt")).toBe("7\n");
 });
 
-test("interrupted in the middle of an iteration, that one is done again, and none is skipped", async () => {
+test.concurrent("interrupted in the middle of an iteration, that one is done again, and none is skipped", async () => {
   const edits = [
     { do: "write", path: "answer.txt", text: "half\n" },
     { do: "wait", ms: 1500 },
@@ -127,7 +127,7 @@ test("interrupted in the middle of an iteration, that one is done again, and non
   expect(await bench.calls()).toBe(3);
 });
 
-test("only a loop has such a limit", async () => {
+test.concurrent("only a loop has such a limit", async () => {
   await using bench = await makeBench({ answers: [] });
   await bench.holdfast.createRun({ id: "by-hand", workflow: "manual" });
   const handle = await bench.holdfast.run("by-hand");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { inTurn, makeBench } from "./bench.ts";
 
-test("a loop for an issue ends in commits on its branch and a pull request that closes it", async () => {
+test.concurrent("a loop for an issue ends in commits on its branch and a pull request that closes it", async () => {
   await using bench = await makeBench({ answers: inTurn("41\n", "42\n"), issue: true });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "done", reason: expect.stringMatching(/Pull request #\d+ is open/) });
@@ -17,7 +17,7 @@ test("a loop for an issue ends in commits on its branch and a pull request that 
   expect((await bench.state()).loopId).toMatch(/^ralph-issue-1-[0-9a-f]{8}$/);
 });
 
-test("what the remote's hook refuses goes into the next prompt", async () => {
+test.concurrent("what the remote's hook refuses goes into the next prompt", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n", "42, said politely\n"), issue: true });
   const hook = join(bench.root, "remote.git/hooks/pre-receive");
   await writeFile(
@@ -29,4 +29,26 @@ test("what the remote's hook refuses goes into the next prompt", async () => {
   expect(await bench.trail()).toContain("publish:push_refused");
   expect(await bench.read(".tmp/ralph-prompt-2.md")).toContain("be polite");
   expect((await bench.state()).refused).toEqual([]);
+});
+
+test.concurrent("a loop for a task begins on what is checked out here, also where there is a remote", async () => {
+  await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
+  await bench.git("clone", "checkout", "-qb", "feature");
+  await bench.git("clone", "commit", "-q", "--allow-empty", "-m", "not pushed");
+  const work = { kind: "task", text: "Write the answer" } as const;
+  const options = { task: work.text, until: "grep -q 42 answer.txt" };
+  const local = await bench.holdfast.work.plan({ workflow: "ralph", work, options });
+  expect(local.place?.base).toBeNull();
+  const published = await bench.holdfast.work.plan({
+    workflow: "ralph",
+    work,
+    options: { ...options, pullRequest: true },
+  });
+  expect(published.place?.base).toMatchObject({ branch: "main" });
+  const report = await bench.holdfast.work.start(
+    { ...local, config: { ...local.config, agent: "scripted", model: `${bench.root}/script.json` } },
+    {},
+  );
+  expect(report.outcome).toMatchObject({ kind: "done" });
+  expect(await bench.git("clone", "log", "-2", "--format=%s", `holdfast/${report.run}`)).toContain("not pushed");
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { inTurn, makeBench, writes } from "./bench.ts";
 
-test("goes round until the criterion holds, without a forge or a remote; the work is on a branch of its own", async () => {
+test.concurrent("goes round until the criterion holds, without a forge or a remote; the work is on a branch of its own", async () => {
   await using bench = await makeBench({
     answers: [
       writes("40\n", { when: { iteration: 1 }, reply: "I tried 40.\n\n## Learnings\n- The answer is even.\n" }),
@@ -30,13 +30,14 @@ test("goes round until the criterion holds, without a forge or a remote; the wor
     "Iteration 1: Write the answer",
   ]);
   expect(await bench.git("clone", "show", `holdfast/${bench.run()}:answer.txt`)).toBe("42");
+  expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("    grep: answer.txt: No such file");
   const second = (await bench.read(".tmp/ralph-prompt-2.md")) ?? "";
   expect(second).toContain("The answer is even.");
   expect(second).toContain("grep -q 42 answer.txt");
   expect((await bench.state()).refused).toEqual([]);
 });
 
-test("each iteration has one checkpoint of its own kind, with its reflection in it", async () => {
+test.concurrent("each iteration has one checkpoint of its own kind, with its reflection in it", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
   await bench.work();
   const all = await bench.holdfast.store.listCheckpoints({ run: bench.run() });
@@ -50,7 +51,7 @@ test("each iteration has one checkpoint of its own kind, with its reflection in 
   expect(numbers).toMatchObject([{ iterations: 1 }, { iterations: 2 }, { iterations: 3 }]);
 });
 
-test("a criterion that holds before anybody worked is done without a call; that can be left out", async () => {
+test.concurrent("a criterion that holds before anybody worked is done without a call; that can be left out", async () => {
   const files = { "answer.txt": "42\n" };
   await using bench = await makeBench({ answers: inTurn("42!\n"), files });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("holds already") });
@@ -60,7 +61,7 @@ test("a criterion that holds before anybody worked is done without a call; that 
   expect(await eager.calls()).toBe(1);
 });
 
-test("a criterion that cannot be run is asked about before a token is spent", async () => {
+test.concurrent("a criterion that cannot be run is asked about before a token is spent", async () => {
   const options = { until: "no-such-program-here --check" };
   await using bench = await makeBench({ answers: inTurn("42\n"), options });
   expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining("127") });
@@ -78,7 +79,7 @@ test("a criterion that cannot be run is asked about before a token is spent", as
   expect(await later.work()).toMatchObject({ kind: "done" });
 });
 
-test("of several commands all must say yes, and each is heard", async () => {
+test.concurrent("of several commands all must say yes, and each is heard", async () => {
   const until = ["grep -q 4 answer.txt", "grep -q 2 answer.txt", "echo seen > seen.txt"];
   await using bench = await makeBench({ answers: inTurn("4\n", "42\n"), options: { until } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -89,14 +90,14 @@ test("of several commands all must say yes, and each is heard", async () => {
   expect(await bench.git("clone", "show", `holdfast/${bench.run()}:seen.txt`)).toBe("seen");
 });
 
-test("a command that takes too long is ended, and says no", async () => {
+test.concurrent("a command that takes too long is ended, and says no", async () => {
   const until = [{ command: "grep -q 42 answer.txt || sleep 600", timeoutMs: 300 }];
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { until, firstCheck: false } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.state()).iterations.map(({ verdict }) => verdict)).toEqual(["failed", "passed"]);
 });
 
-test("an agent that fails costs an iteration, and the criterion is asked all the same", async () => {
+test.concurrent("an agent that fails costs an iteration, and the criterion is asked all the same", async () => {
   const fails = { ...writes("42\n"), exit: 3 };
   await using bench = await makeBench({ answers: [fails] });
   expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -15,7 +15,7 @@ const TYPES: readonly [string, JsonObject, readonly string[]][] = [
   ["flow_command", { workflowType: "flow_command", steps: STEPS }, ["draft", "polish"]],
 ];
 
-test.each(TYPES)(
+test.concurrent.each(TYPES)(
   "%s runs, checkpoints each iteration, and ends when its criterion holds",
   async (_, options, units) => {
     await using bench = await makeBench({
@@ -31,19 +31,19 @@ test.each(TYPES)(
   },
 );
 
-test("a task without a criterion is done when the agent says so, and says that nothing checked it", async () => {
+test.concurrent("a task without a criterion is done when the agent says so, and says that nothing checked it", async () => {
   const options = { workflowType: "agent_task", until: null };
   await using bench = await makeBench({ answers: [writes("whatever\n")], options });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("nothing checked it") });
 });
 
-test("a unit that does not succeed in its tries ends the run", async () => {
+test.concurrent("a unit that does not succeed in its tries ends the run", async () => {
   const options = { workflowType: "agent_task", attempts: 2, detection: { stuck: null } };
   await using bench = await makeBench({ answers: [writes("1\n")], options });
   expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("2 tries") });
 });
 
-test("the prompt of a skill has its arguments, that of a step only its own part", async () => {
+test.concurrent("the prompt of a skill has its arguments, that of a step only its own part", async () => {
   await using skill = await makeBench({
     answers: [writes("42\n")],
     options: { workflowType: "skill_execution", skill: SKILL },

@@ -168,6 +168,21 @@ describe("a reflection", () => {
     expect(state.memory.at(-1)?.text).not.toContain("Now passing");
   });
 
+  test("says of a list that is not whole only what it holds", () => {
+    const options = loop();
+    const many = Array.from({ length: 250 }, (_, n) => ` FAIL  m${n}`).join("\n");
+    const state = run(options, [
+      { output: red("z") },
+      { output: `${many}\n      Tests  250 failed (250)` },
+      { output: red("z") },
+    ]);
+    const [, second = "", third = ""] = state.memory.map((one) => one.text);
+    expect(second).toContain("Newly failing: m0");
+    expect(second).not.toContain("Now passing");
+    expect(third).toContain("Now passing: m0");
+    expect(third).not.toContain("Newly failing");
+  });
+
   test("is of one iteration only", () => {
     const internal = expect.objectContaining({ code: "INTERNAL" });
     const options = loop();
@@ -207,6 +222,7 @@ describe("the prompt", () => {
       "- keep a (iteration 1)",
       "Iteration 1, quality",
       "Stuck: iterations 2 to 4",
+      "what did not fail in iteration 1 fails now: b",
     ])
       expect(prompt).toContain(part);
     expect(prompt).not.toContain("### Iteration 1\n");

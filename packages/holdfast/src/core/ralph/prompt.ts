@@ -76,10 +76,10 @@ function filesNow({ iterations, interventions }: RalphState): string {
   return "The files hold what earlier iterations left.";
 }
 
-/** The outcome of the last iteration of this unit; a unit that is new has none. */
-function lastSection({ verification, iterations, unit }: RalphState): string | null {
+/** What failed in the last iteration. Where a unit begins there is none: the one before it passed. */
+function lastSection({ verification, iterations }: RalphState): string | null {
   const last = iterations.at(-1);
-  if (last === undefined || last.unit !== unit || verification?.number !== last.number) return null;
+  if (last === undefined || verification?.number !== last.number) return null;
   const failed = verification.checks.filter((check) => !(check.kind === "exited" && check.code === 0));
   if (failed.length === 0) return null;
   const each = Math.floor(MOST_LAST / failed.length);

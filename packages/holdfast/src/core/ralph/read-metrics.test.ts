@@ -93,8 +93,8 @@ const SPOKEN: Readonly<Record<string, readonly [string, Partial<Metrics>]>> = {
     { errors: 3, failing: { names: ["TS5023", "bad.ts: TS2322"], more: 0 }, readers: ["tsc"] },
   ],
   "tsc, pretty: listed and added up, counted once": [
-    `${ESC}[96mbad.ts${ESC}[0m:${ESC}[93m1${ESC}[0m:${ESC}[93m7${ESC}[0m - ${ESC}[91merror${ESC}[0m${ESC}[90m TS2322: ${ESC}[0mType.\n\nFound 1 error in bad.ts:1`,
-    { errors: 1, failing: { names: ["bad.ts: TS2322"], more: 0 } },
+    `${ESC}[96mbad.ts${ESC}[0m:${ESC}[93m1${ESC}[0m:${ESC}[93m7${ESC}[0m - ${ESC}[91merror${ESC}[0m${ESC}[90m TS2322: ${ESC}[0mType.\n${ESC}[96mb.ts${ESC}[0m:1:7 - error TS1: x\n\nFound 2 errors in 2 files.\n\nErrors  Files`,
+    { errors: 2, failing: { names: ["b.ts: TS1", "bad.ts: TS2322"], more: 0 }, readers: ["tsc"] },
   ],
   eslint: ["✖ 3 problems (2 errors, 1 warning)", { tests: null, errors: 2, warnings: 1, readers: ["eslint"] }],
   oxlint: ["Found 4 warnings and 1 error.", { errors: 1, warnings: 4, readers: ["oxlint"] }],
@@ -164,6 +164,13 @@ describe("whatever is printed", () => {
     ["empty lines", "\n".repeat(1_000_000)],
   ])("%s", (_, hostile) => {
     expect(read(hostile).tests).toBeNull();
+  });
+
+  test("only the end of it is looked at", () => {
+    const [said, line] = ["4 passed in 0.02s\n", `${"y".repeat(99)}\n`];
+    expect(read(said + line.repeat(9_900)).tests).not.toBeNull();
+    expect(read(said + line.repeat(10_100)).tests).toBeNull();
+    expect(read(`${said}${"\n".repeat(30_000)}`).tests).toBeNull();
   });
 
   test("fifteen thousand failures are counted and two hundred named", () => {

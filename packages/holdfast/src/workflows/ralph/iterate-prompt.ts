@@ -4,7 +4,7 @@ import type { LoopOptions } from "./options.ts";
 import { outputFiles } from "./output-files.ts";
 import type { LoopContext } from "./work.ts";
 
-/** All that one turn is told. What sent the work back (a push that was refused, a rollback) comes last: nothing else in it says so. */
+/** All that one turn is told. What led to it and was no iteration (the first check, a refused push, a rollback) comes last: nothing else in it says so. */
 export function iteratePrompt(
   options: LoopOptions,
   { position, state, inputs }: Pick<LoopContext, "position" | "state" | "inputs">,
@@ -13,5 +13,5 @@ export function iteratePrompt(
   const whole = issue === null ? "" : `\n\n${issueText(issue)}\n(Also in ${outputFiles.issue(issue.number)}.)`;
   const told = { ...options, task: `${options.task}${whole}` };
   const prompt = ralphPrompt({ options: told, state, iteration: position.iteration });
-  return `${prompt}${position.feedback === null ? "" : `\n\n## Why it goes on\n\n${position.feedback}`}\n`;
+  return `${prompt}${position.feedback === null ? "" : `\n\n## What came before\n\n${position.feedback}`}\n`;
 }

@@ -14,7 +14,7 @@ export interface LoopPicture {
   readonly loop: string | null;
   readonly type: WorkflowType;
   readonly maxIterations: number;
-  /** Commands of the criterion. */
+  /** Commands that say when the piece of work at hand is done, or the last one was. */
   readonly until: readonly string[];
   /** The piece of work at hand, by its place from 1; null: all are done. */
   readonly unit: { readonly name: string; readonly place: number; readonly of: number } | null;
@@ -51,7 +51,7 @@ function picture(options: LoopOptions, state: LoopState): LoopPicture {
     loop: state.loopId,
     type: options.workflowType,
     maxIterations: options.maxIterations,
-    until: options.until.map(({ command }) => command),
+    until: (unit ?? units.at(-1))?.checks.map(({ command }) => command) ?? [],
     unit: unit === undefined ? null : { name: unit.name, place: state.unit + 1, of: units.length },
     iterations: state.iterations.map(({ number, unitName, verdict, quality, tests, errors, filesChanged }) => ({
       number,

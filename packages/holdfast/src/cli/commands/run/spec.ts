@@ -125,8 +125,8 @@ export const runSpec = {
     { line: "holdfast run 42 --resume", about: "go on with it, or begin" },
     { line: "holdfast run 42 --workflow crunch --target ready", about: "a team writes down what issue 42 needs" },
     {
-      line: 'holdfast run --workflow ralph --task "Make the tests pass" --until "npm test" --max 20',
-      about: "round after round until the tests pass, twenty at most",
+      line: 'holdfast run --workflow ralph --task "Fix the tests" --until "npm test"',
+      about: "round after round until they pass, without an issue",
     },
   ],
   windsDown: true,

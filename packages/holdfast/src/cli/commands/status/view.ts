@@ -183,10 +183,9 @@ function whyText(condition: Condition, page: Page): string | null {
       return `Held by ${holderText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
     case "parked": {
       const until = condition.until === null ? "" : ` Until ${momentText(condition.until, page)}.`;
-      const asked =
-        condition.question === null
-          ? ""
-          : ` It asks: ${condition.question.question} (${condition.question.options.join(" / ")})`;
+      const { question } = condition;
+      const asks = question === null || question.question === condition.reason ? "" : ` It asks: ${question.question}`;
+      const asked = question === null ? "" : `${asks} (${question.options.join(" / ")})`;
       return `${sentence(condition.reason)}${until}${asked}`;
     }
     case "crashed":

@@ -1,5 +1,6 @@
 import type { IssueSnapshot } from "../../../core/checkpoint.ts";
 import { LOOP_ID, makeLoopId } from "../../../core/ralph/loop-id.ts";
+import { readVerification } from "../../../core/ralph/read-verification.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { issueText } from "../../issue-text.ts";
@@ -95,13 +96,20 @@ async function firstCheck(
   const missing = ran.find(cannotRun);
   const stop = missing === undefined ? null : await askAboutMissing(context, missing);
   if (stop !== null) return { event: "fatal", reason: stop };
-  return {
-    ...begun,
-    reason: `The loop begins: ${ran
-      .filter((one) => !hasPassed(one))
-      .map(checkText)
-      .join(", ")}`,
-  };
+  const said = ran
+    .filter((one) => !hasPassed(one))
+    .map(checkText)
+    .join(", ");
+  return { ...begun, reason: `The loop begins: ${said}`, feedback: feedbackOf(ran) };
+}
+
+/** The first turn has no iteration before it that would tell what the commands say. */
+function feedbackOf(ran: readonly RanCheck[]): string {
+  const { checks } = readVerification({ number: 0, planned: ran.length, ended: ran });
+  const told = checks
+    .filter((check) => !hasPassed(check))
+    .map((check) => `${checkText(check)}:\n\n${check.excerpt.replaceAll(/^/gm, "    ")}`);
+  return ["Before anybody worked on it, this is what the commands said.", ...told].join("\n\n");
 }
 
 /** What shells say of a program that is not there, or may not be run: as a rule a slip of the pen, and no agent mends that. */
