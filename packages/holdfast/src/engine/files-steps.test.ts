@@ -1,3 +1,5 @@
+import { appendFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readWorktree } from "../testing/workspace-repository.ts";
 import { begin, define, ID, worked } from "../testing/toy-run.ts";
@@ -41,6 +43,31 @@ test("a step that changes files: its result and the files are one commit; failed
   expect(triggers.join(" ")).toBe(
     "stage automatic error_recovery restore error_recovery restore automatic stage stage",
   );
+});
+
+test("killed in the step, then when the files were back and nobody had written it, then in the step again: it is done once", async () => {
+  const { parts, go, crash, workspace, file, store } = await startInWorktree();
+  const work: StageFunction<State> = async ({ step }) => {
+    const add = (): null => {
+      appendFileSync(join(workspace.root, "log.txt"), "x");
+      return null;
+    };
+    await step("add", add, FILES);
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  await begin(parts, workflow, workspace);
+  // 1: step.started, 2: its end.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  // 1: what was half done, 2: the files are back.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(file("log.txt")).toBe(false);
+  // 1: that they are back, 2: step.started, 3: its end.
+  expect(await crash(workflow, 3, "before")).toBe("died");
+  expect(file("log.txt")).toBe(true);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(readFileSync(join(workspace.root, "log.txt"), "utf8")).toBe("x");
+  expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
 });
 
 test("a step that moved the branch is not undone under its feet", async () => {

@@ -37,7 +37,14 @@ async function putBack(
 ): Promise<string> {
   const from = await workspace.look(lookParams(writer.parts));
   if (from.tree === to.tree) {
-    await appendAll(writer, params.finish(to.tree));
+    // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
+    if (writer.files?.tree === to.tree) await appendAll(writer, params.finish(to.tree));
+    else
+      await writer.save({
+        trigger: "restore",
+        name: `files of ${target.id}`,
+        prepare: () => params.finish(to.tree),
+      });
     return to.tree;
   }
   const plan = await workspace.planRestore({ from, to });
