@@ -74,7 +74,7 @@ describe("a recorded loop of 30 iterations", () => {
     const environments = calls.flatMap((call) => (call.kind === "command" ? [call.environment.values] : []));
     expect(environments.filter((values) => values !== null)).toMatchObject([{ PATH: process.env["PATH"] }]);
     for (const [index, call] of agents.entries()) {
-      expect(call.asked.prompt).toContain(`Iteration ${index + 1}`);
+      expect(call.asked.prompt).toContain(`This is iteration ${index + 1} of`);
       expect(call.ran.argv?.at(-1)).toContain("agent.sh");
       expect(call.files.before?.tree).not.toBe(call.files.after?.tree);
       expect(call.heard.events).toContainEqual({ kind: "text", text: `did ${index + 1}` });

@@ -29,7 +29,7 @@ test("one changed leaf is named by its path", () => {
   const key = fc.stringMatching(/^[a-z]{1,5}$/);
   fc.assert(
     fc.property(fc.array(key, { minLength: 1, maxLength: 5 }), fc.integer(), (path, value) => {
-      const nest = (leaf: Json): Json => path.reduceRight<Json>((inner, name) => ({ [name]: inner, zz: 1 }), leaf);
+      const nest = (leaf: Json): Json => path.reduceRight<Json>((inner, name) => ({ [name]: inner, ZZ: 1 }), leaf);
       const change = firstChange(nest(value), nest(value + 1));
       expect(change).toEqual({ field: `/${path.join("/")}`, expected: value, actual: value + 1 });
     }),

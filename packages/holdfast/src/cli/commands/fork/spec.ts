@@ -13,12 +13,12 @@ export const forkSpec = {
     as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
     replay: {
       type: "boolean",
-      about: "replay the recorded run up to the checkpoint first, and refuse where it differs",
+      about: "replay the recorded run up to there first",
     },
     workflow: {
       type: "text",
       value: "FILE",
-      about: "with --replay: the file of a workflow of your own, where the run does not remember it",
+      about: "with --replay: the file of a workflow of your own",
       completes: "file",
     },
     "no-worktree": { type: "boolean", about: "state only: make no worktree and no branch" },

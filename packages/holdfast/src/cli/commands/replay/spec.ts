@@ -14,7 +14,7 @@ export const replaySpec = {
     workflow: {
       type: "text",
       value: "FILE",
-      about: "the file of a workflow of your own, where the run does not remember it",
+      about: "the file of a workflow of your own",
       completes: "file",
     },
   },

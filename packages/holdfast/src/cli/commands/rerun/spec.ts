@@ -2,7 +2,7 @@ import type { CommandSpec } from "../../command.ts";
 
 export const rerunSpec = {
   name: "rerun",
-  summary: "execute a run again as a new one, and say where it parts from the first",
+  summary: "execute a run again, and say where it parts from the first",
   details: [
     "The same work, options, agent, limits, mode and seed, from the commit at which the first run began; agents, commands and the forge are called for real, on a branch and in a worktree of its own. What the first one pushed or opened stays; the new one pushes and opens its own. `holdfast replay` looks whether the record holds without doing anything.",
     "Exit status: that of the run; 8 when it ended like the first one and yet parted from it on the way.",
@@ -14,7 +14,7 @@ export const rerunSpec = {
     workflow: {
       type: "text",
       value: "FILE",
-      about: "the file of a workflow of your own, where the run does not remember it",
+      about: "the file of a workflow of your own",
       completes: "file",
     },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },

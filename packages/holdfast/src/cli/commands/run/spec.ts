@@ -96,10 +96,10 @@ export const runSpec = {
     mode: {
       type: "text",
       value: "MODE",
-      about: "what is recorded: default, logged (can be replayed), seeded, strict (never parts from its record)",
+      about: "what is recorded: default, logged, seeded or strict",
       choices: ["default", "logged", "seeded", "strict"],
     },
-    seed: { type: "text", value: "N", about: "for agents that take one; kept with the run (mode seeded)" },
+    seed: { type: "text", value: "N", about: "for agents that take one (mode seeded)" },
     priority: {
       type: "text",
       value: "P",
