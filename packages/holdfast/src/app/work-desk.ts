@@ -206,10 +206,12 @@ export class WorkDesk {
     const parts = this.#planned.get(plan) ?? (await this.parts());
     const { workflow, id: run } = plan;
     const { name } = workflow.shape;
-    const { signal = new AbortController().signal, sessionMs, priority } = watching;
     const untaken = seedNotice(parts, plan.config);
     if (untaken !== null)
       watching.listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text: untaken });
+    const { signal = new AbortController().signal, sessionMs } = watching;
+    const given = plan.config.inputs["priority"];
+    const priority = watching.priority ?? (typeof given === "number" && given !== 0 ? given : undefined);
     if (priority !== undefined) await this.setPriority(run, priority);
     return await this.#mirrored({ workflow: name, run, listen: watching.listen }, (listen) =>
       startRun(parts, plan, {

@@ -80,6 +80,7 @@ async function doIt({ parts, order }: OrderParams): Promise<Ordered | null> {
     await parts.commands.endMarked(runMark(parts, order.run));
     const outcome = await obeyOrder(parts, lease.lease, await summaryOf(parts, order.run));
     const run = await summaryOf(parts, order.run);
+    if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
     const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
     return { kind: stands ? "standing" : "done", run };
   } catch (error) {
@@ -92,7 +93,7 @@ function hasEnded({ state }: RunSummary): boolean {
   return state.kind === "done" || state.kind === "fatal";
 }
 
-function isDone(order: Order, { state }: RunSummary): boolean {
+function isDone(order: Pick<Order, "kind">, { state }: RunSummary): boolean {
   return order.kind === "abort" && state.kind === "fatal" && state.cause === "aborted";
 }
 

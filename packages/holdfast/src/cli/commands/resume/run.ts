@@ -28,6 +28,8 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const holdfast = await shell.open({ create: false });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
+  const backTo = from ?? address;
+  if (input.on("force") && backTo === undefined) await refuseForcedEnd(await holdfast.run(id));
   const found =
     way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
   if (found === null) return "decision";
@@ -41,7 +43,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
     limit,
     sessionMs,
     // Without a checkpoint to begin again from it says nothing about a run that has ended.
-    force: input.on("force") && (from !== undefined || address !== undefined),
+    force: input.on("force") && backTo !== undefined,
     ...place,
     detach: input.on("detach"),
     dryRun: input.on("dry-run"),
@@ -80,6 +82,17 @@ function readMax(text: string | undefined): number | undefined {
   const max = parseCount("max", text);
   if (max > 0) return max;
   throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number from 1 on." });
+}
+
+/** Of a loop under way it says that it may go over the limit; one that has ended must be told where to begin again. */
+async function refuseForcedEnd(handle: RunHandle): Promise<void> {
+  const { state } = await handle.summary();
+  if (state.kind === "open" || state.kind === "parked") return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "--force needs a checkpoint to begin again from",
+    hint: "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
+  });
 }
 
 function refusePastEffects(pastEffects: boolean, way: string | undefined): void {
