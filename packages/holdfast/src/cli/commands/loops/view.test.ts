@@ -34,12 +34,12 @@ test("loops at 80 columns: who works, who is next, who needs somebody", () => {
   ];
   const text = loopsText({ at: "", limit: 4, atWork: 2, loops }, PAGE);
   expect(text).toMatchInlineSnapshot(`
-    "LOOP                               STATE             BEAT      WORK
-    ralph-fix-tests-1a2b3c4d           running           just now  Make all of the …
-    ralph-rewrite-everything-5e6f7a8b  stale: stopped    just now  Make all of the …
-    ralph-docs-9c0d1e2f                queued: 1         just now  Make all of the …
-    ralph-old-3a4b5c6d                 crashed           just now  Make all of the …
-    ralph-new-7e8f9a0b                 budget exhausted            Make all of the …
+    "LOOP                               STATE             STAGE         BEAT
+    ralph-fix-tests-1a2b3c4d           running           implement #2  just now
+    ralph-rewrite-everything-5e6f7a8b  stale: stopped    implement #2  just now
+    ralph-docs-9c0d1e2f                queued: 1         implement #2  just now
+    ralph-old-3a4b5c6d                 crashed           implement #2  just now
+    ralph-new-7e8f9a0b                 budget exhausted  implement #2
     At work: 2 of 4 places.
     "
   `);
