@@ -10,12 +10,13 @@ import { stageText, workText } from "../list/view.ts";
 export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
-    { title: "LOOP", shrinkTo: 16, last: true },
+    // Whole: it is there to be typed.
+    { title: "LOOP" },
     { title: "STATE" },
-    { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
-    { title: "PRIORITY", optional: true, expendable: 3 },
+    { title: "STAGE", shrinkTo: 8, optional: true, expendable: 1 },
+    { title: "PRIORITY", optional: true, expendable: 2 },
     { title: "BEAT", optional: true },
-    { title: "WORK", shrinkTo: 10, optional: true, expendable: 1 },
+    { title: "WORK", shrinkTo: 10, optional: true, expendable: 3 },
   ] as const;
   const rows = loops.map((one) => [
     { text: one.run.id, style: "bold" } as const,
