@@ -6,6 +6,7 @@ import type { Page } from "./output/page.ts";
 import { relativeTime } from "./output/relative-time.ts";
 import { renderTable } from "./output/table.ts";
 import type { Cell } from "./output/table.ts";
+import { scoreText } from "./output/score-text.ts";
 
 /** As many as fit on a screen with the question. */
 const SHOWN = 18;
@@ -57,7 +58,7 @@ export function previewText(previews: readonly CheckpointPreview[], advice: Roll
     { text: String(checkpoint.sequence), style: "bold" },
     { text: relativeTime(checkpoint.createdAt, page.now), style: "dim" },
     { text: stageText(checkpoint) },
-    { text: checkpoint.score === null ? "" : String(Math.round(checkpoint.score)) },
+    { text: checkpoint.score === null ? "" : scoreText(checkpoint.score) },
     { text: checkpoint.trigger },
     { text: filesText(files) },
     { text: effectsText(effects) },

@@ -7,6 +7,7 @@ import { paint } from "../output/page.ts";
 import type { Page } from "../output/page.ts";
 import { exactTime } from "../output/relative-time.ts";
 import { actionText } from "./action-text.ts";
+import { scoreText } from "../output/score-text.ts";
 
 /** What is worth a line that stays; null for the rest. One line, whatever the texts in it hold. */
 export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offset">): string | null {
@@ -23,7 +24,7 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "stage_entered":
       return paint(page, "bold", place(event));
     case "stage_ended": {
-      const score = event.score === null ? "" : ` (score ${Math.round(event.score)})`;
+      const score = event.score === null ? "" : ` (score ${scoreText(event.score)})`;
       const reason = event.reason === "" ? "" : `: ${escapeWords(event.reason)}`;
       return `  ${escapeText(event.event)}${score}${reason}`;
     }

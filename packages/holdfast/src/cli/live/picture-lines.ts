@@ -8,6 +8,7 @@ import type { Page } from "../output/page.ts";
 import { spentText } from "../output/spent-text.ts";
 import type { Picture } from "./picture.ts";
 import { sparkline } from "./sparkline.ts";
+import { scoreText } from "../output/score-text.ts";
 
 /** The picture as a few lines, none wider than the page: position, numbers, a line for each batch of the graph, last action. */
 export function pictureLines(
@@ -26,7 +27,7 @@ export function pictureLines(
   const numbers = [
     ...(picture.scores.length === 0
       ? []
-      : [`scores ${picture.scores.slice(-6).map(Math.round).join(" ")} ${sparkline(picture.scores, 16)}`]),
+      : [`scores ${picture.scores.slice(-6).map(scoreText).join(" ")} ${sparkline(picture.scores, 16)}`]),
     ...(picture.spent === null ? [] : [spentText(picture.spent) ?? "nothing spent"]),
     ...(picture.checkpoint === null ? [] : [`saved @${picture.checkpoint}`]),
   ];

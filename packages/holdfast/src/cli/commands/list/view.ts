@@ -8,6 +8,7 @@ import { standingWord } from "../../output/standing-word.ts";
 import { renderTable } from "../../output/table.ts";
 import { unfinishedRestoreText } from "../../output/unfinished-restore.ts";
 import type { Cell } from "../../output/table.ts";
+import { scoreText } from "../../output/score-text.ts";
 
 export interface ListedRun extends RunSummary {
   readonly standing: RunStanding;
@@ -51,7 +52,7 @@ export function checkpointsText(checkpoints: readonly CheckpointSummary[], page:
     { text: relativeTime(checkpoint.createdAt, page.now), style: "dim" },
     { text: checkpoint.trigger },
     { text: stageText(checkpoint) },
-    { text: checkpoint.score === null ? "" : String(Math.round(checkpoint.score)) },
+    { text: checkpoint.score === null ? "" : scoreText(checkpoint.score) },
     { text: byteText(checkpoint.size.added) },
     { text: nameText(checkpoint) },
   ]);

@@ -10,6 +10,7 @@ import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { stageText } from "../list/view.ts";
 import { fieldsText, momentText, sectionText } from "./fields.ts";
+import { scoreText } from "../../output/score-text.ts";
 
 export function checkpointText(checkpoint: Checkpoint, page: Page): string {
   const { planes } = checkpoint;
@@ -85,8 +86,8 @@ function positionText({ position }: Planes, page: Page): string {
     [
       ["workflow", position.workflow],
       ["stage", stageText(position)],
-      ["score", position.score === null ? null : String(Math.round(position.score))],
-      ["best", position.best === null ? null : `${Math.round(position.best.score)} at @${position.best.sequence}`],
+      ["score", position.score === null ? null : scoreText(position.score)],
+      ["best", position.best === null ? null : `${scoreText(position.best.score)} at @${position.best.sequence}`],
       ["attempts", recordText(position.attempts)],
       ["streaks", recordText(position.streaks)],
       ["spent", amountsText(position.budget.spent)],

@@ -15,6 +15,7 @@ import { sparkline } from "../../live/sparkline.ts";
 import { stageText, workText } from "../list/view.ts";
 import { fieldsText, momentText, sectionText } from "../show/fields.ts";
 import { wrap } from "../../output/wrap.ts";
+import { scoreText } from "../../output/score-text.ts";
 
 export function statusText(status: RunStatus, page: Page): string {
   return fieldsOf(status, page) + graphText(status, page);
@@ -216,12 +217,12 @@ function stageLine(status: RunStatus, page: Page): string | null {
 
 function scoresText(status: RunStatus): string | null {
   if (status.scores.length === 0) return null;
-  const scores = status.scores.map(({ score }) => Math.round(score));
+  const scores = status.scores.map(({ score }) => score);
   const best =
     status.best === null || status.loop !== null
       ? ""
-      : `, best ${Math.round(status.best.score)} at @${status.best.sequence}`;
-  return `${scores.slice(-10).join(" ")}  ${sparkline(scores, 20)}${best}`;
+      : `, best ${scoreText(status.best.score)} at @${status.best.sequence}`;
+  return `${scores.slice(-10).map(scoreText).join(" ")}  ${sparkline(scores, 20)}${best}`;
 }
 
 function savedText({ run }: RunStatus, page: Page): string | null {
