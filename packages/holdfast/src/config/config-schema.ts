@@ -23,7 +23,7 @@ export const configSchema = z.strictObject({
     z.strictObject({
       preset: z.optional(choice(["standard", "loops"])),
       keep: z.optional(z.strictObject(keepShape())),
-      maxPerRun: z.optional(leaf('a number from 0, or "none"', (value) => (value === "none" ? null : whole(value, 0)))),
+      maxPerRun: z.optional(atLeastOrNone(0)),
       maxAge: z.optional(
         leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
@@ -95,6 +95,24 @@ export const configSchema = z.strictObject({
       ),
       memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
       onStuck: z.optional(choice(["stop", "ask", "rollback"])),
+      detection: z.optional(
+        z.strictObject({
+          stuck: z.optional(atLeastOrNone(2)),
+          oscillation: z.optional(atLeastOrNone(4)),
+          regression: z.optional(atLeastOrNone(0)),
+          burn: z.optional(atLeastOrNone(2)),
+        }),
+      ),
+      quality: z.optional(
+        z.strictObject({
+          validation: z.optional(count(0)),
+          completeness: z.optional(count(0)),
+          correctness: z.optional(count(0)),
+          readability: z.optional(count(0)),
+          efficiency: z.optional(count(0)),
+        }),
+      ),
+      tokensPerIteration: z.optional(atLeastOrNone(1)),
     }),
   ),
   errors: z.optional(errorSchema),
@@ -107,7 +125,7 @@ export const configSchema = z.strictObject({
   ),
   loops: z.optional(
     z.strictObject({
-      max: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      max: z.optional(atLeastOrNone(1)),
       workflows: z.optional(leaf("a list of workflows such as [ralph, impl]", words)),
     }),
   ),
@@ -234,3 +252,7 @@ function days(value: unknown): number | undefined {
 }
 
 const DAY = 86_400_000;
+
+function atLeastOrNone(least: number) {
+  return leaf(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)));
+}

@@ -126,6 +126,22 @@ ralph:
   memoryPolicy: ${value("ralph.memoryPolicy")}
   # When nothing moves any more: stop, ask (a person), or rollback (once to the best round, then stop).
   onStuck: ${value("ralph.onStuck")}
+  # What counts as trouble, each a number or none: so many iterations with the same failure or without a change; so many turns
+  # between the same two states; so many points of quality below the best; so many iterations that the burn rate is told from.
+  detection:
+    stuck: ${value("ralph.detection.stuck")}
+    oscillation: ${value("ralph.detection.oscillation")}
+    regression: ${value("ralph.detection.regression")}
+    burn: ${value("ralph.detection.burn")}
+  # What the quality of an iteration is made of; only the proportions matter, and what cannot be measured is left out.
+  quality:
+    validation: ${value("ralph.quality.validation")}
+    completeness: ${value("ralph.quality.completeness")}
+    correctness: ${value("ralph.quality.correctness")}
+    readability: ${value("ralph.quality.readability")}
+    efficiency: ${value("ralph.quality.efficiency")}
+  # What an iteration may reasonably take: without it efficiency is not judged.
+  tokensPerIteration: ${value("ralph.tokensPerIteration")}
 
 # What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): park,
 # fallback (to the agents named here, in their order), escalate, abort or ignore. The first rule that fits decides before all

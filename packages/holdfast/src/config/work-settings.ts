@@ -9,6 +9,8 @@ import type { FORMAT_NAMES } from "../core/format-names.ts";
 import { DEFAULT_LOOP_LAYOUT } from "../core/loop-layout.ts";
 import type { LoopLayoutSettings } from "../core/loop-layout.ts";
 import type { PriceTable } from "../core/price.ts";
+import { defaultRalphOptions } from "../core/ralph/options.ts";
+import type { RalphOptions } from "../core/ralph/options.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { mergeErrors } from "./errors/merge-errors.ts";
 import { formatDuration } from "./parse-duration.ts";
@@ -93,6 +95,9 @@ export interface RalphSettings {
   readonly memory: number;
   readonly memoryPolicy: "fifo" | "recency" | "relevance_weighted";
   readonly onStuck: "stop" | "ask" | "rollback";
+  readonly detection: RalphOptions["detection"];
+  readonly quality: RalphOptions["qualityWeights"];
+  readonly tokensPerIteration: number | null;
 }
 
 export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
@@ -131,6 +136,9 @@ export const DEFAULT_WORK: WorkSettings = {
     memory: 3,
     memoryPolicy: "fifo",
     onStuck: "stop",
+    detection: defaultRalphOptions.detection,
+    quality: defaultRalphOptions.qualityWeights,
+    tokensPerIteration: null,
   },
   errors: defaultErrorPolicy,
   checkpoints: ALL_CHECKPOINTS,
@@ -201,7 +209,13 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
 
 function mergeRalph({ untilTimeout, ...ralph }: NonNullable<FileConfig["ralph"]>): RalphSettings {
   const base = DEFAULT_WORK.ralph;
-  return { ...base, ...given(ralph), untilTimeoutMs: untilTimeout ?? base.untilTimeoutMs };
+  return {
+    ...base,
+    ...given(ralph),
+    untilTimeoutMs: untilTimeout ?? base.untilTimeoutMs,
+    detection: { ...base.detection, ...given(ralph.detection ?? {}) },
+    quality: { ...base.quality, ...given(ralph.quality ?? {}) },
+  };
 }
 
 /** Key and value as the file would have them; what depends on the place is in brackets. */
@@ -240,6 +254,9 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["ralph.memory", ralph.memory],
     ["ralph.memoryPolicy", ralph.memoryPolicy],
     ["ralph.onStuck", ralph.onStuck],
+    ...Object.entries(ralph.detection).map(([name, least]) => [`ralph.detection.${name}`, least ?? "none"] as const),
+    ...Object.entries(ralph.quality).map(([name, weight]) => [`ralph.quality.${name}`, weight] as const),
+    ["ralph.tokensPerIteration", ralph.tokensPerIteration ?? "none"],
     [
       "errors.retry",
       `${work.errors.retry.delaysMs.length} (${work.errors.retry.delaysMs.map(formatDuration).join(", ")})`,

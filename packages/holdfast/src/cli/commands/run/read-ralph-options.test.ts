@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_WORK } from "../../../config/work-settings.ts";
+import { DEFAULT_WORK, mergeWork } from "../../../config/work-settings.ts";
+import { parseLoopOptions } from "../../../workflows/ralph/options.ts";
 import { parseArguments } from "../../parse-arguments.ts";
 import { readRalphFiles } from "./read-ralph-options.ts";
 import { readRequest } from "./read-request.ts";
@@ -42,6 +43,14 @@ describe("what is asked of the ralph workflow", () => {
       until: [{ command: "make" }],
       maxIterations: 9,
     });
+  });
+  test("what counts as trouble and as quality comes from the config, and what it leaves out keeps its default", () => {
+    const file = { detection: { stuck: 6, burn: null }, quality: { readability: 0 }, tokensPerIteration: 9000 };
+    const { options } = readRequest(input(...LOOP), mergeWork({ ralph: file }, "/", null));
+    const parsed = parseLoopOptions({ ...options, task: "Fix it" });
+    expect(parsed.detection).toEqual({ stuck: 6, oscillation: 4, regression: 10, burn: null });
+    expect(parsed.qualityWeights).toMatchObject({ validation: 30, readability: 0 });
+    expect(parsed.tokensPerIteration).toBe(9000);
   });
   test("a skill and a flow are told by their files", async () => {
     const texts: Readonly<Record<string, string>> = {
