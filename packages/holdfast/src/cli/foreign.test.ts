@@ -135,7 +135,7 @@ describe("import and export", () => {
     expect(await place.json("schema", "loop-json")).toMatchObject({
       $schema: "https://json-schema.org/draft/2020-12/schema",
     });
-    expect((await place.run("schema")).stdout).toBe("loop-json\natif\n");
+    expect((await place.run("schema")).stdout).toBe("loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n");
     expect((await place.run("schema", "nothing")).status).toBe(2);
   });
 });
