@@ -4,7 +4,6 @@ import { fractionOf } from "../core/error-policy/delays.ts";
 import type { NewEntry } from "../core/journal.ts";
 import { giveUpSession } from "./agent-session.ts";
 import type { Tried } from "./agent-report.ts";
-import { Aborted } from "./halt.ts";
 import { keptTalk } from "./kept-talk.ts";
 import { parkRun } from "./park.ts";
 import { putFilesBack } from "./put-files-back.ts";
@@ -56,19 +55,12 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
     return await parkRun(stay, { on, reason: decision.reason, until }, () => (isSettled ? [] : fail()));
   }
   if (!isSettled) await writer.append(...fail());
-  if (decision.kind === "abort") abortRun(stay, decision.reason);
+  if (decision.kind === "abort") writer.halt.abort(decision.reason);
   if (decision.kind === "fallback") {
     takeAgent(stay, trying);
     trying.gaveUp = false;
   }
   return null;
-}
-
-/** The run ends, whatever else its stage is at. */
-export function abortRun({ writer }: Stay, reason: string): never {
-  const aborted = new Aborted(reason);
-  writer.halt.stop(aborted);
-  throw aborted;
 }
 
 /**

@@ -57,6 +57,13 @@ export class Halt {
     this.#stop(cause);
   }
 
+  /** The run ends, whatever else its stage is at. */
+  abort(reason: string): never {
+    const aborted = new Aborted(reason);
+    this.stop(aborted);
+    throw aborted;
+  }
+
   /** Aborted when work shall stop at the next safe point: what is under way may finish, a wait need not. */
   get wished(): AbortSignal {
     return this.#wish.signal;

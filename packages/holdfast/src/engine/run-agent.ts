@@ -1,8 +1,7 @@
 import { NOTHING } from "../core/budget.ts";
 import { NO_ERRORS, restOfDelay } from "../core/error-policy/call-errors.ts";
 import type { AgentEvent, AgentOutcome } from "../ports/agent.ts";
-import { abortRun, afterFailedTry } from "./after-failed-try.ts";
-import { chooseAgent } from "./agent-choice.ts";
+import { afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import { askedOf, takeAgent } from "./record/record-agent.ts";
 import { Hearing } from "./record/tape.ts";
@@ -43,7 +42,7 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
     if (aside !== null) aside.busy = call.name;
     try {
       const { abort } = writer.errors.get(call.name) ?? {};
-      if (abort !== undefined) abortRun(stay, abort);
+      if (abort !== undefined) writer.halt.abort(abort);
       for (;;) {
         await waitOut(stay, call.name);
         const tried = await tryOnce(stay, trying);
@@ -66,8 +65,7 @@ async function waitOut({ writer }: Stay, name: string): Promise<void> {
 /** As it was recorded, of a workflow that asks for the same. */
 async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
   const { config, iteration } = stay.writer;
-  const { provider: agent, model } = chooseAgent(call.model, config);
-  player.asked(stay.writer, call.name, askedOf(call, { agent, model, iteration, mask: player.mask }));
+  player.asked(stay.writer, call.name, askedOf(call, { config, iteration, mask: player.mask }));
   // Recorded by us, when the call was concluded.
   return (await playStep(stay, call.name)) as AgentReport;
 }

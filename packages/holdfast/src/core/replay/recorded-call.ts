@@ -37,6 +37,9 @@ export type RecordedAgent = {
     readonly forkAt: string | null;
   };
   readonly ran: {
+    /** Who did it: not the one that was asked for, where another took over. */
+    readonly agent: string;
+    readonly model: string | null;
     /** As the agent itself says; null: it does not. */
     readonly version: string | null;
     /** null: no program was started. */
@@ -146,6 +149,8 @@ const agentShape: Shape<RecordedAgent> = object<RecordedAgent>({
   asked: askedShape,
   sent: object<RecordedAgent["sent"]>({ prompt: nullable(text), session: nullable(text), forkAt: nullable(text) }),
   ran: object<RecordedAgent["ran"]>({
+    agent: text,
+    model: nullable(text),
     version: nullable(text),
     argv: nullable(list(text)),
     environment,

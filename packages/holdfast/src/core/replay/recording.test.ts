@@ -23,6 +23,11 @@ const finished = (step: string, result: string) =>
   ["step.finished", { visit: 1, step, result, spent: amounts }] as const;
 const failed = (step: string) =>
   ["step.failed", { visit: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
+const triedAgain = (step: string) =>
+  [
+    "step.failed",
+    { visit: 1, step, reason: "no", spent: amounts, verdict: { rule: "r", action: "retry", why: "" } },
+  ] as const;
 const saved = (sequence: number, trigger: string, name: string | null) =>
   ["checkpoint", { sequence, trigger, name, stage: "work", iteration: 1 }] as const;
 
@@ -33,7 +38,7 @@ describe("a record", () => {
       fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
         const entries = steps.flatMap(({ name, agent, tries }, nth) => [
           started(`${name}${nth}`, agent),
-          ...Array.from({ length: agent ? tries : 0 }, () => failed(`${name}${nth}`)),
+          ...Array.from({ length: agent ? tries : 0 }, () => triedAgain(`${name}${nth}`)),
           finished(`${name}${nth}`, "r"),
           saved(nth + 1, "automatic", `${name}${nth}`),
         ]);
@@ -71,14 +76,26 @@ describe("a record", () => {
     expect(read.ended).toEqual(new Set([1]));
   });
 
-  test("a plain step that failed is an end of its own; a call that was tried again is not", () => {
+  test("a plain step that failed is an end of its own, as is a call that threw or ended the run; one that was tried again is not", () => {
+    const over = { visit: 1, step: "last", reason: "no", spent: amounts, errors: { abort: "over" }, verdict: {} };
     const read = readRecording(
       "r",
-      journal([failed("plain"), started("agent", true), failed("agent"), finished("agent", "x")]),
+      journal([
+        failed("plain"),
+        started("agent", true),
+        triedAgain("agent"),
+        finished("agent", "x"),
+        started("thrown", true),
+        failed("thrown"),
+        started("last", true),
+        ["step.failed", over],
+      ]),
     );
     expect(read.steps.map(({ step, came }) => [step, came.kind])).toEqual([
       ["plain", "failed"],
       ["agent", "finished"],
+      ["thrown", "failed"],
+      ["last", "aborted"],
     ]);
     expect(read.steps[0]?.came).toMatchObject({ reason: "no", code: "IO_FAILED" });
     expect(callKey(1, "agent")).toBe("1/agent");

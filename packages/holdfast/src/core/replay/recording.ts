@@ -32,13 +32,20 @@ export interface RecordedStep {
   readonly step: string;
   readonly came:
     | { readonly kind: "finished"; readonly result: Json; readonly recorded: boolean }
-    | { readonly kind: "failed"; readonly reason: string; readonly code: string | null };
+    | { readonly kind: "failed"; readonly reason: string; readonly code: string | null }
+    /** A rule of the error policy said that the run ends. */
+    | { readonly kind: "aborted"; readonly reason: string };
   /** Of all tries since the one before it that came to an end. */
-  readonly spent: readonly Amounts[];
-  /** Is it an agent's? Its own failures are tried again inside the call, and so are no ends. */
-  readonly agent: boolean;
+  readonly spent: readonly Spent[];
+  /** Newest try of an agent; null: it is none's, or that is not on record. */
+  readonly call: (RecordedAgent & { readonly entry: number }) | null;
   /** Sequence of the checkpoint in the same commit. */
   readonly checkpoint: number | null;
+}
+
+export interface Spent {
+  readonly entry: number;
+  readonly amounts: Amounts;
 }
 
 export interface RecordedCheckpoint {
@@ -51,6 +58,8 @@ export interface RecordedCheckpoint {
   readonly iteration: number;
   /** Its commit says that a step or a stage ended: the workflow took it, nobody else. */
   readonly isOwn: boolean;
+  /** A run that had ended goes on from it. */
+  readonly isReopening: boolean;
 }
 
 export function callKey(visit: number, step: string): string {
@@ -95,27 +104,21 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         break;
       }
       case "step.started":
-        tries.set(key, {
-          agent: body["estimate"] !== null,
-          files: body["files"] === true,
-          spent: tries.get(key)?.spent ?? [],
-        });
+        tries.set(key, { files: body["files"] === true, spent: tries.get(key)?.spent ?? [] });
         break;
       case "step.lost":
-        spend(tries, key, body);
+        spend(tries, key, { entry, body });
         break;
       case "step.failed":
       case "step.finished": {
-        spend(tries, key, body);
-        const { agent, spent, files } = tries.get(key) ?? NO_TRIES;
-        if (kind === "step.failed" && agent) break;
+        spend(tries, key, { entry, body });
+        const came = kind === "step.failed" ? failureOf(body) : resultOf(body);
+        // Tried again inside the call, or by whoever resumed it.
+        if (came === null) break;
+        const { spent, files } = tries.get(key) ?? NO_TRIES;
         tries.delete(key);
         behind = { ...behind, step: steps.length, files };
-        const came =
-          kind === "step.failed"
-            ? ({ kind: "failed", reason: textOf(body, "reason"), code: textOf(body, "code") || null } as const)
-            : ({ kind: "finished", result: body["result"] ?? null, recorded: body["recorded"] === true } as const);
-        steps.push({ entry, at, visit, step, came, spent, agent, checkpoint: null });
+        steps.push({ entry, at, visit, step, came, spent, call: agents.get(key) ?? null, checkpoint: null });
         break;
       }
       case "stage.ended":
@@ -125,6 +128,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
       case "stage.entered":
         entered.push({ entry, visit });
         behind = { ...behind, stage: true };
+        break;
+      case "run.reopened":
+        behind = { ...behind, reopened: true };
         break;
       case "restore.finished":
         behind = { ...behind, restored: true };
@@ -139,8 +145,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
           found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
         if (isOfStep && behind.step !== null) steps[behind.step] = { ...found, checkpoint: sequence };
         const { stage, iteration } = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
-        const isOwn = isOfStep || behind.stage;
-        checkpoints.push({ sequence, entry, at, trigger, name, stage, iteration, isOwn });
+        const isReopening = behind.reopened;
+        const isOwn = isOfStep || (behind.stage && !isReopening);
+        checkpoints.push({ sequence, entry, at, trigger, name, stage, iteration, isOwn, isReopening });
         break;
       }
       default:
@@ -162,13 +169,24 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   };
 }
 
-interface Tries {
-  readonly agent: boolean;
-  readonly files: boolean;
-  readonly spent: readonly Amounts[];
+/** null: the call went on. What the error policy decided stands with a failed try; what it had no say in was thrown into the stage. */
+function failureOf(body: JsonObject): RecordedStep["came"] | null {
+  const { verdict, errors } = body;
+  if (isJsonObject(errors) && typeof errors["abort"] === "string") return { kind: "aborted", reason: errors["abort"] };
+  if (isJsonObject(verdict)) return null;
+  return { kind: "failed", reason: textOf(body, "reason"), code: textOf(body, "code") || null };
 }
 
-const NO_TRIES: Tries = { agent: false, files: false, spent: [] };
+function resultOf(body: JsonObject): RecordedStep["came"] {
+  return { kind: "finished", result: body["result"] ?? null, recorded: body["recorded"] === true };
+}
+
+interface Tries {
+  readonly files: boolean;
+  readonly spent: readonly Spent[];
+}
+
+const NO_TRIES: Tries = { files: false, spent: [] };
 
 interface Behind {
   /** Index of the step. */
@@ -176,9 +194,10 @@ interface Behind {
   readonly files: boolean;
   readonly stage: boolean;
   readonly restored: boolean;
+  readonly reopened: boolean;
 }
 
-const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false };
+const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false, reopened: false };
 
 /** Entries that may stand between the end of a step and the checkpoint of the same commit. */
 const TOGETHER: ReadonlySet<string> = new Set([
@@ -187,14 +206,15 @@ const TOGETHER: ReadonlySet<string> = new Set([
   "stage.ended",
   "stage.entered",
   "run.ended",
+  "run.reopened",
   "restore.finished",
   "call.recorded",
 ]);
 
-function spend(tries: Map<string, Tries>, key: string, body: JsonObject): void {
-  const spent = amountsOf(body["spent"]);
+function spend(tries: Map<string, Tries>, key: string, { entry, body }: Pick<JournalEntry, "entry" | "body">): void {
+  const amounts = amountsOf(body["spent"]);
   const known = tries.get(key) ?? NO_TRIES;
-  if (spent !== null) tries.set(key, { ...known, spent: [...known.spent, spent] });
+  if (amounts !== null) tries.set(key, { ...known, spent: [...known.spent, { entry, amounts }] });
 }
 
 function amountsOf(value: Json | undefined): Amounts | null {

@@ -1,6 +1,7 @@
-import type { FilesPlane } from "../../core/checkpoint.ts";
+import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint.ts";
 import type { AskedAgent, FileMark, RecordedAgent } from "../../core/replay/recorded-call.ts";
 import type { Agent } from "../../ports/agent.ts";
+import { chooseAgent } from "../agent-choice.ts";
 import type { RunWriter } from "../run-writer.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Hearing } from "./tape.ts";
@@ -14,17 +15,29 @@ export interface AgentTake {
 export function askedOf(
   call: AgentCall,
   params: {
-    readonly agent: string;
-    readonly model: string | null;
+    readonly config: Pick<ExecutionConfig, "agent" | "model">;
     readonly iteration: number;
     readonly mask: (text: string) => string;
   },
 ): AskedAgent {
-  const { mask, ...who } = params;
+  const { mask, iteration } = params;
+  // Who took over from it is none of the workflow's business.
+  const { provider: agent, model } = chooseAgent(call.model, params.config);
   const { role, yolo, timeoutMs = null, collect = [] } = call;
   const works = call.aside !== undefined ? "aside" : (call.changesFiles ?? true) ? "files" : "reads";
   const env = Object.fromEntries(Object.entries(call.env ?? {}).map(([name, value]) => [name, mask(value)]));
-  return { ...who, role, prompt: mask(call.prompt), yolo, timeoutMs, env, collect: [...collect], works };
+  return {
+    agent,
+    model,
+    iteration,
+    role,
+    prompt: mask(call.prompt),
+    yolo,
+    timeoutMs,
+    env,
+    collect: [...collect],
+    works,
+  };
 }
 
 /** null: the run is not recorded. */
@@ -53,9 +66,11 @@ export async function takeAgent(
       visit: writer.visit,
       step: call.name,
       attempt: params.attempt,
-      asked: askedOf(call, { agent: agent.name, model, iteration: writer.iteration, mask: tape.mask }),
+      asked: askedOf(call, { config: writer.config, iteration: writer.iteration, mask: tape.mask }),
       sent: { prompt: opened.prompt === call.prompt ? null : tape.mask(opened.prompt), session, forkAt },
       ran: {
+        agent: agent.name,
+        model,
         version: await tape.version(agent),
         argv: hearing.argv,
         environment: tape.environment(),

@@ -24,11 +24,11 @@ export async function playStep(stay: Stay, name: string): Promise<Json> {
 async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Json> {
   const { writer } = stay;
   const { step: name, came } = step;
-  for (const actual of step.spent) settleSpent(writer, { estimate: NOTHING, actual });
+  for (const actual of player.spentOn(step)) settleSpent(writer, { estimate: NOTHING, actual });
   const end = (sequence: number | null): readonly NewEntry[] =>
-    came.kind === "failed"
-      ? [failEntry(stay, name, { reason: came.reason, spent: null })]
-      : [finishStep(stay, name, { result: came.result, spent: null, sequence })];
+    came.kind === "finished"
+      ? [finishStep(stay, name, { result: came.result, spent: null, sequence })]
+      : [failEntry(stay, name, { reason: came.reason, spent: null })];
   if (step.checkpoint === null) {
     await writer.append(...end(null));
   } else {
@@ -37,6 +37,7 @@ async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Jso
     await writer.save({ trigger, ...named, prepare: ({ sequence }) => end(sequence) });
   }
   if (came.kind === "finished") return came.result;
+  if (came.kind === "aborted") return writer.halt.abort(came.reason);
   stay.unclaim(name);
   throw playedFailure(came);
 }

@@ -1,3 +1,4 @@
+import type { Amounts } from "../../core/position.ts";
 import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint.ts";
 import type { Json } from "../../core/json.ts";
 import { compareAsked } from "../../core/replay/compare-asked.ts";
@@ -64,6 +65,8 @@ export class Player {
   /** Of the next checkpoint of the record. */
   #cursor = 0;
   #comparedEntry = 0;
+  /** Of the checkpoint that it began from, or last jumped to. */
+  #from = 0;
   /** Of the next reading of the clock. */
   #read = 0;
   #lastPlayed = 0;
@@ -86,6 +89,7 @@ export class Player {
     this.time = Math.max(this.time, Date.parse(at.at));
     this.#cursor = this.#params.recording.checkpoints.findIndex(({ sequence }) => sequence === at.sequence) + 1;
     this.#comparedEntry = at.entry;
+    this.#from = at.entry;
     this.#read = this.#params.recording.readings.findIndex(({ entry }) => entry > at.entry);
     if (this.#read === -1) this.#read = this.#params.recording.readings.length;
     this.#lastPlayed = at.entry;
@@ -115,9 +119,11 @@ export class Player {
   }
 
   asked(writer: RunWriter, step: string, asked: AskedAgent): void {
-    const recorded = this.#params.recording.agents.get(callKey(writer.visit, step));
+    this.#checkJump(writer);
+    const own = this.#left(writer).find((one) => one.step === step);
+    const recorded = own?.call ?? this.#params.recording.agents.get(callKey(writer.visit, step));
     // The step itself is not on record either: that is told when it is asked for.
-    if (recorded === undefined && !this.has(writer, step)) return;
+    if (recorded === undefined && own === undefined) return;
     const change = recorded === undefined ? NO_RECORD : compareAsked(recorded.asked, asked);
     if (change !== null && !this.#isBegunAnew(writer, recorded?.entry ?? 0))
       this.#diverge(writer, { ...change, what: "call", step, entry: recorded?.entry ?? null });
@@ -128,6 +134,7 @@ export class Player {
   async next(writer: RunWriter, name: string): Promise<RecordedStep> {
     for (;;) {
       writer.halt.check();
+      this.#checkJump(writer);
       const left = this.#left(writer);
       const own = left.find(({ step, entry }) => step === name && !this.#begun.has(entry));
       if (own !== undefined && own === left[0]) {
@@ -148,6 +155,11 @@ export class Player {
     this.#lastPlayed = Math.max(this.#lastPlayed, entry);
     this.steps += 1;
     for (const wake of this.#wake.splice(0)) wake();
+  }
+
+  /** What tries took before the run stood where it was put is in the budget that it was put there with. */
+  spentOn({ spent }: RecordedStep): readonly Amounts[] {
+    return spent.filter(({ entry }) => entry > this.#from).map(({ amounts }) => amounts);
   }
 
   /** An event that the workflow makes itself, in its turn. */
@@ -310,6 +322,14 @@ export class Player {
     this.#cursor += 1;
     const { trigger } = await this.#params.load(next.sequence);
     return { trigger, ...(next.name === null ? {} : { name: next.name }) };
+  }
+
+  /** What is left of this visit was done only after the run had gone on from somewhere else, or with other options. */
+  #checkJump(writer: RunWriter): void {
+    const [first] = this.#left(writer);
+    const jump = this.nextJump();
+    if (first !== undefined && jump !== null && first.entry > jump.entry)
+      this.#end(writer, { kind: "jump", sequence: jump.sequence });
   }
 
   /** false: nobody plays anything any more. */

@@ -1,0 +1,172 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Holdfast, WorkReport } from "../../src/app.ts";
+import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
+import type { ErrorPolicy, ErrorRule } from "../../src/core/error-policy/policy.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import type { AgentTask } from "../../src/ports/agent.ts";
+import { createBenchAgent } from "../../src/testing/work-bench.ts";
+import type { BenchOutcome } from "../../src/testing/work-bench.ts";
+import { loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
+import type { Ground } from "./recorded-loop.ts";
+
+const RUN = "loop";
+const OVERLOADED = { kind: "failed", cause: "overload", message: "busy" } as const;
+const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd: 7 });
+
+/** Agents that do what the test says, under this policy; waits take no time. */
+async function open(
+  ground: Ground,
+  run: (task: AgentTask, provider: string) => BenchOutcome,
+  policy: Partial<ErrorPolicy> = {},
+  capabilities = {},
+): Promise<Holdfast> {
+  return await ground.open({
+    parts: (parts) => ({
+      ...parts,
+      agent: (provider) => createBenchAgent(`the ${provider}`, (task) => run(task, provider), capabilities),
+      errorPolicy: { ...defaultErrorPolicy, ...policy },
+      wait: () => Promise.resolve(),
+    }),
+  });
+}
+
+function count(task: AgentTask): BenchOutcome {
+  const part = Number(task.env?.["HOLDFAST_PART"] ?? task.iteration);
+  writeFileSync(join(task.cwd, "log.txt"), "line\n".repeat(part));
+  return { text: `did ${part}`, usage: usage(3) };
+}
+
+const half = (task: AgentTask): void => writeFileSync(join(task.cwd, "half.txt"), "half");
+
+async function loop(ground: Ground, holdfast: Holdfast): Promise<WorkReport> {
+  return await runLoop({ ...ground, agent: "a" }, holdfast, { iterations: 2, mode: "logged" });
+}
+
+test("tries that failed, and the agent that took over, are no part of what the workflow asks: the run is replayed whole", async () => {
+  await using ground = await makeGround();
+  const tries: string[] = [];
+  const holdfast = await open(
+    ground,
+    (task, provider) => {
+      tries.push(`${provider}:${task.model ?? ""}/${task.attempt}`);
+      half(task);
+      return provider === "b" ? count(task) : { ...OVERLOADED, usage: usage(5) };
+    },
+    { exhausted: "fallback", retry: { delaysMs: [1], jitter: 0 }, fallback: { agents: ["b:small"], tries: 1 } },
+  );
+  expect((await loop(ground, holdfast)).outcome).toMatchObject({ kind: "done" });
+  expect(tries.slice(0, 3)).toEqual(["a:/1", "a:/2", "b:small/3"]);
+  const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  expect(report.to).toBe((await holdfast.store.latest(RUN))?.sequence);
+  await holdfast.close();
+});
+
+test("a run that a rule ended is replayed to that end", async () => {
+  await using ground = await makeGround();
+  const rule: ErrorRule = {
+    id: "over",
+    causes: ["crash"],
+    types: null,
+    pattern: null,
+    action: "abort",
+    retry: { delaysMs: [], jitter: 0 },
+    exhausted: "park",
+  };
+  const holdfast = await open(
+    ground,
+    (task) => {
+      const isBroken = task.env?.["HOLDFAST_PART"] === "2";
+      return isBroken ? { kind: "failed", cause: "crash", message: "broken", usage: usage(4) } : count(task);
+    },
+    { rules: [rule] },
+  );
+  const { outcome } = await loop(ground, holdfast);
+  expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Rule over") });
+  const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "fatal" });
+  await holdfast.close();
+});
+
+test("a session that was lost, and the fresh one that took over, replay whole", async () => {
+  await using ground = await makeGround();
+  let calls = 0;
+  const holdfast = await open(
+    ground,
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: `s-${calls}` });
+      half(task);
+      if (calls === 1) return { ...OVERLOADED, session: "s-1", usage: usage(5) };
+      if (calls === 2)
+        return { kind: "failed", cause: "session_lost", message: "gone", session: "s-1", usage: usage(1) };
+      return { ...count(task), session: `s-${calls}` };
+    },
+    {},
+    { resume: true },
+  );
+  expect((await loop(ground, holdfast)).outcome).toMatchObject({ kind: "done" });
+  const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  await holdfast.close();
+});
+
+async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<WorkReport> {
+  return await holdfast.start({
+    workflow: "ralph",
+    id: RUN,
+    work: { kind: "task", text: "count" },
+    agent: "a",
+    mode: "logged",
+    options: {
+      task: "Count",
+      until: ["test $(wc -l < log.txt) -ge 4"],
+      detection: { stuck: null, oscillation: null, regression: null, burn: null },
+      ...options,
+    },
+  });
+}
+
+test("a loop whose limit was raised is replayed with the limit of its day", async () => {
+  await using ground = await makeGround();
+  const holdfast = await open(ground, count);
+  expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "fatal" });
+  await holdfast.work.raiseIterations({ run: RUN, max: 5 });
+  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
+  const report = await holdfast.work.replay({ run: RUN });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  expect(report.to).toBe((await holdfast.store.latest(RUN))?.sequence);
+  await holdfast.close();
+});
+
+test("a loop whose limit was raised while it waited is replayed with the limit of its day", async () => {
+  await using ground = await makeGround();
+  let calls = 0;
+  const holdfast = await open(ground, (task) => {
+    calls += 1;
+    return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
+  });
+  expect((await ralph(holdfast, { maxIterations: 5 })).outcome).toMatchObject({ kind: "parked" });
+  await holdfast.work.raiseIterations({ run: RUN, max: 6 });
+  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
+  const report = await holdfast.work.replay({ run: RUN });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  expect(report.to).toBe((await holdfast.store.latest(RUN))?.sequence);
+  await holdfast.close();
+});
+
+test("a loop that another agent carried on is replayed with each of them", async () => {
+  await using ground = await makeGround();
+  let calls = 0;
+  const holdfast = await open(ground, (task) => {
+    calls += 1;
+    return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
+  });
+  expect((await ralph(holdfast)).outcome).toMatchObject({ kind: "parked" });
+  expect((await holdfast.resume({ run: RUN, agent: "c" })).outcome).toMatchObject({ kind: "done" });
+  const report = await holdfast.work.replay({ run: RUN });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  await holdfast.close();
+});
