@@ -10,7 +10,7 @@ import { stageText, workText } from "../list/view.ts";
 export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
-    { title: "LOOP", shrinkTo: 16, last: true },
+    { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
     { title: "PRIORITY", optional: true, expendable: 3 },

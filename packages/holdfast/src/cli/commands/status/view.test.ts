@@ -67,7 +67,7 @@ test("a run under way", () => {
   expect(nextText(base, PAGE)).toMatchInlineSnapshot(
     `
     "Watch it: holdfast status issue-42 --watch
-    Stop it:   holdfast stop issue-42"
+    Stop it:  holdfast stop issue-42"
   `,
   );
 });
@@ -126,7 +126,7 @@ test("what it waits for, or why it ended, stands first", () => {
 
     issue-42  parked: person
     A decision is needed. It asks: Merge it? (yes / no)
-    > Answer with: holdfast approve issue-42 yes
+    > Answer with: holdfast approve issue-42 yes|no
 
     issue-42  done
     Done 1 min ago.

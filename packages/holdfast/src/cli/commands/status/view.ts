@@ -3,6 +3,7 @@ import type { Lease } from "../../../core/lease.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
+import { giveMoreFlags } from "../../output/give-more.ts";
 import { compactGraphLines, graphLines } from "../../output/graph-lines.ts";
 import { bestText, metricsText, trailText } from "../../output/loop-text.ts";
 import { paint } from "../../output/page.ts";
@@ -75,7 +76,7 @@ function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (reado
 
 export function statusesText(statuses: readonly RunStatus[], page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 12, last: true },
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true },
     { title: "SCORES", optional: true, expendable: 2 },
@@ -106,11 +107,13 @@ export function nextText(status: RunStatus, page: Page): string {
   const { condition, run } = status;
   switch (condition.kind) {
     case "running":
-      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:   ${page.program} stop ${run.id}`;
+      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
     case "parked":
+      if (condition.on === "budget")
+        return `Give it more: ${page.program} resume ${run.id} ${giveMoreFlags(status.budget)}`;
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
-        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options.slice(0, 1))}`;
+        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options)}`;
     case "crashed":
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
