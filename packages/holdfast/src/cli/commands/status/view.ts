@@ -37,7 +37,7 @@ function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
   const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
-  const why = whyText(condition, page);
+  const why = isUntouched(status) ? "Forked or imported; nobody has worked on it yet." : whyText(condition, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
@@ -121,6 +121,7 @@ export function nextText(status: RunStatus, page: Page): string {
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
+      if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
       return `Its checkpoints: ${page.program} list ${run.id}`;
     case "held":
     case "done":
@@ -140,9 +141,16 @@ export function statusWord({ condition, standing }: Pick<RunStatus, "condition" 
   readonly word: string;
   readonly style: Style;
 } {
-  return SAYS_MORE.has(standing.kind) || (standing.kind === "running" && standing.ordered !== null)
+  return isUntouched({ condition, standing }) ||
+    SAYS_MORE.has(standing.kind) ||
+    (standing.kind === "running" && standing.ordered !== null)
     ? standingWord(standing)
     : wordOf(condition);
+}
+
+/** No stage was entered in its own journal, and yet a workflow is to carry it. */
+function isUntouched({ condition, standing }: Pick<RunStatus, "condition" | "standing">): boolean {
+  return condition.kind === "manual" && standing.kind === "stopped";
 }
 
 const SAYS_MORE: ReadonlySet<RunStatus["standing"]["kind"]> = new Set([
