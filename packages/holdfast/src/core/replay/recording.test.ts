@@ -71,6 +71,29 @@ describe("a record", () => {
     expect(read.ended).toEqual(new Set([1]));
   });
 
+  test("where a raised limit lets an ended run go on, no transition of the workflow led", () => {
+    const read = readRecording(
+      "r",
+      journal([
+        ["stage.ended", { visit: 1, stage: "work", event: "limit" }],
+        ["stage.entered", { visit: 2, stage: "limit", iteration: 1 }],
+        ["run.ended", { outcome: "fatal", reason: "x" }],
+        saved(1, "stage", null),
+        ["run.reopened", { reason: "two in all" }],
+        ["stage.entered", { visit: 3, stage: "work", iteration: 2 }],
+        saved(2, "manual", "two in all"),
+      ]),
+    );
+    expect(read.checkpoints.map(({ sequence, isOwn }) => [sequence, isOwn])).toEqual([
+      [1, true],
+      [2, false],
+    ]);
+    expect(read.entered.map(({ visit, reopens }) => [visit, reopens])).toEqual([
+      [2, false],
+      [3, true],
+    ]);
+  });
+
   test("a plain step that failed is an end of its own; a call that was tried again is not", () => {
     const read = readRecording(
       "r",

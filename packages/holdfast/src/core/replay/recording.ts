@@ -18,7 +18,7 @@ export interface Recording {
   /** Visits whose end is in the journal. */
   readonly ended: ReadonlySet<number>;
   /** Which visit a stage was entered with, in order. */
-  readonly entered: readonly { readonly entry: number; readonly visit: number }[];
+  readonly entered: readonly Entered[];
   /** Entries at which another process took the run up. */
   readonly takenUp: readonly number[];
   readonly calls: number;
@@ -65,6 +65,13 @@ export function lastTakenUp({ takenUp, entered }: Recording, visit: number): num
   return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
 }
 
+interface Entered {
+  readonly entry: number;
+  readonly visit: number;
+  /** By nobody's transition: a limit was raised, and the ended run goes on there. */
+  readonly reopens: boolean;
+}
+
 export function readRecording(run: string, entries: readonly JournalEntry[]): Recording {
   const steps: RecordedStep[] = [];
   const checkpoints: RecordedCheckpoint[] = [];
@@ -72,7 +79,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const lookups: (RecordedLookup & { readonly entry: number })[] = [];
   const readings: { readonly entry: number; readonly visit: number; readonly value: number }[] = [];
   const ended = new Set<number>();
-  const entered: { readonly entry: number; readonly visit: number }[] = [];
+  const entered: Entered[] = [];
   const takenUp: number[] = [];
   const tries = new Map<string, Tries>();
   let calls = 0;
@@ -123,8 +130,11 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         behind = { ...behind, stage: true };
         break;
       case "stage.entered":
-        entered.push({ entry, visit });
-        behind = { ...behind, stage: true };
+        entered.push({ entry, visit, reopens: behind.reopened });
+        behind = { ...behind, stage: !behind.reopened };
+        break;
+      case "run.reopened":
+        behind = { ...behind, reopened: true };
         break;
       case "restore.finished":
         behind = { ...behind, restored: true };
@@ -176,9 +186,10 @@ interface Behind {
   readonly files: boolean;
   readonly stage: boolean;
   readonly restored: boolean;
+  readonly reopened: boolean;
 }
 
-const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false };
+const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false, reopened: false };
 
 /** Entries that may stand between the end of a step and the checkpoint of the same commit. */
 const TOGETHER: ReadonlySet<string> = new Set([
@@ -187,6 +198,7 @@ const TOGETHER: ReadonlySet<string> = new Set([
   "stage.ended",
   "stage.entered",
   "run.ended",
+  "run.reopened",
   "restore.finished",
   "call.recorded",
 ]);

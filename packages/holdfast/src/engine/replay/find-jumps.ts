@@ -2,7 +2,7 @@ import type { Checkpoint } from "../../core/checkpoint.ts";
 import type { Recording } from "../../core/replay/recording.ts";
 
 /**
- * Checkpoints at which a run goes on in a visit that no transition led to: somebody restored an older one, or took an ended run up again. No workflow can come
+ * Checkpoints at which a run goes on in a visit that no transition led to: somebody restored an older one, took an ended run up again, or raised its limit. No workflow can come
  * there by itself.
  */
 export async function findJumps(
@@ -10,7 +10,7 @@ export async function findJumps(
   load: (sequence: number) => Promise<Pick<Checkpoint, "planes">>,
 ): Promise<ReadonlySet<number>> {
   const jumps = new Set<number>();
-  const entered = [...recording.entered];
+  const entered = recording.entered.filter(({ reopens }) => !reopens);
   let visit = 0;
   for (const { sequence, entry, isOwn } of recording.checkpoints) {
     while (entered[0] !== undefined && entered[0].entry < entry) visit = entered.shift()?.visit ?? visit;

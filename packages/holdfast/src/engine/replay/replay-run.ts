@@ -75,7 +75,7 @@ class Play {
   readonly #params: ReplayParams;
   readonly #recording: Recording;
   readonly #load: Load;
-  readonly #workflow: Workflow<JsonObject>;
+  #workflow: Workflow<JsonObject>;
   #workspace: Workspace | undefined;
   /** What the worktree holds, as far as it was looked at since something was placed there. */
   #now: FilesPlane | null = null;
@@ -206,6 +206,8 @@ class Play {
     const { store } = this;
     const { id } = this.#params.run;
     const { planes, trigger, name } = await this.#load(at.sequence);
+    // Its options may be others from here on.
+    this.#workflow = this.#params.workflow(this.#parts, planes.config.inputs);
     const { running: _underWay, ...visit } = planes.position.visit;
     const lease = await store.takeLease({ run: id, label: "replay" });
     try {
