@@ -32,7 +32,8 @@ export async function carryDetached(shell: Shell, holdfast: Holdfast, run: strin
         ? `Waits for a place in the background: ${run} (pid ${child.pid})\n`
         : `Works in the background: ${run} (pid ${child.pid})\n`,
   });
-  shell.say(`See how it goes: ${program} status ${run}, ${program} logs ${run} --follow`);
+  shell.say(`Where it stands: ${program} status ${run}`);
+  shell.say(`What it says:    ${program} logs ${run} --follow`);
   shell.say(`Stop it:         ${program} pause ${run}`);
   return "done";
 }

@@ -26,8 +26,11 @@ export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Ex
     order: { run, kind, reason, now, by: userName() },
     signal: shell.signal,
     onWaiting: (by) => {
-      const when = now ? "" : " to come to a safe point (--now does not wait; Ctrl+C ends this waiting only)";
-      shell.say(`Waiting for ${escapeText(holderText(by))}${when} …`);
+      const when =
+        now || kind === "abort"
+          ? ""
+          : "\nIt comes to a safe point first. --now does not wait; Ctrl+C ends this waiting only.";
+      shell.say(`Waiting for ${escapeText(holderText(by))} …${when}`);
     },
   });
   const stood = await standingIn(holdfast, run);
@@ -37,6 +40,7 @@ export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Ex
   });
   const { program } = shell.talk;
   if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Go on with: ${program} resume ${run}`);
+  if (kind === "abort" && ordered.kind === "done") shell.say(`What it came to: ${program} status ${run}`);
   return ordered.kind === "ended" ? "decision" : "done";
 }
 

@@ -100,7 +100,7 @@ describe("the limit", () => {
     const winner = begun.find((one) => !refused.some(({ task }) => task === one.task));
     for (const { end } of refused) {
       expect(end.status).toBe(5);
-      expect(end.stderr).toMatch(new RegExp(`1 loops may be at work.*\\(pid ${winner?.child.pid} on`));
+      expect(end.stderr).toMatch(new RegExp(`one loop may be at work.*\\(pid ${winner?.child.pid} on`));
       expect(end.stderr).toContain("--wait");
     }
     const low = start("run", ...words("low"), "--wait", "--max-loops", "1");
@@ -206,9 +206,9 @@ describe("in the background", () => {
     await until("it", "running");
     const full = await run("run", ...words("other"), "--max-loops", "1", "--detach");
     expect(full.status).toBe(5);
-    expect(full.stderr).toContain("1 loops may be at work");
+    expect(full.stderr).toContain("one loop may be at work");
     const log = /(\/\S+0-console\.log)/.exec(full.stderr)?.[1] ?? "";
-    expect(readFileSync(log, "utf8")).toContain("1 loops may be at work");
+    expect(readFileSync(log, "utf8")).toContain("one loop may be at work");
     go();
     expect(await first.ended).toMatchObject({ status: 0 });
   });

@@ -31,6 +31,8 @@ test("a loop at its limit says so, is not begun twice, and goes on when it is al
     "2",
     "--agent",
     agent,
+    "--mode",
+    "logged",
   ];
   const limited = await place.run(...words);
   expect(limited.status).toBe(1);
@@ -52,6 +54,8 @@ test("a loop at its limit says so, is not begun twice, and goes on when it is al
   const done = await place.run("resume", run, "--max", "3");
   expect(done.stdout).toMatch(/^Done .*holds after 3 iterations/m);
   expect(done.status).toBe(0);
+  // Nothing in the workflow led from the limit on; the record holds all the same.
+  expect(await place.json("replay", run)).toMatchObject({ verdict: "identical", outcome: "done", iteration: 3 });
 
   // The same words are the same loop as long as it is under way; it has ended, so this is another one.
   const plan = await place.json(...words, "--dry-run");

@@ -149,7 +149,7 @@ describe("run", () => {
     expect(await place.run("run", "1", "--max-tokens", "500", "--agent", agent)).toMatchObject({ status: 7 });
     const refused = await place.run("approve", "1", "yes");
     expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
-    expect(refused.stderr).toContain("resume issue-1 --max-cost USD");
+    expect(refused.stderr).toContain("resume issue-1 --max-tokens N");
   });
 
   test("a run that died as it was created is begun by the next one, under its own name", async () => {

@@ -91,8 +91,15 @@ function usedText(budget: Budget, resource: Resource): string {
     case "microUsd":
       return `$${(used / 1e6).toFixed(2)} of $${(limit / 1e6).toFixed(2)}`;
     case "milliseconds":
-      return `${Math.round(used / 60_000)} of ${Math.round(limit / 60_000)} minutes`;
+      return timeWords(used, limit);
   }
+}
+
+/** A short limit is told in seconds: "0 of 0 minutes" says nothing. */
+function timeWords(used: number, limit: number): string {
+  return limit < 120_000
+    ? `${Math.ceil(used / 1000)} of ${Math.ceil(limit / 1000)} seconds`
+    : `${Math.round(used / 60_000)} of ${Math.round(limit / 60_000)} minutes`;
 }
 
 function whole(amount: number): number {

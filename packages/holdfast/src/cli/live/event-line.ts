@@ -32,7 +32,10 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       // A graph has dozens of steps for a node, and tells of its nodes itself.
       return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
     case "step_failed": {
-      const again = event.retryAt === null ? "" : `; again at ${event.retryAt.slice(11, 19)} UTC`;
+      const again =
+        event.retryAt === null || event.verdict?.action === "fallback"
+          ? ""
+          : `; again at ${event.retryAt.slice(11, 19)} UTC`;
       const verdict = event.verdict === undefined ? "" : `; ${escapeWords(verdictText(event.verdict))}`;
       return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}${verdict}`;
     }

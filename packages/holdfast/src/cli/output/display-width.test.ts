@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { displayWidth, padEnd, padStart, truncate } from "./display-width.ts";
+import { displayWidth, padEnd, padStart, truncate, truncateMiddle } from "./display-width.ts";
 
 test.each([
   ["plain", 5],
@@ -28,6 +28,22 @@ test("cut text fits, and whole text is never touched", () => {
       const cut = truncate(text, width);
       expect(displayWidth(cut)).toBeLessThanOrEqual(width);
       expect(cut === text).toBe(displayWidth(text) <= width);
+    }),
+  );
+});
+
+test("cut in the middle it fits as well, and its end stays", () => {
+  expect(truncateMiddle("ralph-make-the-test-pass-df52eb13@17", 20)).toBe("ralph-make-…2eb13@17");
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.nat({ max: 40 }), (text, width) => {
+      const cut = truncateMiddle(text, width);
+      expect(displayWidth(cut)).toBeLessThanOrEqual(width);
+      expect(cut === text).toBe(displayWidth(text) <= width);
+    }),
+  );
+  fc.assert(
+    fc.property(fc.stringMatching(/^[a-z]{30}-[a-z0-9]{7}$/), fc.integer({ min: 16, max: 37 }), (id, width) => {
+      expect(truncateMiddle(id, width).endsWith(id.slice(-8))).toBe(true);
     }),
   );
 });

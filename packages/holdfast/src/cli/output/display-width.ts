@@ -22,6 +22,21 @@ export function truncate(text: string, width: number, sign = "…"): string {
   return `${kept}${sign}`;
 }
 
+/** As `truncate`, but the end stays: ids that begin alike are told apart by it. */
+export function truncateMiddle(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  const room = Math.min(ENDING, Math.floor(width / 2));
+  let end = "";
+  for (const cluster of [...clusters(text)].toReversed()) {
+    if (displayWidth(cluster + end) > room) break;
+    end = cluster + end;
+  }
+  return truncate(text, width - displayWidth(end)) + end;
+}
+
+/** The eight digits of a loop's name, or the number of a checkpoint with what stands before it. */
+const ENDING = 8;
+
 export function padEnd(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - displayWidth(text)));
 }

@@ -1,4 +1,4 @@
-import { displayWidth, padEnd, padStart, truncate } from "./display-width.ts";
+import { displayWidth, padEnd, padStart, truncate, truncateMiddle } from "./display-width.ts";
 import { escapeText } from "./escape-text.ts";
 import { paint } from "./page.ts";
 import type { Page, Style } from "./page.ts";
@@ -11,6 +11,8 @@ export interface Column {
   readonly shrinkTo?: number;
   /** Gives way only after the others are at their floors: ids are there to be copied. */
   readonly last?: true;
+  /** Where it is cut; at its end unless told. */
+  readonly cut?: "middle";
   /** Left out when it has nothing to say. */
   readonly optional?: true;
   /** For the last column: goes on in the next line instead of being cut. */
@@ -131,7 +133,8 @@ function renderRow(params: {
   const cells = params.columns.map((column, at) => {
     const cell = params.row[at] ?? { text: "" };
     const width = params.widths[at] ?? 0;
-    const text = at === last && wrapped.length > 0 ? (wrapped[0] ?? "") : truncate(cell.text, width);
+    const cut = column.cut === "middle" ? truncateMiddle(cell.text, width) : truncate(cell.text, width);
+    const text = at === last && wrapped.length > 0 ? (wrapped[0] ?? "") : cut;
     const padded = column.align === "right" ? padStart(text, width) : at === last ? text : padEnd(text, width);
     return cell.style === undefined
       ? padded

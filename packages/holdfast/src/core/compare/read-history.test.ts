@@ -33,6 +33,23 @@ test("steps are known by name and result, whatever they cost and however their k
   expect(failed.steps[0]?.digest).not.toBe(one.steps[0]?.digest);
 });
 
+test("what differs in any two runs is no difference; what was done is", () => {
+  const made = (result: JsonObject) =>
+    historyOf(["step.finished", { visit: 1, step: "work", result, spent: null }]).steps[0]?.digest;
+  const one = {
+    at: "2026-11-15T11:40:00.000Z",
+    head: "a".repeat(40),
+    milliseconds: 5,
+    tree: "c".repeat(40),
+    say: ["hi"],
+  };
+  const later = { ...one, at: "2026-11-16T01:02:03.456Z", head: "b".repeat(40), milliseconds: 9 };
+  expect(made(later)).toBe(made(one));
+  expect(made({ ...one, tree: "d".repeat(40) })).not.toBe(made(one));
+  expect(made({ ...one, say: ["ho"] })).not.toBe(made(one));
+  expect(made({ ...one, at: "later" })).not.toBe(made(one));
+});
+
 test("an effect is what it came to, with the number that the other side gave it", () => {
   const intended = ["effect.intended", { key, kind: "pull_request", target: "shop", payload: "", detail: {} }] as const;
   const settled = ["effect.settled", { key, outcome: "done", adopted: false, receipt: { number: 7 } }] as const;

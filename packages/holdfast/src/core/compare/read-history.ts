@@ -1,5 +1,5 @@
 import type { JournalEntry } from "../journal.ts";
-import { isJsonObject } from "../json.ts";
+import { isJsonArray, isJsonObject } from "../json.ts";
 import type { Hasher, Json, JsonObject } from "../json.ts";
 import type { Amounts } from "../position.ts";
 import { canonicalJson } from "../values/index.ts";
@@ -98,7 +98,7 @@ export class HistoryReader {
   }
 
   #did({ run, entry }: JournalEntry, name: string, result: Json): void {
-    this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(result)) });
+    this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(withoutChance(result))) });
   }
 
   #spend(told: Json | undefined): void {
@@ -129,6 +129,22 @@ export class HistoryReader {
     }
   }
 }
+
+/** Times differ in any two runs, and with them the ids of commits; what a commit holds is in its files. Trees are told by content alone. */
+function withoutChance(value: Json): Json {
+  if (typeof value === "string") return INSTANT.test(value) ? "a time" : OBJECT_ID.test(value) ? "a commit" : value;
+  if (isJsonArray(value)) return value.map(withoutChance);
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !BY_CHANCE.has(key))
+      .map(([key, inner]) => [key, key === "tree" ? inner : withoutChance(inner)]),
+  );
+}
+
+const BY_CHANCE: ReadonlySet<string> = new Set(["milliseconds", "session"]);
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
+const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /** Receipts are the forge's own; whatever it numbers, it calls so. */
 function numberIn(receipt: Json | undefined): number | null {

@@ -27,7 +27,6 @@ test("metrics of a loop are those of the whole verification, not of its last che
     scores: [{ name: "quality", value: 55.5 }],
     metrics: [
       { name: "errors", value: 4 },
-      { name: "failing.more", value: 0 },
       { name: "tests.failed", value: 1 },
       { name: "tests.passed", value: 7 },
     ],

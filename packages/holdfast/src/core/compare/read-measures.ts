@@ -65,7 +65,9 @@ function flatten(record: JsonObject, prefix: string, into: Map<string, number>):
   for (const [key, value] of Object.entries(record)) {
     const name = prefix + key;
     if (isFiniteNumber(value)) any = keep(into, name, value) || any;
-    else if (isJsonObject(value) && prefix === "") any = flatten(value, `${name}.`, into) || any;
+    // Names, and how many more there are: that number alone says nothing.
+    else if (isJsonObject(value) && prefix === "" && !isJsonArray(value["names"] ?? null))
+      any = flatten(value, `${name}.`, into) || any;
   }
   return any;
 }

@@ -37,7 +37,10 @@ export function decideNext(params: {
   if (unit === undefined) return { kind: "done", reason: doneReason(state, units.length) };
   const last = state.iterations.at(-1)?.number ?? 0;
   if (last >= options.maxIterations)
-    return { kind: "limit", reason: `${last} iterations, which is the limit, and the criterion does not hold` };
+    return {
+      kind: "limit",
+      reason: `${count(last, "iteration", "iterations")}, which is the limit, and the criterion does not hold`,
+    };
   if (options.maxMinutes !== null && milliseconds >= options.maxMinutes * 60_000)
     return { kind: "limit", reason: `${options.maxMinutes} minutes of work, which is the limit` };
   const halt = haltOf(params);

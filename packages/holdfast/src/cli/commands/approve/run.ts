@@ -6,8 +6,10 @@ import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
+import { giveMoreFlags } from "../../output/give-more.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
+import { wrap } from "../../output/wrap.ts";
 import type { approveSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags"]>): Promise<Exit> {
@@ -27,7 +29,7 @@ export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags
   await holdfast.work.approve({ run: id, answer, by });
   shell.print({
     json: () => ({ run: id, question, answer, by }),
-    text: () => `${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${escapeWords(question.question)}\n`,
+    text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
   });
   shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
   return "done";
@@ -75,21 +77,28 @@ function waitingOf({ run, condition }: RunStatus): Asking | undefined {
   return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
 }
 
-function asksNothing({ run, condition }: RunStatus): HoldfastError {
+function asksNothing({ run, condition, budget }: RunStatus): HoldfastError {
   const { id } = run;
   if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
-  const more = condition.on === "budget" ? " --max-cost USD` (or --max-tokens, --max-total-time)" : "`";
+  const more = condition.on === "budget" ? ` ${giveMoreFlags(budget)}` : "";
   return nobodyAsks(
     `Run ${id} asks nothing; it waits: ${condition.reason}`,
-    `Go on with \`holdfast resume ${id}${more}.`,
+    `Go on with \`holdfast resume ${id}${more}\`.`,
   );
 }
 
 function questionText({ id, question, reason }: Asking, page: Page): string {
   const why = reason === question.question ? "" : `  ${escapeWords(reason)}\n`;
   const answers = question.options.length === 0 ? "any text" : question.options.join(", ");
-  return `${paint(page, "bold", escapeText(id))} asks: ${escapeWords(question.question)}\n${why}  answers: ${escapeText(answers)}\n`;
+  const asks = indented(`${id} asks: ${question.question}`, page).slice(id.length);
+  return `${paint(page, "bold", escapeText(id))}${asks}${why}  answers: ${escapeText(answers)}\n`;
 }
+
+function indented(text: string, page: Page): string {
+  return `${wrap(escapeWords(text), Math.min(page.width, READABLE) - 2).join("\n  ")}\n`;
+}
+
+const READABLE = 100;
 
 function nobodyAsks(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint });

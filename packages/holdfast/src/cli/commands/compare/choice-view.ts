@@ -73,7 +73,7 @@ function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedS
       ? []
       : [
           {
-            what: `Remove the worktree of ${run} (its branch and checkpoints stay)`,
+            what: `Remove the worktree of ${run} (its branch stays)`,
             line: `git worktree remove ${quoted(worktree)}`,
           },
         ]),

@@ -104,7 +104,7 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
     "RUN                STATE   CODE             CHECKS  SCORE  TOKENS     COST  TIME
     fix-login@7        done    4 files, +30 -3  pass *     90    120k    $1.25  60 s
     other-way@7        parked  4 files, +30 -3  fail             9000  $0.04 *  60 s
-    a-run-with-a-ver…  done    4 files, +30 -3  pass       90    120k    $1.25  60 s
+    a-run-wi…and-on@7  done    4 files, +30 -3  pass       90    120k    $1.25  60 s
 
     fix-login@7
       gate-command passes ✗✓ *
@@ -139,7 +139,7 @@ test("who is chosen, and what to do next, ready to be copied", () => {
     "Chosen: fix-login@7, tagged chosen, and no longer other-way@5.
     Merge pull request #7:
       https://example.com/shop/pull/7
-    Remove the worktree of other-way (its branch and checkpoints stay):
+    Remove the worktree of other-way (its branch stays):
       git worktree remove '/work trees/other-way'
     Take single files of other-way along:
       holdfast graft other-way@7 PATH --into fix-login

@@ -69,7 +69,7 @@ export function labelsOf(sides: readonly (readonly string[])[]): readonly string
 
 function overviewText(compared: Comparison, page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 12, last: true },
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 3 },
     { title: "CODE" },

@@ -10,7 +10,7 @@ import { checkNewRunId } from "../../check-run-id.ts";
 import { runHeld } from "../../wait-for-run.ts";
 import { workflowFile } from "../../workflow-file.ts";
 import { replayText } from "../replay/view.ts";
-import { forkedText, planText } from "./view.ts";
+import { forkedText, nextText, planText } from "./view.ts";
 import type { forkSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof forkSpec)["flags"]>): Promise<Exit> {
@@ -42,7 +42,7 @@ export async function run(shell: Shell, input: Input<(typeof forkSpec)["flags"]>
   const shown = replayed === null ? forked : { ...forked, replay: replayed };
   if (replayed !== null) shell.say(replayText(replayed, shell.talk).trimEnd());
   shell.print({ json: () => shown, text: (page) => forkedText({ ...shown, from: source.id }, page) });
-  shell.say(`Save in it with: ${shell.talk.program} checkpoint --run ${shown.run.id}`);
+  shell.say(nextText(shown.run, shell.talk));
   return "done";
 }
 

@@ -12,6 +12,13 @@ export function planText(
   return `Would start run ${id} from ${escapeText(plan.from)}, ${where}.\n`;
 }
 
+/** What a workflow carries is gone on with; what is saved by hand is saved again. */
+export function nextText({ id, workflow }: Pick<RunSummary, "id" | "workflow">, page: Page): string {
+  return workflow === "manual"
+    ? `Save in it with: ${page.program} checkpoint --run ${id}`
+    : `Go on with: ${page.program} resume ${id}`;
+}
+
 export function forkedText(
   shown: { readonly run: RunSummary; readonly worktree: string | null; readonly from: string },
   page: Page,

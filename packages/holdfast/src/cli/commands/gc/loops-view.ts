@@ -8,7 +8,7 @@ import type { Cell } from "../../output/table.ts";
 /** The files below `.aiwg`, loop by loop; nothing where there are none. */
 export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string {
   const columns = [
-    { title: "LOOP", shrinkTo: 12, last: true },
+    { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },
     { title: "FILE", shrinkTo: 13 },
     { title: "DO" },
     { title: "FREES", align: "right", optional: true },

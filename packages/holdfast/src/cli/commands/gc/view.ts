@@ -9,7 +9,7 @@ import type { Cell } from "../../output/table.ts";
 
 export function planText(plan: GcPlan, page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 12, last: true },
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "CHECKPOINTS", shrinkTo: 12 },
     { title: "DO" },
     { title: "FREES", align: "right", optional: true },

@@ -11,7 +11,8 @@ import { isBelow } from "../../../core/graft/choose-paths.ts";
 export function planText(plan: GraftPlan, page: Page): string {
   const { files, source, run, begun } = plan;
   const lines = [
-    `Would take from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}, in ${escapeText(files.root)}`,
+    `Would take from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}`,
+    `  in ${escapeText(files.root)}`,
     ...(begun === null ? [] : [`  goes on with what began after ${escapeText(begun.id)} and did not finish`]),
     `  ${files.changes.length === 0 ? "these files are the same" : `${countText(files.changes.length, "file")} to change`}`,
     ...files.changes.slice(0, SHOWN).map((change) => changeLine(change, page)),
@@ -32,14 +33,15 @@ export function planText(plan: GraftPlan, page: Page): string {
 }
 
 export function nothingText({ source, run }: GraftPlan): string {
-  return `Nothing to take: these files of ${escapeText(run)} are as ${escapeText(source.id)} has them.\n`;
+  return `Nothing to take: these files of ${escapeText(run)}\n  are as ${escapeText(source.id)} has them.\n`;
 }
 
 export function reportText(plan: GraftPlan, report: GraftReport, page: Page): string {
   const { written, removed, checkpoint, undo } = report;
   const counts = `${countText(written, "file")} written, ${removed} removed`;
   return [
-    `Took from ${paint(page, "bold", escapeText(plan.source.id))} into ${escapeText(plan.run)}: ${counts}. Saved as ${escapeText(checkpoint.id)}.`,
+    `Took from ${paint(page, "bold", escapeText(plan.source.id))} into ${escapeText(plan.run)}:`,
+    `  ${counts}. Saved as ${escapeText(checkpoint.id)}.`,
     `To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(undo.id)}`)}`,
     "",
   ].join("\n");

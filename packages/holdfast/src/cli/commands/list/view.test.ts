@@ -49,7 +49,7 @@ test("runs at 80 columns", () => {
     fix-login                 open                7  impleme…  5 min ago  issue #42
     issue-42-k3f9             waiting: quota    120  impleme…  5 min ago  issue #42
     new                       not begun           0            just now
-    rewrite-everything-from…  completed           7  done      1 d ago    書き直す …
+    rewrite-everyth…-up-k3f9  completed           7  done      1 d ago    書き直す …
     bad                       aborted             7  review …  3 mo ago   issue #42
     "
   `);
@@ -69,7 +69,7 @@ test("checkpoints at 80 columns; columns that say nothing are left out", () => {
   expect(text).toMatchInlineSnapshot(`
     "CHECKPOINT   WHEN       TRIGGER            STAGE      SCORE  ADDED  NAME
     fix-login@7  5 min ago  manual             implemen…         21 MB  @works befo…
-    fix-login@6  5 min ago  conflict_resolved  implemen…   82.5  512 B
+    fix-login@6  5 min ago  conflict_resolved  implemen…     83  512 B
     fix-login@5  5 min ago  automatic          implemen…         512 B  \\u202etxt.e…
     "
   `);

@@ -16,7 +16,7 @@ export interface ListedRun extends RunSummary {
 
 export function runsText(runs: readonly ListedRun[], page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true },
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "SAVED", align: "right", expendable: 1 },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
@@ -37,7 +37,7 @@ export function runsText(runs: readonly ListedRun[], page: Page): string {
 
 export function checkpointsText(checkpoints: readonly CheckpointSummary[], page: Page, indent = ""): string {
   const columns = [
-    { title: "CHECKPOINT", shrinkTo: 16, last: true },
+    { title: "CHECKPOINT", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE", optional: true },
     { title: "WHEN" },
     { title: "TRIGGER", expendable: 3 },

@@ -10,8 +10,8 @@ import { stageText, workText } from "../list/view.ts";
 export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
-    // Whole: it is there to be typed.
-    { title: "LOOP" },
+    // Whole while there is room: it is there to be typed.
+    { title: "LOOP", shrinkTo: 24, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 1 },
     { title: "PRIORITY", optional: true, expendable: 2 },

@@ -23,5 +23,5 @@ export const replaySpec = {
     { line: "holdfast replay issue-42 --to 17", about: "up to checkpoint 17" },
   ],
   reads: true,
-  json: '{"run", "verdict": "identical" | "diverged" | "damaged", "divergence": {"where", "what", "field", "expected", "actual"} or null, "problems": [...], "to", "iteration", "steps", "agents", "compared", "filled", "outcome"}.',
+  json: '{"run", "verdict": "identical" | "diverged" | "damaged", "divergence": {"where", "what", "field", "expected", "actual"} or null, "problems": [...], "from", "to", "iteration", "steps", "agents", "compared", "filled", "outcome"}.',
 } as const satisfies CommandSpec;

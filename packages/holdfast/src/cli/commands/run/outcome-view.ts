@@ -2,6 +2,7 @@ import type { RunOutcome, RunStatus } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { escapeWords } from "../../output/escape-text.ts";
+import { giveMoreFlags } from "../../output/give-more.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { spentText } from "../../output/spent-text.ts";
@@ -72,12 +73,11 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
       return [
         `What happened: ${program} log ${id}`,
         `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
+        ...takeLines(status),
       ];
     case "parked": {
       if (outcome.on === "budget")
-        return [
-          `Give it more: ${program} resume ${id}${flags.always} --max-cost USD (or --max-tokens, --max-total-time)`,
-        ];
+        return [`Give it more: ${program} resume ${id}${flags.always} ${giveMoreFlags(status.budget)}`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [`Answer with: ${program} approve ${id} ${answerWords(condition.question.options)}`]

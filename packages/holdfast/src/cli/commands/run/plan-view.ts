@@ -4,6 +4,7 @@ import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
 import { moneyText, timeText, tokensText } from "../../output/spent-text.ts";
+import { wrap } from "../../output/wrap.ts";
 import { fieldsText, sectionText } from "../show/fields.ts";
 
 /** What `run --dry-run` prints: who would do what, where, and how far. */
@@ -29,10 +30,14 @@ export function planText(plan: StartPlan, page: Page): string {
   );
   const stages = shape.stages
     .filter((stage) => !Object.hasOwn(shape.ends, stage))
-    .map(
-      (stage) =>
-        `  ${paint(page, "bold", escapeText(stage))}${stage === shape.initial ? " (first)" : ""}: ${arrows(plan, stage)}\n`,
-    )
+    .map((stage) => {
+      const [first = "", ...rest] = wrap(
+        `${escapeText(stage)}${stage === shape.initial ? " (first)" : ""}: ${arrows(plan, stage)}`,
+        Math.min(page.width, READABLE) - HANGING.length,
+      );
+      const bold = paint(page, "bold", escapeText(stage)) + first.slice(escapeText(stage).length);
+      return [`  ${bold}\n`, ...rest.map((line) => `${HANGING}${line}\n`)].join("").replaceAll(GLUE, " ");
+    })
     .join("");
   return `${paint(page, "bold", `Would start ${escapeText(plan.id)}`)} (workflow ${escapeText(shape.name)})\n${fields}${sectionText("Stages", stages, page)}`;
 }
@@ -41,9 +46,14 @@ export function planText(plan: StartPlan, page: Page): string {
 function arrows({ shape }: StartPlan, stage: string): string {
   return Object.entries(shape.transitions[stage] ?? {})
     .filter(([event]) => event !== "fatal")
-    .map(([event, next]) => escapeText(`${event} → ${next}`))
+    .map(([event, next]) => escapeText(`${event} → ${next}`).replaceAll(" ", GLUE))
     .join(", ");
 }
+
+/** An arrow is not parted from its ends. Cannot be in text that was escaped. */
+const GLUE = "\0";
+const HANGING = "      ";
+const READABLE = 100;
 
 function limitsText({ config, limit }: StartPlan): string {
   const { inputs } = config;

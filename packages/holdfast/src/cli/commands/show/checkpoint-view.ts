@@ -158,7 +158,7 @@ function configText({ config }: Planes, page: Page): string {
     [
       ["agent", config.agent],
       ["model", config.model],
-      ["mode", config.mode],
+      ["mode", config.seed === null ? config.mode : `${config.mode} (seed ${config.seed})`],
       ["tools", config.tools.join(", ")],
     ],
     page,

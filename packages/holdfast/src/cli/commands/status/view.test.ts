@@ -67,16 +67,22 @@ test("a run under way", () => {
   expect(nextText(base, PAGE)).toMatchInlineSnapshot(
     `
     "Watch it: holdfast status issue-42 --watch
-    Stop it:   holdfast stop issue-42"
+    Stop it:  holdfast stop issue-42"
   `,
   );
 });
 
+test("a fork, or an import, that nobody has worked on yet is gone on with, not called saved by hand", () => {
+  const untouched: RunStatus = { ...base, condition: { kind: "manual" }, standing: { kind: "stopped" } };
+  expect(statusText(untouched, PAGE)).toContain("issue-42  stopped\nForked or imported; nobody has worked on it yet.");
+  expect(nextText(untouched, PAGE)).toBe("Go on with: holdfast resume issue-42");
+});
+
 test("what it waits for, or why it ended, stands first", () => {
-  const shown = (condition: RunStatus["condition"]) => {
-    const text = statusText({ ...base, condition }, PAGE);
+  const shown = (condition: RunStatus["condition"], standing = base.standing) => {
+    const text = statusText({ ...base, condition, standing }, PAGE);
     for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
-    return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, condition }, PAGE)}`;
+    return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, condition, standing }, PAGE)}`;
   };
   expect(
     [
@@ -103,7 +109,7 @@ test("what it waits for, or why it ended, stands first", () => {
         at: "2026-11-15T11:59:00.000Z",
         reason: "Review scores showed no improvement for 4 consecutive failures",
       }),
-      shown({ kind: "manual" }),
+      shown({ kind: "manual" }, { kind: "manual" }),
     ].join("\n\n"),
   ).toMatchInlineSnapshot(`
     "issue-42  crashed, resumable
@@ -126,7 +132,7 @@ test("what it waits for, or why it ended, stands first", () => {
 
     issue-42  parked: person
     A decision is needed. It asks: Merge it? (yes / no)
-    > Answer with: holdfast approve issue-42 yes
+    > Answer with: holdfast approve issue-42 yes|no
 
     issue-42  done
     Done 1 min ago.

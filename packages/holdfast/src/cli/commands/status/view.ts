@@ -3,6 +3,7 @@ import type { Lease } from "../../../core/lease.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
+import { giveMoreFlags } from "../../output/give-more.ts";
 import { compactGraphLines, graphLines } from "../../output/graph-lines.ts";
 import { bestText, metricsText, trailText } from "../../output/loop-text.ts";
 import { paint } from "../../output/page.ts";
@@ -37,7 +38,7 @@ function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
   const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
-  const why = whyText(condition, page);
+  const why = isUntouched(status) ? "Forked or imported; nobody has worked on it yet." : whyText(condition, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
@@ -76,7 +77,7 @@ function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (reado
 
 export function statusesText(statuses: readonly RunStatus[], page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 12, last: true },
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true },
     { title: "SCORES", optional: true, expendable: 2 },
@@ -107,11 +108,13 @@ export function nextText(status: RunStatus, page: Page): string {
   const { condition, run } = status;
   switch (condition.kind) {
     case "running":
-      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:   ${page.program} stop ${run.id}`;
+      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
     case "parked":
+      if (condition.on === "budget")
+        return `Give it more: ${page.program} resume ${run.id} ${giveMoreFlags(status.budget)}`;
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
-        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options.slice(0, 1))}`;
+        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options)}`;
     case "crashed":
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
@@ -119,6 +122,7 @@ export function nextText(status: RunStatus, page: Page): string {
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
+      if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
       return `Its checkpoints: ${page.program} list ${run.id}`;
     case "held":
     case "done":
@@ -138,9 +142,16 @@ export function statusWord({ condition, standing }: Pick<RunStatus, "condition" 
   readonly word: string;
   readonly style: Style;
 } {
-  return SAYS_MORE.has(standing.kind) || (standing.kind === "running" && standing.ordered !== null)
+  return isUntouched({ condition, standing }) ||
+    SAYS_MORE.has(standing.kind) ||
+    (standing.kind === "running" && standing.ordered !== null)
     ? standingWord(standing)
     : wordOf(condition);
+}
+
+/** No stage was entered in its own journal, and yet a workflow is to carry it. */
+function isUntouched({ condition, standing }: Pick<RunStatus, "condition" | "standing">): boolean {
+  return condition.kind === "manual" && standing.kind === "stopped";
 }
 
 const SAYS_MORE: ReadonlySet<RunStatus["standing"]["kind"]> = new Set([

@@ -15,7 +15,7 @@ export function tagsText(
 ): string {
   const columns: readonly Column[] = [
     { title: "TAG", shrinkTo: 10 },
-    { title: "CHECKPOINT", shrinkTo: 16, last: true },
+    { title: "CHECKPOINT", shrinkTo: 16, last: true, cut: "middle" },
     { title: "TAKEN" },
     { title: "NAME", shrinkTo: 8, optional: true },
   ];
