@@ -69,7 +69,7 @@ test("checkpoints at 80 columns; columns that say nothing are left out", () => {
   expect(text).toMatchInlineSnapshot(`
     "CHECKPOINT   WHEN       TRIGGER            STAGE      SCORE  ADDED  NAME
     fix-login@7  5 min ago  manual             implemen…         21 MB  @works befo…
-    fix-login@6  5 min ago  conflict_resolved  implemen…     83  512 B
+    fix-login@6  5 min ago  conflict_resolved  implemen…   82.5  512 B
     fix-login@5  5 min ago  automatic          implemen…         512 B  \\u202etxt.e…
     "
   `);

@@ -11,7 +11,7 @@ export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
     // Whole while there is room: it is there to be typed.
-    { title: "LOOP", shrinkTo: 24, last: true, cut: "middle" },
+    { title: "LOOP", shrinkTo: 48, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 1 },
     { title: "PRIORITY", optional: true, expendable: 2 },
