@@ -2,6 +2,7 @@ import { HoldfastError } from "../core/error.ts";
 import { runNotFound } from "../core/refusals.ts";
 import { changeOptions } from "../engine/change-options.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
+import { refuseChanged } from "./refuse-changed.ts";
 import { loopOptionsJson, parseLoopOptions } from "../workflows/ralph/options.ts";
 
 /** A loop may go round so often in all; one that has stopped at its limit goes on. Nothing is changed when that is the limit already. */
@@ -29,6 +30,9 @@ export async function raiseIterations(
       hint: `Give a number above ${position.iteration}.`,
     });
   if (max === options.maxIterations && !atLimit) return;
+  // One that refuses to go on keeps its limit too.
+  if (config.mode === "strict")
+    await refuseChanged(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
   await changeOptions({
     parts,
     run: run.id,

@@ -61,6 +61,23 @@ describe("a strict run that goes on", () => {
     expect(report).toMatchObject({ verdict: "identical", outcome: "done", agents: LOOPS });
   });
 
+  test("keeps its limit where it refuses to go on", async () => {
+    const { outcome } = await holdfast.start({
+      workflow: "ralph",
+      work: { kind: "task", text: "count" },
+      agent: ground.agent,
+      id: RUN,
+      mode: "strict",
+      options: { task: "Count", until: ["false"], maxIterations: 1 },
+    });
+    expect(outcome.kind).toBe("fatal");
+    const before = await Array.fromAsync(holdfast.store.readJournal({ run: RUN }));
+    const worktree = await (await holdfast.run(RUN)).workspace();
+    await appendFile(join(worktree?.root ?? "", "log.txt"), "by hand\n");
+    await expect(holdfast.work.raiseIterations({ run: RUN, max: 2 })).rejects.toThrow("log.txt");
+    expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(before.length);
+  });
+
   test("refuses another prompt, and says which and where", async () => {
     await begun("strict", 4);
     const error = await refusal(loopWorkflow(LOOPS, { prompt: (part) => `Do the part ${part}` }));
