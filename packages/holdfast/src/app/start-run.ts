@@ -37,10 +37,13 @@ export async function startRun<S extends JsonObject>(
   // Before anything is made of a run that could not begin. Who really has a place is told with the lease.
   if (slot?.whenFull === "refuse") await checkSlot(parts, id, slot.limit);
   await parts.store.createRun({ id, workflow: workflow.shape.name, work, labels });
+  // Whoever waits may be told to pause, or be killed: what is there by then is resumed as any other run.
+  const waits = slot?.whenFull === "wait";
+  if (waits) await begin();
   return await withSlot(parts, id, slot, carry);
 
   async function carry(): Promise<WorkReport> {
-    await begin();
+    if (!waits) await begin();
     const outcome = await conduct({
       parts,
       run: id,

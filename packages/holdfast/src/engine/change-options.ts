@@ -6,6 +6,7 @@ import type { Position } from "../core/position.ts";
 import { runNotFound } from "../core/refusals.ts";
 import { nextVisit } from "../core/visit.ts";
 import { holdLease } from "./hold-lease.ts";
+import { voidOrders } from "./obey-order.ts";
 import { readProgress } from "./read-progress.ts";
 import type { WorkParts } from "./work-parts.ts";
 
@@ -32,6 +33,7 @@ export async function changeOptions(params: {
     ended && params.goesOn !== null ? enter(progress.position, { ...params.goesOn, reason }) : progress.position;
   const goesOn = position !== progress.position;
   const sequence = top + 1;
+  if (goesOn) await voidOrders(parts, run);
   await parts.store.commit({
     lease: lease.lease,
     entries: goesOn ? entriesOf(position, reason) : [],

@@ -1,14 +1,17 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import type { ErrorPolicy, ErrorRule } from "../core/error-policy/policy.ts";
 import type { AgentTask } from "../ports/agent.ts";
+import { createRequestFiles } from "../system/request-files.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
 import { startInWorktree } from "../testing/toy-worktree.ts";
 import type { ToyWorktree } from "../testing/toy-worktree.ts";
 import type { BenchOutcome } from "../testing/work-bench.ts";
+import { giveOrder } from "./give-order.ts";
 import type { ProgressEvent } from "./progress-event.ts";
 import type { AgentCall, StageFunction } from "./stage-context.ts";
 
@@ -194,4 +197,38 @@ test("of two who wake it one does, also when it has parked on something else by 
   await expect(toy.go(workflow, { wakes })).rejects.toMatchObject({ code: "LEASE_HELD" });
   expect(calls).toBe(2);
   expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
+test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "orders-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const requests = createRequestFiles(directory);
+  let tries = 0;
+  const toy = await start({}, () => {
+    tries += 1;
+    return tries === 1 ? OVERLOADED : {};
+  });
+  const order = { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false } as const;
+  let given: Promise<unknown> | undefined;
+  const parts = {
+    ...toy.parts,
+    requests,
+    wait: async (_: number, signal: AbortSignal) => {
+      given ??= giveOrder({ parts, order, signal: new AbortController().signal });
+      await new Promise<void>((resolve, reject) => {
+        const later = setTimeout(resolve, 5_000);
+        signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });
+      });
+    },
+  };
+  const workflow = define({ work: calling() });
+  await begin(parts, workflow, toy.workspace);
+  expect(await toy.go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });
+  expect(tries).toBe(1);
+  expect(await given).toMatchObject({ kind: "done" });
+  expect(await toy.go(workflow, { parts: { ...parts, wait: () => Promise.resolve() } })).toMatchObject({
+    kind: "done",
+  });
+  expect(tries).toBe(2);
+  expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }]);
 });

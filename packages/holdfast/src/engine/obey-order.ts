@@ -19,10 +19,16 @@ export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Pr
   if (state.kind === "open" || state.kind === "parked")
     await parts.store.commit({ lease, entries: [entryOf(outcome)] });
   await parts.requests?.settle(order);
-  // Of a run that is over nothing is left to do.
-  const other = outcome.kind === "fatal" ? await parts.requests?.orderFor(run.id) : null;
-  if (other !== undefined && other !== null) await parts.requests?.settle(other);
+  if (outcome.kind === "fatal") await voidOrders(parts, run.id);
   return outcome;
+}
+
+/** Of a run that is over nothing is left to do; and should it be taken up again, none of it was said of that. */
+export async function voidOrders({ requests }: Parts, run: string): Promise<void> {
+  for (const _kind of ["abort", "pause"]) {
+    const order = (await requests?.orderFor(run)) ?? null;
+    if (order !== null) await requests?.settle(order);
+  }
 }
 
 function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {

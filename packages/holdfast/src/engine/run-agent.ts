@@ -59,7 +59,16 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
 async function waitOut({ writer }: Stay, name: string): Promise<void> {
   const { parts, halt, errors } = writer;
   const rest = restOfDelay(errors.get(name) ?? NO_ERRORS, parts.clock.now());
-  if (rest > 0) await parts.wait(rest, halt.signal);
+  // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
+  const isQuiet = (): boolean => writer.running.size === 0;
+  if (rest > 0) {
+    const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
+    await parts.wait(rest, signal).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
+  }
+  if (isQuiet()) halt.checkWish();
 }
 
 /** As it was recorded, of a workflow that asks for the same. */

@@ -29,7 +29,14 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
   // Recorded below, by us.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
   return await stay.busy(async () => {
-    if (writer.parts.player !== undefined) return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
+    const risk = {
+      trigger: spec.risk === undefined ? "before_external" : "before_risky",
+      name: spec.risk ?? `${spec.kind} on ${spec.target}`,
+    } as const;
+    if (writer.parts.player !== undefined) {
+      await saveBefore(writer, { ...risk, entries: () => [] });
+      return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
+    }
     const intent = intentOf(stay, spec);
     const before = writer.ledger.get(intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
@@ -39,8 +46,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
     }
     if (before === undefined || before.state.kind === "failed") {
       await saveBefore(writer, {
-        trigger: spec.risk === undefined ? "before_external" : "before_risky",
-        name: spec.risk ?? `${spec.kind} on ${spec.target}`,
+        ...risk,
         entries: (held) => [record(stay, { kind: "effect.intended", body: withBefore(intent, held) })],
       });
       writer.tell({ kind: "effect", key: intent.key, what: "intended" });

@@ -16,7 +16,12 @@ export async function saveBefore(
   },
 ): Promise<void> {
   const { trigger, name, entries } = params;
-  const { checkpoints } = writer.parts;
+  const { checkpoints, player } = writer.parts;
+  if (player !== undefined) {
+    const request = { trigger, name: nameOf(name) };
+    if (player.isNext(writer, request)) await writer.save(request);
+    return;
+  }
   const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
   // Files that a step of ours is changing right now are half of it: a checkpoint of them would be none to go back to.
   const isQuiet = writer.placing === 0 && ![...writer.running.values()].some(({ files }) => files);

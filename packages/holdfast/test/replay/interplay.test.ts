@@ -2,9 +2,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Holdfast, WorkReport } from "../../src/app.ts";
+import { ALL_CHECKPOINTS } from "../../src/core/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
 import type { ErrorPolicy, ErrorRule } from "../../src/core/error-policy/policy.ts";
 import type { JsonObject } from "../../src/core/json.ts";
+import { defineWorkflow } from "../../src/engine/define-workflow.ts";
 import type { AgentTask } from "../../src/ports/agent.ts";
 import { createBenchAgent } from "../../src/testing/work-bench.ts";
 import type { BenchOutcome } from "../../src/testing/work-bench.ts";
@@ -169,4 +171,43 @@ test("a loop that another agent carried on is replayed with each of them", async
   const report = await holdfast.work.replay({ run: RUN });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
   await holdfast.close();
+});
+
+test("a checkpoint before something risky is where it was, whatever the switches say today", async () => {
+  await using ground = await makeGround();
+  const workflow = defineWorkflow<{ readonly left: number }>({
+    name: "risky",
+    initial: "work",
+    transitions: { work: { again: "work", worked: "done" } },
+    ends: { done: "done" },
+    initialState: () => ({ left: 1 }),
+    reduce: (state) => ({ ...state }),
+    stages: {
+      work: async ({ step, record, workspace, state }) => {
+        const edit = (name: string): null => {
+          writeFileSync(join(workspace?.root ?? "", name), `${state.left}`);
+          return null;
+        };
+        await step("edit", () => edit("a.txt"), { changesFiles: true });
+        await record("learnt", 1);
+        await step("risky", () => edit("b.txt"), { changesFiles: true, risk: "rebase" });
+        await step("after", () => 2);
+        return { event: state.left > 0 ? "again" : "worked", reason: "did it", state: { left: state.left - 1 } };
+      },
+    },
+  });
+  const work = { kind: "task", text: "t" } as const;
+  for (const then of [true, false]) {
+    const id = `risky-${then}`;
+    const at = (beforeRisky: boolean) => ground.open({ checkpoints: { ...ALL_CHECKPOINTS, beforeRisky } });
+    const first = await at(then);
+    await first.start({ workflow, work, id, agent: ground.agent, mode: "logged" });
+    await first.close();
+    const later = await at(!then);
+    const report = await later.work.replay({ run: id, workflow });
+    const latest = await later.store.latest(id);
+    expect(report).toMatchObject({ verdict: "identical", divergence: null, to: latest?.sequence, filled: 0 });
+    expect(report.compared).toBe((latest?.sequence ?? 0) - 1);
+    await later.close();
+  }
 });

@@ -43,7 +43,7 @@ export interface RecordedStep {
   readonly checkpoint: number | null;
 }
 
-export interface Spent {
+interface Spent {
   readonly entry: number;
   readonly amounts: Amounts;
 }

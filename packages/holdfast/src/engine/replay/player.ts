@@ -212,6 +212,14 @@ export class Player {
     return this.#params.look(workspace);
   }
 
+  /** Was this checkpoint taken at this very point? Whether one is needed hung on switches, and on what else was under way. */
+  isNext(writer: RunWriter, { trigger, name }: { readonly trigger: string; readonly name: string }): boolean {
+    const { checkpoints, steps } = this.#params.recording;
+    const next = checkpoints[this.#cursor];
+    if (next === undefined || next.trigger !== trigger || next.name !== name) return false;
+    return steps.every(({ visit, entry }) => visit !== writer.visit || this.#done.has(entry) === entry < next.entry);
+  }
+
   /** What is to be saved before the request, because it was; null: the request itself is next. */
   async before(writer: RunWriter, request: SaveRequest): Promise<SaveRequest | null> {
     writer.halt.check();
