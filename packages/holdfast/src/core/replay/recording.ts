@@ -51,6 +51,8 @@ export interface RecordedCheckpoint {
   readonly iteration: number;
   /** Its commit says that a step or a stage ended: the workflow took it, nobody else. */
   readonly isOwn: boolean;
+  /** Its commit enters a stage that no end of another led to: somebody let the run go on there. */
+  readonly isAnew: boolean;
 }
 
 export function callKey(visit: number, step: string): string {
@@ -120,11 +122,11 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
       }
       case "stage.ended":
         ended.add(visit);
-        behind = { ...behind, stage: true };
+        behind = { ...behind, ended: true };
         break;
       case "stage.entered":
         entered.push({ entry, visit });
-        behind = { ...behind, stage: true };
+        behind = { ...behind, entered: true };
         break;
       case "restore.finished":
         behind = { ...behind, restored: true };
@@ -139,8 +141,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
           found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
         if (isOfStep && behind.step !== null) steps[behind.step] = { ...found, checkpoint: sequence };
         const { stage, iteration } = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
-        const isOwn = isOfStep || behind.stage;
-        checkpoints.push({ sequence, entry, at, trigger, name, stage, iteration, isOwn });
+        const isAnew = behind.entered && !behind.ended && checkpoints.length > 0;
+        const isOwn = !isAnew && (isOfStep || behind.ended || behind.entered);
+        checkpoints.push({ sequence, entry, at, trigger, name, stage, iteration, isOwn, isAnew });
         break;
       }
       default:
@@ -174,11 +177,12 @@ interface Behind {
   /** Index of the step. */
   readonly step: number | null;
   readonly files: boolean;
-  readonly stage: boolean;
+  readonly ended: boolean;
+  readonly entered: boolean;
   readonly restored: boolean;
 }
 
-const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false };
+const NOTHING_BEHIND: Behind = { step: null, files: false, ended: false, entered: false, restored: false };
 
 /** Entries that may stand between the end of a step and the checkpoint of the same commit. */
 const TOGETHER: ReadonlySet<string> = new Set([
