@@ -49,6 +49,15 @@ test.concurrent("a limit may be raised while the loop is under way, and other ru
   });
 });
 
+test.concurrent("of two limits that are used up, the reason names the one that is left when the other is raised", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n"), limit: { microUsd: 5000 } });
+  expect(await bench.work()).toMatchObject({ on: "budget", reason: expect.stringMatching(/up: \$0\.01 of \$0\.01$/) });
+  const reason = "The budget is used up: 400 of 300 tokens";
+  expect(await bench.work({ limit: { microUsd: 9_000_000, tokens: 300 } })).toMatchObject({ on: "budget", reason });
+  expect(await bench.work()).toMatchObject({ on: "budget", reason });
+  expect(await bench.calls()).toBe(1);
+});
+
 test.concurrent("an exhausted budget stays exhausted on resume, until it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), limit: { tokens: 800 } });
   expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
