@@ -136,6 +136,15 @@ test.concurrent("interrupted in the middle of an iteration, that one is done aga
   expect(await bench.calls()).toBe(3);
 });
 
+test.concurrent("a loop that died as it was made is said not to have begun, not to lack a criterion", async () => {
+  await using bench = await makeBench({ answers: [] });
+  const { holdfast } = bench;
+  await holdfast.store.createRun({ id: "unbegun", workflow: "ralph", work: { kind: "task", text: "x" } });
+  const refusal = { code: "NOTHING_TO_RESUME", message: "Run unbegun has not begun: it has no checkpoint" };
+  await expect(holdfast.resume({ run: "unbegun" })).rejects.toMatchObject(refusal);
+  await expect(holdfast.work.raiseIterations({ run: "unbegun", max: 3 })).rejects.toMatchObject(refusal);
+});
+
 test.concurrent("only a loop has such a limit", async () => {
   await using bench = await makeBench({ answers: [] });
   await bench.holdfast.createRun({ id: "by-hand", workflow: "manual" });
