@@ -1,5 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
-import { runNotFound } from "../core/refusals.ts";
+import { notBegun, runNotFound } from "../core/refusals.ts";
 import { changeOptions } from "../engine/change-options.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { refuseChanged } from "./refuse-changed.ts";
@@ -13,7 +13,8 @@ export async function raiseIterations(
   const { max } = params;
   const run = await parts.store.getRun(params.run);
   const latest = await parts.store.latest(params.run);
-  if (run === undefined || latest === undefined) throw runNotFound(params.run);
+  if (run === undefined) throw runNotFound(params.run);
+  if (latest === undefined) throw notBegun(params.run);
   if (run.workflow !== "ralph")
     throw new HoldfastError({
       code: "USAGE",

@@ -10,7 +10,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
 import { priorityKey } from "../core/priority.ts";
-import { runNotFound } from "../core/refusals.ts";
+import { notBegun, runNotFound } from "../core/refusals.ts";
 import type { RunSummary, Work } from "../core/run.ts";
 import { answerDecision } from "../engine/answer.ts";
 import type { Workflow } from "../engine/definition.ts";
@@ -447,6 +447,8 @@ export class WorkDesk {
   ): Promise<ResumeRequest<JsonObject>> {
     const run = await parts.store.getRun(params.run);
     const saved = (await newestWhole(parts.store, params.run)).checkpoint?.planes.config;
+    // Of its own options nothing is known yet: the workflow would blame what nobody left out.
+    if (run !== undefined && run.latest === null && params.workflow === undefined) throw notBegun(run.id);
     const config = withAgent(saved, params.agent);
     const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
     return {

@@ -36,6 +36,11 @@ test("out of the worktree is an error, never another file", async () => {
   await expect(from(root, "/etc/passwd")).rejects.toMatchObject({ code: "USAGE" });
 });
 
+test("an empty one is an error, not the whole folder", async () => {
+  await expect(from(root, "a.txt", "")).rejects.toMatchObject({ code: "USAGE", message: "One of the paths is empty" });
+  await expect(worktreePaths({ paths: [""], cwd: root, roots: [] })).rejects.toMatchObject({ code: "USAGE" });
+});
+
 test("the innermost worktree is meant; without one the paths stay", async () => {
   const inner = join(root, "trees/x");
   expect(await worktreePaths({ paths: ["src"], cwd: inner, roots: [root, inner] })).toEqual(["src"]);

@@ -12,6 +12,13 @@ export async function worktreePaths(params: {
   /** Of the run's worktree first. Empty where there is none: then the paths are taken as they are. */
   readonly roots: readonly string[];
 }): Promise<readonly string[]> {
+  // A variable of a script that was not set: taken as a path it would be the whole folder.
+  if (params.paths.includes(""))
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "One of the paths is empty",
+      hint: "Give the folder itself as `.`, or leave the empty one out.",
+    });
   const [first] = params.roots;
   if (first === undefined) return params.paths;
   // Roots have their links resolved; of a path only the part before the first name that was typed may have any.

@@ -146,3 +146,13 @@ export function storeClosed(location: string): HoldfastError {
     data: { location },
   });
 }
+
+/** Made, and killed or refused a place before its first checkpoint. */
+export function notBegun(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOTHING_TO_RESUME",
+    message: `Run ${run} has not begun: it has no checkpoint`,
+    hint: `Start it anew with \`holdfast run\` and the same words, or end it: \`holdfast abort ${run}\`.`,
+    data: { run },
+  });
+}

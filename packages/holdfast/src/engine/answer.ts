@@ -5,8 +5,9 @@ import type { Budget } from "../core/position.ts";
 import { runNotFound } from "../core/refusals.ts";
 import type { RunSummary } from "../core/run.ts";
 import { holdLease } from "./hold-lease.ts";
-import { unparked } from "./park.ts";
+import { parkedOn, unparked } from "./park.ts";
 import { readProgress } from "./read-progress.ts";
+import { usedUp } from "./spending.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 /**
@@ -70,10 +71,14 @@ export async function raiseLimits(params: {
     files === null || parts.workspaces === null
       ? undefined
       : await parts.workspaces.pin({ run, sequence, commit: files.commit });
-  const goesOn = state.kind === "parked" && state.on === "budget" && exceeded(budget).length === 0;
+  const waits = state.kind === "parked" && state.on === "budget";
+  const still = exceeded(budget);
+  // The reason names the limits as they are now: whoever raised one of two must be told of the other.
+  const entry =
+    still.length === 0 ? unparked({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
   await parts.store.commit({
     lease: lease.lease,
-    entries: goesOn ? [unparked({})] : [],
+    entries: waits ? [entry] : [],
     checkpoint: {
       sequence,
       trigger: "manual",

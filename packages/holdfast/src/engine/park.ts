@@ -19,7 +19,7 @@ export async function parkRun(
     writer.save({
       trigger: "session_end",
       name: `parked on ${parked.on}`,
-      prepare: () => [...prepare(), { kind: "run.parked", body: bodyOf(parked) }],
+      prepare: () => [...prepare(), parkedOn(parked)],
     }),
   );
   const { on, reason, until } = parked;
@@ -29,12 +29,12 @@ export async function parkRun(
   throw stopped;
 }
 
-export function unparked(body: RunUnparked): NewEntry {
-  return { kind: "run.unparked", body: { ...body } };
+export function parkedOn({ decision, ...parked }: RunParked): NewEntry {
+  return { kind: "run.parked", body: decision === undefined ? parked : { ...parked, decision } };
 }
 
-function bodyOf({ decision, ...parked }: RunParked): NewEntry["body"] {
-  return decision === undefined ? parked : { ...parked, decision };
+export function unparked(body: RunUnparked): NewEntry {
+  return { kind: "run.unparked", body: { ...body } };
 }
 
 function checkUntil(until: string | null): void {

@@ -99,7 +99,8 @@ export function nextPlanes(previous: Planes, params: SaveParams): Planes {
 
 /**
  * What a whole restore resumes from: the target's position and values, but money that is spent stays spent and
- * effects that happened stay happened. Rewinding those would do things twice.
+ * effects that happened stay happened. Rewinding those would do things twice. Limits that were raised stay raised, those of the budget and those among the
+ * workflow's options: whoever goes on reads them from the newest checkpoint.
  */
 export function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
   return {
@@ -111,6 +112,7 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
       visit: visitAgain(target.position.visit, newest.position.visit),
     },
     conversation: rewoundTo(target.conversation, "restore"),
+    config: { ...target.config, inputs: newest.config.inputs },
     effects: newest.effects,
   };
 }

@@ -23,8 +23,12 @@ export async function parkOutOfTime(stay: Stay): Promise<void> {
 }
 
 async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
-  const used = resources.map((one) => usedText(stay.writer.budget, one));
-  return await parkRun(stay, { on: "budget", reason: `The budget is used up: ${used.join(", ")}`, until: null });
+  return await parkRun(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+}
+
+/** Why a run is parked on its budget. */
+export function usedUp(budget: Budget, resources: readonly Resource[]): string {
+  return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
 }
 
 export function settleSpent(writer: RunWriter, params: { readonly estimate: Amounts; readonly actual: Amounts }): void {

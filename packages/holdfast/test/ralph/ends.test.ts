@@ -61,6 +61,15 @@ test.concurrent("a limit may be raised while the loop is under way, and other ru
   });
 });
 
+test.concurrent("of two limits that are used up, the reason names the one that is left when the other is raised", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n"), limit: { microUsd: 5000 } });
+  expect(await bench.work()).toMatchObject({ on: "budget", reason: expect.stringMatching(/up: \$0\.01 of \$0\.01$/) });
+  const reason = "The budget is used up: 400 of 300 tokens";
+  expect(await bench.work({ limit: { microUsd: 9_000_000, tokens: 300 } })).toMatchObject({ on: "budget", reason });
+  expect(await bench.work()).toMatchObject({ on: "budget", reason });
+  expect(await bench.calls()).toBe(1);
+});
+
 test.concurrent("an exhausted budget stays exhausted on resume, until it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), limit: { tokens: 800 } });
   expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
@@ -137,6 +146,15 @@ test.concurrent("interrupted in the middle of an iteration, that one is done aga
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.state()).iterations.map(({ number }) => number)).toEqual([1, 2]);
   expect(await bench.calls()).toBe(3);
+});
+
+test.concurrent("a loop that died as it was made is said not to have begun, not to lack a criterion", async () => {
+  await using bench = await makeBench({ answers: [] });
+  const { holdfast } = bench;
+  await holdfast.store.createRun({ id: "unbegun", workflow: "ralph", work: { kind: "task", text: "x" } });
+  const refusal = { code: "NOTHING_TO_RESUME", message: "Run unbegun has not begun: it has no checkpoint" };
+  await expect(holdfast.resume({ run: "unbegun" })).rejects.toMatchObject(refusal);
+  await expect(holdfast.work.raiseIterations({ run: "unbegun", max: 3 })).rejects.toMatchObject(refusal);
 });
 
 test.concurrent("only a loop has such a limit", async () => {

@@ -107,6 +107,11 @@ export class Player {
     return recording.checkpoints.slice(this.#cursor).find(({ sequence }) => jumps.has(sequence)) ?? null;
   }
 
+  /** What the workflow saved then and has not come to now. */
+  firstLeft(): RecordedCheckpoint | null {
+    return this.#params.recording.checkpoints.slice(this.#cursor).find(({ isOwn }) => isOwn) ?? null;
+  }
+
   /** The next thing on record, in time. */
   passTime(): void {
     const { steps, checkpoints } = this.#params.recording;

@@ -75,7 +75,7 @@ class Play {
   readonly #params: ReplayParams;
   readonly #recording: Recording;
   readonly #load: Load;
-  /** With the options that the run had at the point to which it is replayed. */
+  /** By the options of the checkpoint at which it stood last: somebody may have changed them. */
   #workflow: Workflow<JsonObject>;
   #workspace: Workspace | undefined;
   /** What the worktree holds, as far as it was looked at since something was placed there. */
@@ -187,8 +187,10 @@ class Play {
   }
 
   async #sameEnd(to: number | null): Promise<Divergence | null> {
+    const { player } = this;
     const [then, now] = [this.#params.run.state.kind, (await this.state()).kind];
-    if (to !== null || then === now) return null;
+    const left = player.firstLeft();
+    if (to !== null || (then === now && left === null)) return null;
     const latest = await this.store.latest(this.#params.run.id);
     const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
     const where = {
@@ -199,7 +201,8 @@ class Play {
       checkpoint: latest?.sequence ?? null,
       entry: null,
     };
-    return { where, what: "end", field: "state", expected: then, actual: now };
+    if (left === null) return { where, what: "end", field: "state", expected: then, actual: now };
+    return { where, what: "end", field: "checkpoint", expected: left.sequence, actual: null };
   }
 
   /** The run goes on from this checkpoint as it was recorded, whatever came before it. */

@@ -149,6 +149,12 @@ test("what it waits for, or why it ended, stands first", () => {
   `);
 });
 
+test("one that has not begun is not called saved by hand", () => {
+  const text = statusText({ ...base, condition: { kind: "manual" }, standing: { kind: "new" } }, PAGE);
+  expect(text).toContain("Started again with the same words, it begins.");
+  expect(text).not.toContain("by hand");
+});
+
 test("several in one table", () => {
   expect(statusesText([base, { ...base, condition: { kind: "crashed", lease } }], PAGE)).toMatchInlineSnapshot(`
     "RUN       STATE               STAGE      SCORES  LAST

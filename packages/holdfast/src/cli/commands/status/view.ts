@@ -38,7 +38,11 @@ function fieldsOf(status: RunStatus, page: Page): string {
   const { run, condition } = status;
   const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
-  const why = isUntouched(status) ? "Forked or imported; nobody has worked on it yet." : whyText(condition, page);
+  const why = isUnbegun(status)
+    ? NOT_BEGUN
+    : isUntouched(status)
+      ? "Forked or imported; nobody has worked on it yet."
+      : whyText(condition, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
@@ -122,6 +126,7 @@ export function nextText(status: RunStatus, page: Page): string {
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
+      if (isUnbegun(status)) return `Not wanted any more: ${page.program} abort ${run.id}`;
       if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
       return `Its checkpoints: ${page.program} list ${run.id}`;
     case "held":
@@ -184,6 +189,13 @@ function wordOf(condition: Condition): { readonly word: string; readonly style: 
       return { word: "fatal", style: "red" };
   }
 }
+
+/** Its process was refused a place, or died, before the first stage. */
+function isUnbegun({ standing }: RunStatus): boolean {
+  return standing.kind === "new";
+}
+
+const NOT_BEGUN = "Nothing of it was done yet. Started again with the same words, it begins.";
 
 function whyText(condition: Condition, page: Page): string | null {
   switch (condition.kind) {

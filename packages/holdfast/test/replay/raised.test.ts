@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { makeGround } from "./recorded-loop.ts";
+
+const RUN = "loop";
+const OPTIONS = {
+  task: "Count",
+  until: ["echo FAIL $(cat log.txt | wc -l); false"],
+  maxIterations: 2,
+  detection: { stuck: null, oscillation: null, regression: null, burn: null },
+};
+
+test("a loop that went on beyond its limit is replayed to its last end, with the options that it had then", async () => {
+  await using ground = await makeGround();
+  await using holdfast = await ground.open();
+  const work = { kind: "task", text: "count" } as const;
+  await holdfast.start({ workflow: "ralph", id: RUN, work, agent: ground.agent, mode: "logged", options: OPTIONS });
+  await holdfast.work.raiseIterations({ run: RUN, max: 3 });
+  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "fatal" });
+  const raised = await holdfast.store.latest(RUN);
+  expect(await holdfast.work.replay({ run: RUN })).toMatchObject({
+    verdict: "identical",
+    divergence: null,
+    iteration: 3,
+    to: raised?.sequence,
+    agents: 3,
+  });
+
+  // Back to the first iteration: the limit stays raised, in what is done and in what is saved.
+  await holdfast.resume({ run: RUN, from: 6, force: true });
+  const newest = await holdfast.store.latest(RUN);
+  expect(newest?.planes).toMatchObject({ position: { iteration: 3 }, config: { inputs: { maxIterations: 3 } } });
+  expect(await holdfast.work.replay({ run: RUN })).toMatchObject({
+    verdict: "identical",
+    divergence: null,
+    iteration: 3,
+    to: newest?.sequence,
+  });
+});
