@@ -91,8 +91,7 @@ export function loopWorkflow(
           env: { HOLDFAST_PART: String(number) },
         });
         await context.record("learnt", report.text.trim());
-        // Told from what is so after it: run again after a kill, the stage finds it learnt already.
-        return { event: "tried", reason: `try ${context.state.seen.length}` };
+        return { event: "tried", reason: `try ${number}` };
       },
       verify: async (context) => {
         const checked = await context.step("check", async () => {
