@@ -91,7 +91,7 @@ export function loopWorkflow(
           env: { HOLDFAST_PART: String(number) },
         });
         await context.record("learnt", report.text.trim());
-        return { event: "tried", reason: `try ${number}` };
+        return { event: "tried", reason: "as asked" };
       },
       verify: async (context) => {
         const checked = await context.step("check", async () => {

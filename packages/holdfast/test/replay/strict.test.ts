@@ -158,7 +158,7 @@ describe("a replay", () => {
         return await iterate(context);
       }),
     ).toMatchObject({ what: "step", expected: "agent", actual: "new" });
-    expect(await replayed(async () => ({ event: "tried", reason: "try 1" }))).toMatchObject({
+    expect(await replayed(async () => ({ event: "tried", reason: "as asked" }))).toMatchObject({
       what: "missing",
       expected: "agent",
     });
@@ -173,7 +173,7 @@ describe("a replay", () => {
           env: { HOLDFAST_PART: "1" },
         });
         await context.record("learnt", "another thing");
-        return { event: "tried", reason: "try 1" };
+        return { event: "tried", reason: "as asked" };
       }),
     ).toMatchObject({ what: "event", expected: "did 1", actual: "another thing", where: { step: "learnt" } });
   });
