@@ -5,8 +5,8 @@ const SETUP = ["packages/holdfast/test/property-seed.ts"];
 
 export default defineConfig({
   test: {
-    // One fewer is the default, which leaves half of a machine with two processors idle.
-    maxWorkers: availableParallelism(),
+    // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
+    maxWorkers: availableParallelism() + 1,
     projects: [
       {
         test: {
