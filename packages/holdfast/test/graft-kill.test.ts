@@ -7,6 +7,7 @@ import { startGraftScene } from "../src/testing/graft-scene.ts";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
 const CHILDREN = join(import.meta.dirname, "../src/testing/store-processes");
+const LAST_FEW = 10;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
 test("killed anywhere, what was there is there or in a checkpoint, and the same graft again completes it", async () => {
@@ -60,7 +61,13 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
   for (const dieAt of sample(chanceOf(seed, "graft-kill"), deaths, 4)) {
     const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
     const { files, tree, after } = await begin(dieAt);
-    expect([where, await graft(dieAt)]).toEqual([where, "SIGKILL"]);
+    const end = await graft(dieAt);
+    // How many operations there are differs by a few from life to life: one of the last may not come, and then the graft is done.
+    if (end === "ended" && dieAt > calls - LAST_FEW) {
+      expect([where, ours.files()]).toEqual([where, after]);
+      continue;
+    }
+    expect([where, end]).toEqual([where, "SIGKILL"]);
 
     const { unfinishedRestore } = await ours.handle.summary();
     const checkpoints = await ours.handle.list();
