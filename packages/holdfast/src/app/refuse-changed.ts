@@ -1,11 +1,11 @@
 import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
-import { runNotFound } from "../core/refusals.ts";
 import { divergenceText } from "../core/replay/divergence.ts";
 import type { Divergence } from "../core/replay/divergence.ts";
 import { changedVariables } from "../core/replay/environment.ts";
 import { parseRecordedCall } from "../core/replay/recorded-call.ts";
 import type { Workflow } from "../engine/definition.ts";
+import { knownRun } from "../engine/known-run.ts";
 import { lookParams } from "../engine/parts.ts";
 import { findRunWorkspace } from "../engine/run-workspace.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
@@ -24,8 +24,7 @@ export async function refuseChanged(
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const run = await parts.store.getRun(params.run);
-  if (run === undefined) throw runNotFound(params.run);
+  const run = await knownRun(parts.store, params.run);
   const report = await replay(parts, { run, to: null, workflow: params.workflow, signal: params.signal });
   const [problem] = report.problems;
   if (problem !== undefined)

@@ -4,17 +4,19 @@ import type { AgentArgs } from "../core/agent-args.ts";
 import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { LoopLayoutSettings } from "../core/loop-layout.ts";
+import type { LoopSettings } from "../core/loop-settings.ts";
 import type { PriceTable } from "../core/price.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Budget } from "../core/position.ts";
 import type { Answers } from "../core/resume.ts";
 import { priorityKey } from "../core/priority.ts";
-import { notBegun, runNotFound } from "../core/refusals.ts";
+import { notBegun } from "../core/refusals.ts";
 import type { RunSummary, Work } from "../core/run.ts";
 import { answerDecision } from "../engine/answer.ts";
 import type { Workflow } from "../engine/definition.ts";
 import { giveOrder } from "../engine/give-order.ts";
+import { knownRun } from "../engine/known-run.ts";
 import type { OrderParams, Ordered } from "../engine/give-order.ts";
 import type { SlotRequest } from "../engine/hold-slot.ts";
 import { findRunFor } from "../engine/find-run.ts";
@@ -52,16 +54,6 @@ import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { ResumeRequest } from "./resume-run.ts";
 import { startRun } from "./start-run.ts";
 import type { WorkReport } from "./start-run.ts";
-
-/** Runs whose number at work at once is limited. */
-export interface LoopSettings {
-  /** null: no limit. */
-  readonly max: number | null;
-  /** Names of their workflows. */
-  readonly workflows: readonly string[];
-}
-
-export const DEFAULT_LOOPS: LoopSettings = { max: 4, workflows: ["ralph"] };
 
 export interface StartParams<S extends JsonObject = JsonObject> {
   /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": round and round until a command says that it is done. */
@@ -291,8 +283,7 @@ export class WorkDesk {
   async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
     const parts = await this.parts();
     const { workflow } = params;
-    const run = await parts.store.getRun(params.run);
-    if (run === undefined) throw runNotFound(params.run);
+    const run = await knownRun(parts.store, params.run);
     return await replay(parts, {
       run,
       to: params.to ?? null,
@@ -308,8 +299,7 @@ export class WorkDesk {
     readonly workflow?: Workflow<S>;
   }): Promise<StartPlan> {
     const parts = await this.parts();
-    const run = await parts.store.getRun(params.run);
-    if (run === undefined) throw runNotFound(params.run);
+    const run = await knownRun(parts.store, params.run);
     const { id, workflow } = params;
     return await planRerun(parts, run, (start) => this.plan(start), {
       ...(id === undefined ? {} : { id }),

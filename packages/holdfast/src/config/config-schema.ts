@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { parseAgentArgs } from "../core/agent-args.ts";
+import { EXECUTION_MODES } from "../core/execution-mode.ts";
 import { FORMAT_NAMES } from "../core/format-names.ts";
 import type { Price, PriceTable } from "../core/price.ts";
 import { asRecord, isRecord } from "../core/record.ts";
@@ -45,7 +46,7 @@ export const configSchema = z.strictObject({
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
   agent: z.optional(model()),
-  mode: z.optional(choice(["default", "logged", "seeded", "strict"])),
+  mode: z.optional(choice(EXECUTION_MODES)),
   models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
   agents: z.optional(
     z.strictObject({

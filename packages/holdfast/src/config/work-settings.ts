@@ -1,11 +1,13 @@
 import { resolve } from "node:path";
 import type { AgentArgs } from "../core/agent-args.ts";
-import type { ExecutionConfig } from "../core/checkpoint.ts";
 import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
 import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
+import type { ExecutionMode } from "../core/execution-mode.ts";
 import type { FORMAT_NAMES } from "../core/format-names.ts";
+import { DEFAULT_LOOPS } from "../core/loop-settings.ts";
+import type { LoopSettings } from "../core/loop-settings.ts";
 import { DEFAULT_LOOP_LAYOUT } from "../core/loop-layout.ts";
 import type { LoopLayoutSettings } from "../core/loop-layout.ts";
 import type { PriceTable } from "../core/price.ts";
@@ -20,7 +22,7 @@ export interface WorkSettings {
   /** `provider:model`; null: must be named on the command line. */
   readonly agent: string | null;
   /** What is recorded of a run; docs/reproducibility.md. */
-  readonly mode: Mode;
+  readonly mode: ExecutionMode;
   readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly agents: {
     /** Milliseconds without a sign of life that are a hang; null: no end. */
@@ -48,7 +50,7 @@ export interface WorkSettings {
     readonly milliseconds: number | null;
   };
   /** Runs whose number at work at once is limited; null: as many as want to. */
-  readonly loops: { readonly max: number | null; readonly workflows: readonly string[] };
+  readonly loops: LoopSettings;
   /** The user's own, before those that are built in. */
   readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date as they go. */
@@ -59,9 +61,6 @@ export interface WorkSettings {
   };
   readonly aiwg: LoopLayoutSettings;
 }
-
-export const MODES = ["default", "logged", "seeded", "strict"] as const satisfies readonly ExecutionConfig["mode"][];
-type Mode = (typeof MODES)[number];
 
 export interface ImplSettings {
   readonly maxIterations: number;
@@ -143,7 +142,7 @@ export const DEFAULT_WORK: WorkSettings = {
   errors: defaultErrorPolicy,
   checkpoints: ALL_CHECKPOINTS,
   budget: { tokens: null, microUsd: null, milliseconds: null },
-  loops: { max: 4, workflows: ["ralph"] },
+  loops: DEFAULT_LOOPS,
   prices: {},
   mirror: { format: null, directory: null },
   aiwg: DEFAULT_LOOP_LAYOUT,

@@ -1,5 +1,6 @@
 import { newBudget } from "./budget.ts";
 import type { Context } from "./context.ts";
+import type { ExecutionMode } from "./execution-mode.ts";
 import type { Digest, JsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
 import type { Trigger } from "./trigger.ts";
@@ -164,7 +165,7 @@ export interface ExecutionConfig {
   readonly model: string | null;
   readonly temperature: number | null;
   readonly seed: number | null;
-  readonly mode: "strict" | "seeded" | "logged" | "default";
+  readonly mode: ExecutionMode;
   readonly tools: readonly string[];
   readonly inputs: JsonObject;
 }

@@ -2,13 +2,12 @@ import { exceeded } from "../core/budget.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { NewEntry, StepFinished } from "../core/journal.ts";
 import type { Budget } from "../core/position.ts";
-import { runNotFound } from "../core/refusals.ts";
-import type { RunSummary } from "../core/run.ts";
 import { holdLease } from "./hold-lease.ts";
 import { parkedOn, unparked } from "./park.ts";
 import { readProgress } from "./read-progress.ts";
 import { usedUp } from "./spending.ts";
 import type { WorkParts } from "./work-parts.ts";
+import { knownRun } from "./known-run.ts";
 
 /**
  * A person's answer to the question that the run waits with; without a question, leave to go on. The answer is the step's
@@ -24,7 +23,7 @@ export async function answerDecision(params: {
   const { parts, run, answer } = params;
   const by = params.by === undefined ? {} : { by: params.by };
   await using lease = await holdLease(parts, run);
-  const { state } = await summaryOf(parts, run);
+  const { state } = await knownRun(parts.store, run);
   if (state.kind !== "parked") {
     throw new HoldfastError({
       code: "USAGE",
@@ -60,7 +59,7 @@ export async function raiseLimits(params: {
 }): Promise<Budget> {
   const { parts, run } = params;
   await using lease = await holdLease(parts, run);
-  const { state } = await summaryOf(parts, run);
+  const { state } = await knownRun(parts.store, run);
   const { newest, top, progress } = await readProgress(parts, run);
   const { position } = progress;
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
@@ -91,10 +90,4 @@ export async function raiseLimits(params: {
     },
   });
   return budget;
-}
-
-async function summaryOf(parts: WorkParts, run: string): Promise<RunSummary> {
-  const summary = await parts.store.getRun(run);
-  if (summary === undefined) throw runNotFound(run);
-  return summary;
 }

@@ -3,7 +3,7 @@ import type { Planes } from "../core/checkpoint.ts";
 import type { NewEntry, StageEntered } from "../core/journal.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Position } from "../core/position.ts";
-import { runNotFound } from "../core/refusals.ts";
+import { knownRun } from "./known-run.ts";
 import { nextVisit } from "../core/visit.ts";
 import { holdLease } from "./hold-lease.ts";
 import { voidOrders } from "./obey-order.ts";
@@ -25,8 +25,7 @@ export async function changeOptions(params: {
 }): Promise<void> {
   const { parts, run, options, reason } = params;
   await using lease = await holdLease(parts, run);
-  const summary = await parts.store.getRun(run);
-  if (summary === undefined) throw runNotFound(run);
+  const summary = await knownRun(parts.store, run);
   const { newest, top, progress } = await readProgress(parts, run);
   const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
   const position =

@@ -1,7 +1,6 @@
 import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { RunSummary } from "../core/run.ts";
-import { runNotFound } from "../core/refusals.ts";
 import type { Store } from "../ports/store.ts";
 import { advance, finishRun } from "./advance.ts";
 import { answerRequests } from "./answer-requests.ts";
@@ -23,6 +22,7 @@ import { limitSession } from "./session.ts";
 import { readProgress } from "./read-progress.ts";
 import { mayGoOn, takeUp } from "./take-up.ts";
 import type { WorkParts } from "./work-parts.ts";
+import { knownRun } from "./known-run.ts";
 
 export interface ConductParams<S extends JsonObject> {
   readonly parts: WorkParts;
@@ -51,7 +51,7 @@ export interface ConductParams<S extends JsonObject> {
  */
 export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
-  const found = await summaryOf(parts.store, run);
+  const found = await knownRun(parts.store, run);
   checkAsleep(found, params.wakes);
   const ended = await endedOutcome(parts, found);
   if (ended !== null) return ended;
@@ -59,7 +59,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
   try {
     await using lease = await holdLease(parts, run);
     // Somebody may have carried it on before the lease was ours.
-    const summary = await summaryOf(parts.store, run);
+    const summary = await knownRun(parts.store, run);
     checkAsleep(summary, params.wakes);
     const meanwhile = await endedOutcome(parts, summary);
     if (meanwhile !== null) return meanwhile;
@@ -162,12 +162,6 @@ async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunO
         data: { run: id, reason: state.reason },
       });
   }
-}
-
-async function summaryOf(store: Store, run: string): Promise<RunSummary> {
-  const summary = await store.getRun(run);
-  if (summary === undefined) throw runNotFound(run);
-  return summary;
 }
 
 /** Runs that this process carries, by store. A lease serves its handle, and so does not keep two callers of one apart. */

@@ -1,12 +1,12 @@
 import { HoldfastError } from "../core/error.ts";
 import type { Lease } from "../core/lease.ts";
-import { runNotFound } from "../core/refusals.ts";
 import type { RunSummary } from "../core/run.ts";
 import type { Order } from "../ports/requests.ts";
 import { holdLease } from "./hold-lease.ts";
 import { obeyOrder } from "./obey-order.ts";
 import { runMark } from "./run-mark.ts";
 import type { WorkParts } from "./work-parts.ts";
+import { knownRun } from "./known-run.ts";
 
 export interface OrderParams {
   readonly parts: WorkParts;
@@ -37,7 +37,7 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
   const { parts, signal } = params;
   const { requests, store, clock } = parts;
   const { run } = params.order;
-  const before = await summaryOf(parts, run);
+  const before = await knownRun(parts.store, run);
   if (hasEnded(before)) return { kind: "ended", run: before };
   if (requests === null) throw noPlace();
   const id = `${parts.random()}-${parts.random()}`.toLowerCase();
@@ -45,7 +45,7 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
   await requests.order(order);
   let asked: Lease | undefined;
   for (;;) {
-    const summary = await summaryOf(parts, run);
+    const summary = await knownRun(parts.store, run);
     const lease = await store.getLease(run);
     const alive = lease === undefined ? "dead" : parts.liveness(lease.owner);
     const stands = (await requests.orderFor(run))?.id === id;
@@ -61,7 +61,7 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
     else if (stands && asked === undefined) params.onWaiting?.((asked = lease));
     else if (!stands) {
       // It is written down before the order is settled; what is seen now has been done, and perhaps resumed, or never was.
-      const run = await summaryOf(parts, order.run);
+      const run = await knownRun(parts.store, order.run);
       if (lease.epoch !== asked?.epoch) return { kind: "done", run };
       if (run.state.kind === "open") return { kind: "taken_back", run };
     }
@@ -78,8 +78,8 @@ async function doIt({ parts, order }: OrderParams): Promise<Ordered | null> {
     await using lease = await holdLease(parts, order.run);
     // What a killed process left running would go on changing files.
     await parts.commands.endMarked(runMark(parts, order.run));
-    const outcome = await obeyOrder(parts, lease.lease, await summaryOf(parts, order.run));
-    const run = await summaryOf(parts, order.run);
+    const outcome = await obeyOrder(parts, lease.lease, await knownRun(parts.store, order.run));
+    const run = await knownRun(parts.store, order.run);
     if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
     const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
     return { kind: stands ? "standing" : "done", run };
@@ -95,12 +95,6 @@ function hasEnded({ state }: RunSummary): boolean {
 
 function isDone(order: Pick<Order, "kind">, { state }: RunSummary): boolean {
   return order.kind === "abort" && state.kind === "fatal" && state.cause === "aborted";
-}
-
-async function summaryOf(parts: WorkParts, run: string): Promise<RunSummary> {
-  const summary = await parts.store.getRun(run);
-  if (summary === undefined) throw runNotFound(run);
-  return summary;
 }
 
 function noPlace(): HoldfastError {

@@ -1,4 +1,5 @@
 import type { JournalEntry } from "../journal.ts";
+import { textOf } from "../journal-field.ts";
 import { isJsonArray, isJsonObject } from "../json.ts";
 import type { Hasher, Json, JsonObject } from "../json.ts";
 import type { Amounts } from "../position.ts";
@@ -155,9 +156,4 @@ function numberIn(receipt: Json | undefined): number | null {
 
 function amountOf(value: Json | undefined): number {
   return typeof value === "number" ? value : 0;
-}
-
-function textOf(body: JsonObject, key: string): string {
-  const value = body[key];
-  return typeof value === "string" ? value : "";
 }

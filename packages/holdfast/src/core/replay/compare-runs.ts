@@ -1,4 +1,5 @@
 import type { JournalEntry } from "../journal.ts";
+import { numberOf, textOf } from "../journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { firstChange } from "./first-change.ts";
@@ -112,14 +113,4 @@ function verdictOf(result: Json): JsonObject | null {
   const { kind, code, pass } = result;
   if (typeof pass === "boolean") return { pass };
   return typeof kind === "string" && (typeof code === "number" || code === null) ? { kind, code } : null;
-}
-
-function textOf(body: JsonObject, key: string): string {
-  const value = body[key];
-  return typeof value === "string" ? value : "";
-}
-
-function numberOf(body: JsonObject, key: string): number {
-  const value = body[key];
-  return typeof value === "number" ? value : 0;
 }

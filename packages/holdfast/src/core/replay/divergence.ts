@@ -31,15 +31,21 @@ export interface Divergence {
 
 /** One line for people. Long values are cut around the place at which they part. */
 export function divergenceText({ where, what, field, expected, actual }: Divergence, width = 200): string {
-  const place = [
-    where.iteration === 0 ? null : `iteration ${where.iteration}`,
-    `stage ${where.stage}`,
-    where.step === null ? null : `step ${where.step}`,
-    where.checkpoint === null ? null : `checkpoint ${where.checkpoint}`,
-    where.entry === null ? null : `entry ${where.entry}`,
-  ].filter((part) => part !== null);
   const [was, is] = cutValues(expected, actual, width);
-  return `${place.join(", ")}: ${WORDS[what]} ${field}: recorded ${was}, now ${is}`;
+  return `${placeText(where)}: ${WORDS[what]} ${field}: recorded ${was}, now ${is}`;
+}
+
+/** "iteration 2, stage verify, step check, entry 41". */
+export function placeText({ iteration, stage, step, checkpoint, entry }: Divergence["where"]): string {
+  return [
+    iteration === 0 ? null : `iteration ${iteration}`,
+    `stage ${stage}`,
+    step === null ? null : `step ${step}`,
+    checkpoint === null ? null : `checkpoint ${checkpoint}`,
+    entry === null ? null : `entry ${entry}`,
+  ]
+    .filter((part) => part !== null)
+    .join(", ");
 }
 
 const WORDS: Readonly<Record<Divergence["what"], string>> = {

@@ -1,4 +1,5 @@
 import type { JournalEntry } from "../journal.ts";
+import { numberOf, textOf } from "../journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Amounts } from "../position.ts";
@@ -222,14 +223,4 @@ function amountsOf(value: Json | undefined): Amounts | null {
   const { tokens, microUsd, milliseconds, unpriced } = value;
   if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return null;
   return { tokens, microUsd, milliseconds, ...(typeof unpriced === "number" ? { unpriced } : {}) };
-}
-
-function textOf(body: JsonObject, key: string): string {
-  const value = body[key];
-  return typeof value === "string" ? value : "";
-}
-
-function numberOf(body: JsonObject, key: string): number {
-  const value = body[key];
-  return typeof value === "number" ? value : 0;
 }

@@ -1,5 +1,6 @@
 import type { JournalEntry } from "../journal.ts";
-import type { Json, JsonObject } from "../json.ts";
+import { textOf } from "../journal-field.ts";
+import type { Json } from "../json.ts";
 import type { RunState } from "../run.ts";
 import { EffectNotes } from "./effect-notes.ts";
 import { filesKey } from "./facts.ts";
@@ -165,11 +166,6 @@ export class FactsReader {
   #isEnded({ entry, stage }: Seen): boolean {
     return this.#end !== null && entry > this.#end.entry && stage === this.#end.stage;
   }
-}
-
-function textOf(body: JsonObject, key: string): string {
-  const value = body[key];
-  return typeof value === "string" ? value : "";
 }
 
 function numberOf(value: Json | undefined): number | null {

@@ -1,4 +1,5 @@
 import type { JournalEntry } from "../journal.ts";
+import { textOf } from "../journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { RunState } from "../run.ts";
@@ -85,9 +86,4 @@ export class TroubleNotes {
   #recover(): void {
     if (this.#trouble.kind === "outside") this.#trouble = NONE;
   }
-}
-
-function textOf(body: JsonObject, key: string): string {
-  const value = body[key];
-  return typeof value === "string" ? value : "";
 }

@@ -7,6 +7,7 @@ import {
   assertGone,
   call,
   failedWith,
+  killAll,
   NEEDS_PROC,
   prepareCall,
   processesOf,
@@ -65,9 +66,7 @@ export const endingCases: readonly AgentCase[] = [
       const { task } = prepareCall(harness, { model: await harness.behave({ write: UP, hang: true }) });
       const running = harness.agent.run(task);
       await appears(harness, "up");
-      // All are stopped first: one whose child dies before it would go on and end by itself.
-      const pids = processesOf(task.mark);
-      for (const signal of ["SIGSTOP", "SIGKILL"]) for (const pid of pids) process.kill(pid, signal);
+      killAll(task.mark);
       failedWith(await running, "killed");
     },
   },

@@ -98,6 +98,29 @@ export function processesOf(mark: string): readonly number[] {
   return (readProcessTable()?.live ?? []).filter((entry) => entry.mark === mark).map((entry) => entry.pid);
 }
 
+/** All are stopped first, what they start meanwhile too: one whose child dies before it would go on and end by itself. */
+export function killAll(mark: string): void {
+  const stopped = new Set<number>();
+  for (;;) {
+    const running = processesOf(mark).filter((pid) => !stopped.has(pid));
+    if (running.length === 0) break;
+    for (const pid of running) {
+      stopped.add(pid);
+      signalIfThere(pid, "SIGSTOP");
+    }
+  }
+  for (const pid of stopped) signalIfThere(pid, "SIGKILL");
+}
+
+/** One that has ended by itself since it was looked up is no fault of the agent's. */
+function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
 export function assertGone(mark: string): void {
   assert.deepEqual(processesOf(mark), [], "processes of the call are left");
 }

@@ -1,5 +1,5 @@
 import type { ReplayReport } from "../../../app.ts";
-import { cutValues } from "../../../core/replay/divergence.ts";
+import { cutValues, placeText } from "../../../core/replay/divergence.ts";
 import type { Divergence } from "../../../core/replay/divergence.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
@@ -15,7 +15,7 @@ export function replayText(report: ReplayReport, page: Page): string {
         `${paint(page, "red", "Damaged")}: the record of ${run} is not what was written. Nothing was replayed.\n` +
         report.problems
           .slice(0, MOST)
-          .map(({ code, entry, sequence, what }) => `  ${placeText(entry, sequence)}${code}: ${escapeText(what)}\n`)
+          .map(({ code, entry, sequence, what }) => `  ${prefixOf(entry, sequence)}${code}: ${escapeText(what)}\n`)
           .join("") +
         (report.problems.length > MOST ? `  and ${report.problems.length - MOST} more: holdfast verify ${run}\n` : "")
       );
@@ -46,16 +46,9 @@ function doneText(report: ReplayReport, page: Page): string {
 
 function divergenceFields({ where, what, field, expected, actual }: Divergence, page: Page): string {
   const [was, is] = cutValues(expected, actual, Number.isFinite(page.width) ? Math.max(40, page.width - 16) : 2000);
-  const at = [
-    where.iteration === 0 ? null : `iteration ${where.iteration}`,
-    `stage ${where.stage}`,
-    where.step === null ? null : `step ${where.step}`,
-    where.checkpoint === null ? null : `checkpoint ${where.checkpoint}`,
-    where.entry === null ? null : `entry ${where.entry}`,
-  ].filter((part) => part !== null);
   return fieldsText(
     [
-      ["where", at.join(", ")],
+      ["where", placeText(where)],
       ["what", `${WORDS[what]}: ${field}`],
       ["recorded", was],
       ["now", is],
@@ -76,7 +69,7 @@ const WORDS: Readonly<Record<Divergence["what"], string>> = {
   files: "the worktree",
 };
 
-function placeText(entry: number | null, sequence: number | null): string {
+function prefixOf(entry: number | null, sequence: number | null): string {
   if (sequence !== null) return `checkpoint ${sequence}: `;
   return entry === null ? "" : `entry ${entry}: `;
 }

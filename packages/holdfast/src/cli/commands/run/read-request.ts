@@ -6,7 +6,7 @@ import type { Budget } from "../../../core/position.ts";
 import type { Work } from "../../../core/run.ts";
 import { MODEL } from "../../../config/model-name.ts";
 import { milliseconds, money } from "../../../config/amount.ts";
-import { MODES } from "../../../config/work-settings.ts";
+import { EXECUTION_MODES } from "../../../core/execution-mode.ts";
 import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";
@@ -53,7 +53,7 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
 function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mode" | "seed"> {
   const text = input.text("seed");
   const seed = text === undefined ? null : parseCount("seed", text);
-  const named = MODES.find((mode) => mode === input.text("mode"));
+  const named = EXECUTION_MODES.find((mode) => mode === input.text("mode"));
   if (seed !== null && named === "default")
     throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: leave one of them out.");
   const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;

@@ -1,4 +1,5 @@
 import { AGENT_LIST } from "../../../core/agent-names.ts";
+import { EXECUTION_MODES } from "../../../core/execution-mode.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const runSpec = {
@@ -97,7 +98,7 @@ export const runSpec = {
       type: "text",
       value: "MODE",
       about: "what is recorded: default, logged, seeded or strict",
-      choices: ["default", "logged", "seeded", "strict"],
+      choices: EXECUTION_MODES,
     },
     seed: { type: "text", value: "N", about: "for agents that take one (mode seeded)" },
     priority: {
