@@ -1,7 +1,10 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { useMemory } from "./packages/holdfast/test/temporary-folder.ts";
 
 const SETUP = ["packages/holdfast/test/property-seed.ts"];
+
+useMemory();
 
 export default defineConfig({
   test: {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -12,9 +12,9 @@ import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
 
 const CHILD = join(import.meta.dirname, "../src/testing/store-processes/conduct.ts");
 
-/** A place for one run, in memory where possible: a kill loses no page of the system's. */
+/** A place for one run. */
 function createPlace() {
-  const base = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "holdfast-kill-"));
+  const base = mkdtempSync(join(tmpdir(), "holdfast-kill-"));
   onTestFinished(() => rmSync(base, { recursive: true, force: true }));
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());

@@ -28,9 +28,7 @@ export interface TestRepository {
 }
 
 export function createTestRepository(options: { readonly init?: readonly string[] } = {}): TestRepository {
-  // In memory where possible: flushing a disk is most of what these suites would wait for, and none of them is about that.
-  const folder = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
-  const base = realpathSync(mkdtempSync(join(folder, "holdfast-workspace-")));
+  const base = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-workspace-")));
   const root = join(base, "repo");
   mkdirSync(root);
   const repository = testRepositoryAt(root, () => rmSync(base, { recursive: true, force: true }));

@@ -47,9 +47,9 @@ describe.runIf(process.platform === "linux")("syncing a file system", () => {
 
   test("objects on a disk of their own are synced with the rest", async (context) => {
     const { repo, snapshot } = await startWorkspace();
-    const elsewhere = mkdtempSync(join(tmpdir(), "holdfast-objects-"));
+    const elsewhere = mkdtempSync(join(existsSync("/var/tmp") ? "/var/tmp" : tmpdir(), "holdfast-objects-"));
     onTestFinished(() => rmSync(elsewhere, { recursive: true }));
-    if (!existsSync("/dev/shm") || statSync(elsewhere).dev === statSync(repo.root).dev) context.skip("one disk only");
+    if (statSync(elsewhere).dev === statSync(repo.root).dev) context.skip("one disk only");
     const objects = repo.path(".git/objects");
     cpSync(objects, join(elsewhere, "objects"), { recursive: true });
     rmSync(objects, { recursive: true });

@@ -29,8 +29,7 @@ export interface Ground extends AsyncDisposable {
 export type LoopState = { readonly seen: readonly string[]; readonly left: number };
 
 export async function makeGround(): Promise<Ground> {
-  const folder = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
-  const root = await mkdtemp(join(folder, "holdfast-replay-test-"));
+  const root = await mkdtemp(join(tmpdir(), "holdfast-replay-test-"));
   const repository = join(root, "repo");
   const agent = join(root, "agent.sh");
   const witness = join(root, "witness");
