@@ -22,7 +22,7 @@ export function findRealAgent(
 
 const ROOT = join(import.meta.dirname, "../../../..");
 const PROGRAMS = ["claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen"].map((name) => ({ name }));
-const AT_A_TIME = 4;
+const AT_A_TIME = 3;
 
 /** Each starts a large program dozens of times: where a seed is given, as in continuous integration, some of them come with each. */
 function isTurnOf(program: string): boolean {

@@ -34,36 +34,50 @@ async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => rea
     expect.fail(`${bad.length} of ${tried} points are bad. See it again: ${again}\n  ${told.join("\n  ")}`);
 }
 
+interface Row {
+  readonly title: string;
+  readonly scenario: Scenario;
+  /** Points beside one of the journal's, of so many families. */
+  readonly others: number;
+  /** What the scenario is there for; null: all of it. */
+  readonly stage: string | null;
+}
+
+const ROWS: readonly Row[] = [
+  ...SCENARIOS.map((scenario) => ({ title: scenario.name, scenario, others: 1, stage: null })),
+  {
+    title: "agents beside the run: each call ends once, the same files, no worktree is left",
+    scenario: ASIDES,
+    others: 1,
+    stage: null,
+  },
+  {
+    title: "a team on a graph: each node to its end once, each message answered once, each label and each lesson once",
+    scenario: CRUNCH,
+    others: 1,
+    stage: null,
+  },
+  {
+    title: "a loop: no iteration lost, skipped or done twice, back to its best once, its budget spent once",
+    scenario: RALPH,
+    others: 1,
+    stage: null,
+  },
+  {
+    title: "scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them",
+    scenario: FALLING,
+    others: 2,
+    stage: "fatal",
+  },
+];
+
 describe("killed with SIGKILL and resumed: the same files, each effect once, no finished step again, limits intact", () => {
-  const some = isFullRun() ? SCENARIOS : sample(chanceOf(seed, "scenarios"), SCENARIOS, 5);
-  test.concurrent.each(some)("$name", async (scenario) => {
+  const some = sample(chanceOf(seed, "scenarios"), ROWS, 6);
+  test.concurrent.each(some)("$title", async ({ scenario, others, stage }) => {
     const chance = chanceOf(seed, scenario.name);
-    await check(scenario, (kills) => choosePoints(chance, kills, 1));
-  });
-
-  test.concurrent("agents beside the run: each call ends once, the same files, no worktree is left", async () => {
-    const chance = chanceOf(seed, ASIDES.name);
-    await check(ASIDES, (kills) => choosePoints(chance, kills, 1));
-  });
-
-  test.concurrent("a team on a graph: each node to its end once, each message answered once, each label and each lesson once", async () => {
-    const chance = chanceOf(seed, CRUNCH.name);
-    await check(CRUNCH, (kills) => choosePoints(chance, kills, 1));
-  });
-
-  test.concurrent("a loop: no iteration lost, skipped or done twice, back to its best once, its budget spent once", async () => {
-    const chance = chanceOf(seed, RALPH.name);
-    await check(RALPH, (kills) => choosePoints(chance, kills, 1));
-  });
-
-  test.concurrent("scores 60, 75, 70, 65, 64: the files of the best review, also when killed on the way back to them", async () => {
-    const chance = chanceOf(seed, FALLING.name);
-    await check(FALLING, (kills) =>
-      choosePoints(
-        chance,
-        kills.filter(({ stage }) => stage === "fatal"),
-        2,
-      ),
-    );
+    await check(scenario, (kills) => {
+      const ours = stage === null ? kills : kills.filter((kill) => kill.stage === stage);
+      return choosePoints(chance, ours, others);
+    });
   });
 });

@@ -16,12 +16,10 @@ const SUBJECTS = [
   { name: "a restore", subject: restoreSubject(), cases: 2 },
 ] as const;
 
-describe.each(["ext4", "xfs"] as const)(
-  "an acknowledged checkpoint survives the kernel's own power cut on %s",
-  (kind) => {
-    test.for(SUBJECTS)("$name", async ({ name, subject, cases }, context) => {
-      suite.skipIf(await whyNoLoopDisk(kind), context);
-      suite.check(await sweepRealPower({ kind, subject, chance: suite.chance(`${kind} ${name}`), cases }));
-    });
-  },
-);
+describe("an acknowledged checkpoint survives the kernel's own power cut", () => {
+  test.for(suite.oneEach(SUBJECTS, ["ext4", "xfs"]))("$name, on $kind", async (row, context) => {
+    const { name, kind, subject, cases } = row;
+    suite.skipIf(await whyNoLoopDisk(kind), context);
+    suite.check(await sweepRealPower({ kind, subject, chance: suite.chance(`${kind} ${name}`), cases }));
+  });
+});

@@ -41,16 +41,14 @@ async function recordAnew(subject: Subject): Promise<Recorded> {
   return { recording: await record({ command: await subject.command(root), root }), earlier };
 }
 
-describe.each(["posix", "ext4"] as const)(
-  "an acknowledged checkpoint survives a power cut in the %s model",
-  (model) => {
-    test.each(SUBJECTS)("$name", async ({ name, subject, cases, statesPerCase }) => {
-      const { recording, earlier } = await recordOnce(subject);
-      const chance = suite.chance(`${model} ${name}`);
-      suite.check(await sweepPower({ recording, judge: subject.judge(earlier), model, chance, cases, statesPerCase }));
-    });
-  },
-);
+describe("an acknowledged checkpoint survives a power cut", () => {
+  test.each(suite.oneEach(SUBJECTS, ["posix", "ext4"]))("$name, in the $kind model", async (row) => {
+    const { name, kind: model, subject, cases, statesPerCase } = row;
+    const { recording, earlier } = await recordOnce(subject);
+    const chance = suite.chance(`${model} ${name}`);
+    suite.check(await sweepPower({ recording, judge: subject.judge(earlier), model, chance, cases, statesPerCase }));
+  });
+});
 
 describe("a power cut within a write to the witness is no damage", () => {
   test.each(SUBJECTS.slice(0, 2))("$name", async ({ name, subject }) => {

@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, vi } from "vitest";
 import type { TestContext } from "vitest";
 import { clearScratch } from "./scratch.ts";
 import type { Chance } from "./seed.ts";
-import { chanceOf, isFullRun, suiteSeed } from "./seed.ts";
+import { chanceOf, isFullRun, sample, suiteSeed } from "./seed.ts";
 import type { Bad, Swept } from "./sweep.ts";
 import { whyNoTracer } from "./traced.ts";
 
@@ -10,6 +10,11 @@ import { whyNoTracer } from "./traced.ts";
 export interface Suite {
   readonly seed: number;
   chance(purpose: string): Chance;
+  /** Each row with one of the kinds, as chance will have it; with all of them in a full run. */
+  oneEach<R extends { readonly name: string }, K extends string>(
+    rows: readonly R[],
+    kinds: readonly K[],
+  ): (R & { readonly kind: K })[];
   /** Fails the test when anything was bad, with the way to see it again. */
   check(swept: Swept): void;
   /** Ends the test as skipped when there is a reason, and says it aloud. */
@@ -33,6 +38,8 @@ export function faultSuite(name: string, needs?: "tracer"): Suite {
   const suite: Suite = {
     seed,
     chance: (purpose) => chanceOf(seed, purpose),
+    oneEach: (rows, kinds) =>
+      rows.flatMap((row) => sample(chanceOf(seed, row.name), kinds, 1).map((kind) => ({ ...row, kind }))),
     skipIf(reason, context) {
       if (reason === undefined) return;
       skipped.push(`"${context.task.name}": ${reason}`);
