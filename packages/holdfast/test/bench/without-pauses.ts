@@ -1,11 +1,12 @@
 import type { WorkParts } from "../../src/engine/work-parts.ts";
 
-/** Pauses are counted, not waited for. */
+/** Pauses are passed over, not waited for. */
 export function withoutPauses(parts: WorkParts): WorkParts {
-  return { ...parts, wait: passPause };
+  return {
+    ...parts,
+    wait: (_, signal) => {
+      signal.throwIfAborted();
+      return Promise.resolve();
+    },
+  };
 }
-
-export const passPause: WorkParts["wait"] = (_, signal) => {
-  signal.throwIfAborted();
-  return Promise.resolve();
-};

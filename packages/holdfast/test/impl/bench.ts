@@ -3,10 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { implDocument } from "../../src/app/foreign/impl-document.ts";
 import { createAgentRegistry } from "../../src/agents/registry.ts";
-import { ALL_CHECKPOINTS } from "../../src/core/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import { defaultRetention } from "../../src/core/retention.ts";
 import { answerDecision } from "../../src/engine/answer.ts";
 import { beginRun } from "../../src/engine/begin-run.ts";
 import { conduct } from "../../src/engine/conduct.ts";
@@ -24,6 +21,7 @@ import { systemClock } from "../../src/system/clock.ts";
 import { systemCommands } from "../../src/system/commands.ts";
 import { createOutputs } from "../../src/system/outputs.ts";
 import { livenessOf, processIdentity } from "../../src/system/process-identity.ts";
+import { createWorkBench } from "../../src/testing/work-bench.ts";
 import { createGitBranches } from "../../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../../src/workspaces/git-workspaces.ts";
 import { implWorkflow } from "../../src/workflows/impl/impl-workflow.ts";
@@ -36,7 +34,6 @@ import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";
 import { runStory } from "../bench/run-story.ts";
 import type { RunStory } from "../bench/run-story.ts";
-import { passPause } from "../bench/without-pauses.ts";
 
 const RUN = "issue-1-bench";
 
@@ -91,33 +88,18 @@ export async function makeBench(params: {
   const world = createMemoryWorld();
   const store = openMemoryStore({ world });
   const partsOf = (own: Store, clock: Clock = systemClock): WorkParts => ({
-    store: own,
-    workspaces,
-    clock,
-    random: () => "bench",
-    retention: defaultRetention,
-    maxUntrackedBytes: undefined,
-    includeIgnored: false,
-    ownsRefs: true,
+    ...createWorkBench({ store: own, clock, workspaces }).parts,
     liveness: (owner) => livenessOf(owner, processIdentity()),
-    leaseWaitMs: 0,
-    requests: null,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
-    checkpointEveryMs: null,
-    errorPolicy: defaultErrorPolicy,
-    checkpoints: ALL_CHECKPOINTS,
-    prices: {},
     forge,
     branches: createGitBranches(),
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    crunchTriggers: () => Promise.reject(new Error("no crunch here")),
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
-    wait: passPause,
   });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 
