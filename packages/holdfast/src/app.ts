@@ -19,20 +19,56 @@ import { isSuspended, livenessOf, processIdentity } from "./system/process-ident
 import { createRequestFiles } from "./system/request-files.ts";
 import { openGitWorkspaces } from "./workspaces/git-workspaces.ts";
 
+// Opening
 export { Holdfast } from "./app/holdfast.ts";
-export type { CreateRunParams } from "./app/create-run.ts";
-export type { HoldfastDiff } from "./app/diff-checkpoints.ts";
 export type { OpenParams } from "./app/open-params.ts";
-export type { AgentLogFile } from "./app/agent-logs.ts";
+export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
+
+// Work that a workflow carries
+export { loadWorkflow } from "./app/load-workflow.ts";
+export type { StartParams } from "./app/start-params.ts";
+export type { StartPlan } from "./app/plan-start.ts";
+export type { ResumeParams } from "./app/resume-params.ts";
+export type { WorkReport } from "./app/start-run.ts";
+export type { WorkParts } from "./engine/work-parts.ts";
+export type { RunOutcome } from "./engine/outcome.ts";
+export type { ProgressEvent } from "./engine/progress-event.ts";
+export type { Ordered } from "./engine/give-order.ts";
+export type { RerunReport } from "./app/rerun.ts";
+export type { ReplayReport } from "./engine/replay/replay-report.ts";
+
+// Where runs stand
+export type { Condition } from "./app/run-condition.ts";
+export type { RunStatus } from "./app/run-status.ts";
+export type { RunStanding } from "./core/run-standing.ts";
 export type { Question } from "./app/journal-picture.ts";
+export type { AgentLogFile } from "./app/agent-logs.ts";
+
+// Loops
 export type { Loops, Stood } from "./app/loops.ts";
 export type { PlaceParams } from "./app/place-request.ts";
 export type { LoopSettings } from "./core/loop-settings.ts";
-export type { Ordered } from "./engine/give-order.ts";
-export type { RunStanding } from "./core/run-standing.ts";
-export type { Condition } from "./app/run-condition.ts";
-export type { RunStatus } from "./app/run-status.ts";
-export { loadWorkflow } from "./app/load-workflow.ts";
+export { loopPicture } from "./workflows/ralph/loop-picture.ts";
+export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
+
+// Runs and checkpoints
+export type { CreateRunParams } from "./app/create-run.ts";
+export type { RunHandle } from "./engine/run-handle.ts";
+export type { SaveParams } from "./engine/planes.ts";
+export type { SavePlan } from "./engine/saver.ts";
+export { refuseBlocked } from "./engine/restorer.ts";
+export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
+export type { RestoreStep } from "./core/restore-step.ts";
+export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
+export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
+export type { GraftPlan } from "./engine/plan-graft.ts";
+export type { GraftReport } from "./engine/apply-graft.ts";
+export type { HoldfastDiff } from "./app/diff-checkpoints.ts";
+export type { ComparedPair, ComparedSide, Comparison } from "./app/compare/comparison.ts";
+export type { GcPlan, GcReport } from "./engine/collector.ts";
+export type { Repaired } from "./engine/examiner.ts";
+
+// Checkpoints of other tools
 export { schemaText } from "./app/foreign/published-schema.ts";
 export type { ForeignDesk } from "./app/foreign/foreign-desk.ts";
 export type { LoopCleanupPlan } from "./app/foreign/loop-cleanup.ts";
@@ -40,31 +76,6 @@ export type { Mirror, MirrorReport } from "./app/foreign/mirror.ts";
 export type { ImportPlan } from "./app/foreign/plan-import.ts";
 export type { Validated } from "./app/foreign/validate-files.ts";
 export type { Encoded, ForeignCheckpoint, Loss, Remark } from "./formats/format.ts";
-export type { StartPlan } from "./app/plan-start.ts";
-export type { RerunReport } from "./app/rerun.ts";
-export type { ResumeParams } from "./app/resume-params.ts";
-export type { StartParams } from "./app/start-params.ts";
-export type { ReplayReport } from "./engine/replay/replay-report.ts";
-export { loopPicture } from "./workflows/ralph/loop-picture.ts";
-export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
-export type { WorkReport } from "./app/start-run.ts";
-export type { WorkParts } from "./engine/work-parts.ts";
-export type { RunOutcome } from "./engine/outcome.ts";
-export type { ProgressEvent } from "./engine/progress-event.ts";
-export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
-export type { SaveParams } from "./engine/planes.ts";
-export type { RestoreStep } from "./core/restore-step.ts";
-export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
-export { refuseBlocked } from "./engine/restorer.ts";
-export type { GraftReport } from "./engine/apply-graft.ts";
-export type { GraftPlan } from "./engine/plan-graft.ts";
-export type { ComparedPair, ComparedSide, Comparison } from "./app/compare/comparison.ts";
-export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
-export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
-export type { SavePlan } from "./engine/saver.ts";
-export type { GcPlan, GcReport } from "./engine/collector.ts";
-export type { Repaired } from "./engine/examiner.ts";
-export type { RunHandle } from "./engine/run-handle.ts";
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
