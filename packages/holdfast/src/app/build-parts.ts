@@ -18,7 +18,7 @@ import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implDocument } from "./foreign/impl-document.ts";
 
 /** Everything that workflows work with, on this machine. */
-export function buildParts(params: WorkSettings & { readonly parts: Parts; readonly forge: Forge | null }): WorkParts {
+export function buildParts(params: PartsOptions & { readonly parts: Parts; readonly forge: Forge | null }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({
     clock: parts.clock,
@@ -58,7 +58,7 @@ export function buildParts(params: WorkSettings & { readonly parts: Parts; reado
 }
 
 /** What whoever opens Holdfast settles about the work of its runs. */
-export interface WorkSettings {
+export interface PartsOptions {
   /** Where relative paths of scripts and commands begin. */
   readonly directory: string;
   readonly agentIdleMs: number | null;

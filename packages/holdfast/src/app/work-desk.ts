@@ -19,7 +19,7 @@ import type { WorkParts } from "../engine/work-parts.ts";
 import type { Clock } from "../ports/clock.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { buildParts } from "./build-parts.ts";
-import type { WorkSettings } from "./build-parts.ts";
+import type { PartsOptions } from "./build-parts.ts";
 import { checkAgents } from "./check-agents.ts";
 import { anyWorkflow, chooseWorkflow } from "./choose-workflow.ts";
 import { chosenSeed, seedNotice } from "./chosen-seed.ts";
@@ -231,7 +231,7 @@ export class WorkDesk {
   }
 }
 
-export interface DeskOptions extends WorkSettings {
+export interface DeskOptions extends PartsOptions {
   readonly forge: ForgeChoice;
   readonly loopLayout: LoopLayoutSettings;
   readonly loops: LoopSettings;
