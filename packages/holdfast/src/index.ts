@@ -5,7 +5,7 @@ export { doctor } from "./doctor.ts";
 
 // Work that a workflow carries
 export type { Condition, RunStatus, StartPlan, WorkParts, WorkReport } from "./app.ts";
-export type { ResumeParams, StartParams } from "./app/work-desk.ts";
+export type { ResumeParams, StartParams } from "./app.ts";
 export type { Answers, ResumePlan } from "./core/resume.ts";
 
 // Runs and checkpoints

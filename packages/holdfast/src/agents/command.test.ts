@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { AgentTask } from "../ports/agent.ts";
-import { randomId } from "../system/ids.ts";
+import { prepareCall } from "../testing/agent-contract/harness.ts";
 import { createSetClock } from "../testing/store-contract.ts";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
 import { createCommandAgent } from "./command.ts";
@@ -8,23 +8,9 @@ import { createCommandAgent } from "./command.ts";
 const clock = createSetClock("2026-03-01T12:00:00.000Z");
 
 function run(model: string, change: Partial<AgentTask> = {}) {
-  return createCommandAgent({ clock }).run({
-    mark: `run-${randomId()}/1/agent`,
-    cwd: scratchDirectory(onTestFinished),
-    prompt: "The prompt",
-    role: "impl",
-    model,
-    session: null,
-    yolo: false,
-    timeoutMs: null,
-    idleMs: null,
-    iteration: 1,
-    attempt: 1,
-    env: {},
-    signal: new AbortController().signal,
-    onEvent: () => undefined,
-    ...change,
-  });
+  const place = { cwd: scratchDirectory(onTestFinished) };
+  const { task } = prepareCall(place, { prompt: "The prompt", model, yolo: false, ...change });
+  return createCommandAgent({ clock }).run(task);
 }
 
 test("the prompt comes on standard input, and all of standard output is the text", async () => {

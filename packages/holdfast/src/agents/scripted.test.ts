@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "no
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { AgentEvent, AgentTask } from "../ports/agent.ts";
-import { randomId } from "../system/ids.ts";
+import { prepareCall } from "../testing/agent-contract/harness.ts";
 import { createSetClock } from "../testing/store-contract.ts";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
 import { createScriptedAgent } from "./scripted.ts";
@@ -15,24 +15,11 @@ function place(script: string) {
   const clock = createSetClock("2026-03-01T12:00:00.000Z");
   const agent = createScriptedAgent({ clock, directory, sessions: false });
   const events: AgentEvent[] = [];
-  const run = (change: Partial<AgentTask> = {}) =>
-    agent.run({
-      mark: `run-${randomId()}/1/agent`,
-      cwd,
-      prompt: "The prompt",
-      role: "impl",
-      model: "script.yaml",
-      session: null,
-      yolo: false,
-      timeoutMs: null,
-      idleMs: null,
-      iteration: 1,
-      attempt: 1,
-      env: {},
-      signal: new AbortController().signal,
-      onEvent: (event) => events.push(event),
-      ...change,
-    });
+  const run = (change: Partial<AgentTask> = {}) => {
+    const onEvent = (event: AgentEvent): number => events.push(event);
+    const common = { prompt: "The prompt", model: "script.yaml", yolo: false, onEvent };
+    return agent.run(prepareCall({ cwd }, { ...common, ...change }).task);
+  };
   const read = (path: string): string => readFileSync(join(cwd, path), "utf8");
   return { run, read, cwd, events };
 }

@@ -18,18 +18,7 @@ import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implDocument } from "./foreign/impl-document.ts";
 
 /** Everything that workflows work with, on this machine. */
-export function buildParts(params: {
-  readonly parts: Parts;
-  readonly forge: Forge | null;
-  /** Where relative paths of scripts and commands begin. */
-  readonly directory: string;
-  readonly agentIdleMs: number | null;
-  readonly checkpointEveryMs: number | null;
-  readonly checkpoints: CheckpointSwitches;
-  readonly errorPolicy: ErrorPolicy;
-  readonly prices: PriceTable;
-  readonly agentArgs: AgentArgs;
-}): WorkParts {
+export function buildParts(params: PartsOptions & { readonly parts: Parts; readonly forge: Forge | null }): WorkParts {
   const { parts } = params;
   const registry = createAgentRegistry({
     clock: parts.clock,
@@ -66,4 +55,16 @@ export function buildParts(params: {
       }
     },
   };
+}
+
+/** What whoever opens Holdfast settles about the work of its runs. */
+export interface PartsOptions {
+  /** Where relative paths of scripts and commands begin. */
+  readonly directory: string;
+  readonly agentIdleMs: number | null;
+  readonly checkpointEveryMs: number | null;
+  readonly checkpoints: CheckpointSwitches;
+  readonly errorPolicy: ErrorPolicy;
+  readonly prices: PriceTable;
+  readonly agentArgs: AgentArgs;
 }

@@ -67,6 +67,15 @@ export async function replay(
   });
 }
 
+export interface ReplayRequest<S extends JsonObject = JsonObject> {
+  readonly run: string;
+  /** Sequence of the last checkpoint to be made again; absent: as far as the record goes. */
+  readonly to?: number;
+  /** Needed for runs of a workflow of your own. */
+  readonly workflow?: Workflow<S>;
+  readonly signal?: AbortSignal;
+}
+
 /** Nothing that reaches beyond the scratch place may be called at all: all such calls are answered from the record before they come here. */
 function refuse(what: string): never {
   throw new HoldfastError({

@@ -10,7 +10,7 @@ import type { RunOutcome } from "../engine/outcome.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { isOwnWorkflow } from "./choose-workflow.ts";
 import type { StartPlan } from "./plan-start.ts";
-import type { StartParams } from "./work-desk.ts";
+import type { StartParams } from "./start-params.ts";
 
 /** What a run that was executed again came to, beside the first one. */
 export interface RerunReport {

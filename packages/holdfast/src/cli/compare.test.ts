@@ -6,6 +6,7 @@ import type { Holdfast } from "../app.ts";
 import { startJourney } from "./journey-repository.ts";
 import type { Journey } from "./journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 let journey: Journey;
 // A dozen processes each, on whatever else the machine has to do.
@@ -50,10 +51,7 @@ afterAll(() => journey.holdfast.remove());
 
 beforeEach(async () => {
   await journey.begin();
-  await journey.write(
-    "duel.mjs",
-    WORKFLOW.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts"))),
-  );
+  await journey.write("duel.mjs", workflowSource(WORKFLOW));
 });
 
 async function duel(id: string, env: Readonly<Record<string, string>>): Promise<string> {

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
 import { GOOD, startWork } from "./work-repository.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 const test = sequentialTest.concurrent;
 const golden = fileURLToPath(new URL("../formats/golden/", import.meta.url));
@@ -215,7 +216,7 @@ describe("going on with one's own workflow", () => {
   test("at the position that the document describes, and never elsewhere", async () => {
     const place = await work.begin();
     const file = join(place.clone, "theirs.ts");
-    const source = THEIRS.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts")));
+    const source = workflowSource(THEIRS);
     await writeFile(file, source);
     const { run } = await place.json("import", join(golden, "crunch-yaml/CP-enrich-20250114-b4c5.yaml"));
     await writeFile(join(place.clone, "other.ts"), source.replaceAll("enrich", "somewhere"));

@@ -9,6 +9,7 @@ import { stepGraph } from "../core/graph-state.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
 import { startWork } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 let work: Awaited<ReturnType<typeof startWork>>;
 let place: WorkPlace;
@@ -112,7 +113,7 @@ describe("a run with a task graph", () => {
 
   test("killed in the middle: what the journal has is shown, and what ran is interrupted", async () => {
     const file = join(place.clone, "graphs.ts");
-    await writeFile(file, WORKFLOW.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts"))));
+    await writeFile(file, workflowSource(WORKFLOW));
     const started = place.start("run", "1", "--workflow", "graphs.ts", "--agent", await place.agent([]));
     await started.says("waiting");
     const running = JSON.parse(await shown("status", "issue-1", "--json"));

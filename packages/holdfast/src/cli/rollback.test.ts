@@ -1,15 +1,13 @@
-import { execFileSync, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startJourney } from "./journey-repository.ts";
 import type { Journey } from "./journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
+import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 let journey: Journey;
-
-/** The one of util-linux gives a child a real pseudo-terminal; other systems spell it differently. */
-const SCRIPT = "script";
 
 /** Three rounds of work and test; the third breaks what the second had. */
 const WORKFLOW = `
@@ -48,10 +46,7 @@ afterAll(() => journey.holdfast.remove());
 
 beforeEach(async () => {
   await journey.begin();
-  await journey.write(
-    "rounds.mjs",
-    WORKFLOW.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts"))),
-  );
+  await journey.write("rounds.mjs", workflowSource(WORKFLOW));
 });
 
 /** Runs the rounds; gives the run's id. */
@@ -149,7 +144,7 @@ test("a restore that a step stops tells the steps, and nothing was changed", asy
   expect(await journey.read("out.txt")).toBe("of no checkpoint\n");
 });
 
-describe.skipIf(!hasScript())("on a terminal (needs util-linux script)", () => {
+describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", () => {
   test("the picker shows each with its preview, asks until it gets one, and Enter leaves everything", async () => {
     const run = await fail({ MIGRATES: "1" });
     const left = await typed(`restore ${run} --pick`, ["\n"]);
@@ -165,36 +160,13 @@ describe.skipIf(!hasScript())("on a terminal (needs util-linux script)", () => {
   });
 });
 
-function hasScript(): boolean {
-  try {
-    return execFileSync(SCRIPT, ["--version"], { encoding: "utf8" }).includes("util-linux");
-  } catch {
-    return false;
-  }
-}
-
-async function typed(
-  command: string,
-  answers: readonly string[],
-): Promise<{ readonly output: string; readonly status: number | null }> {
+function typed(command: string, answers: readonly string[]) {
   const { entry, directory } = journey.holdfast;
-  const child = spawn(
-    SCRIPT,
-    ["-qec", `stty cols 120; "${process.execPath}" "${entry}" --no-color ${command}`, "/dev/null"],
-    {
-      cwd: journey.repository(),
-      env: { PATH: process.env["PATH"], HOME: directory, TERM: "xterm" },
-    },
-  );
-  let output = "";
-  let answered = 0;
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    output += text;
-    const answer = answers[answered];
-    if (answer === undefined || output.split(/Enter for none:|\[y\/N\]/).length - 1 <= answered) return;
-    answered += 1;
-    child.stdin.write(answer);
+  return typeInTerminal({
+    command: `stty cols 120; "${process.execPath}" "${entry}" --no-color ${command}`,
+    cwd: journey.repository(),
+    env: { HOME: directory },
+    answers,
+    question: /Enter for none:|\[y\/N\]/,
   });
-  const status = await new Promise<number | null>((resolve) => child.on("close", resolve));
-  return { output, status };
 }

@@ -1,19 +1,16 @@
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { buildCommand } from "./built-command.ts";
 import type { BuiltCommand } from "./built-command.ts";
-
-/** The one of util-linux gives a child a real pseudo-terminal; other systems spell it differently. */
-const SCRIPT = "script";
-const canFakeTerminal = hasScript();
+import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
 
 let holdfast: BuiltCommand;
 let repository: string;
 
-describe.skipIf(!canFakeTerminal)("on a terminal (needs util-linux script)", () => {
+describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", () => {
   beforeAll(async () => {
     holdfast = await buildCommand();
     repository = join(holdfast.directory, "repo");
@@ -82,34 +79,18 @@ describe.skipIf(!canFakeTerminal)("on a terminal (needs util-linux script)", () 
   });
 });
 
-function hasScript(): boolean {
-  try {
-    return execFileSync(SCRIPT, ["--version"], { encoding: "utf8" }).includes("util-linux");
-  } catch {
-    return false;
-  }
-}
-
-/** Types each answer once its question stands there. */
-async function typed(
+function typed(
   command: string,
   answers: string | readonly string[],
-  env: Record<string, string> = {},
+  env: Readonly<Record<string, string>> = {},
   question = /\[y\/N\]/,
-): Promise<{ readonly output: string; readonly status: number | null }> {
-  const child = spawn(SCRIPT, ["-qec", `"${process.execPath}" "${holdfast.entry}" ${command}`, "/dev/null"], {
+) {
+  const { entry, directory } = holdfast;
+  return typeInTerminal({
+    command: `"${process.execPath}" "${entry}" ${command}`,
     cwd: repository,
-    env: { PATH: process.env["PATH"], HOME: holdfast.directory, TERM: "xterm", ...env },
+    env: { HOME: directory, ...env },
+    answers: [answers].flat(),
+    question,
   });
-  let output = "";
-  let answered = 0;
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    output += text;
-    const answer = [answers].flat()[answered];
-    if (answer === undefined || output.split(question).length - 1 <= answered) return;
-    answered += 1;
-    child.stdin.write(answer);
-  });
-  const status = await new Promise<number | null>((resolve) => child.on("close", resolve));
-  return { output, status };
 }

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startWork } from "./work-repository.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 let work: Awaited<ReturnType<typeof startWork>>;
 beforeAll(async () => {
@@ -44,7 +45,7 @@ export default defineWorkflow({
 
 test("a run shows each checkpoint with its trigger, and switched off it shows none of the others", async () => {
   const place = await work.begin();
-  const source = WORKFLOW.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts")));
+  const source = workflowSource(WORKFLOW);
   await writeFile(join(place.clone, "all.ts"), source);
   const failing = {
     edits: [{ do: "write", path: "half.txt", text: "half" }],

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "v
 import { openHoldfast } from "../app.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
 import { GOOD, startWork } from "./work-repository.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
 
 /** Each in a place of its own, and most of their time is spent waiting for disks. */
 const test = sequentialTest.concurrent;
@@ -375,7 +376,7 @@ export default defineWorkflow({
 test("a workflow of one's own asks a question, and goes on with the answer", async () => {
   const place = await work.begin();
   const file = join(place.clone, "asking.ts");
-  await writeFile(file, ASKING.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../index.ts"))));
+  await writeFile(file, workflowSource(ASKING));
   const parked = await place.run("run", "--task", "Ask me", "--workflow", "asking.ts");
   expect(parked.status, parked.stdout + parked.stderr).toBe(7);
   const shown = await place.run("approve");

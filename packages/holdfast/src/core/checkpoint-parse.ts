@@ -1,15 +1,8 @@
-import type {
-  ConversationPlane,
-  EffectsMark,
-  ExecutionConfig,
-  FilesPlane,
-  InputsPlane,
-  IssueSnapshot,
-  Planes,
-} from "./checkpoint.ts";
+import type { ConversationPlane, EffectsMark, ExecutionConfig, FilesPlane, InputsPlane, Planes } from "./checkpoint.ts";
 import type { Context } from "./context.ts";
 import type { Graph } from "./graph.ts";
 import { graphShape } from "./graph-shape.ts";
+import { issueShape } from "./issue-shape.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
 import {
   count,
@@ -139,17 +132,8 @@ const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
 
 const effects: Shape<EffectsMark> = object<EffectsMark>({ entry: count, pending: list(text) });
 
-const issue: Shape<IssueSnapshot> = object<IssueSnapshot>({
-  number: count,
-  title: text,
-  body: text,
-  labels: list(text),
-  state: oneOf({ open: true, closed: true }),
-  updatedAt: text,
-});
-
 const inputs: Shape<InputsPlane> = object<InputsPlane>({
-  issue: nullable(issue),
+  issue: nullable(issueShape),
   task: nullable(text),
   base: nullable(text),
   plan: nullable(object<NonNullable<InputsPlane["plan"]>>({ path: text, digest: text })),

@@ -1,8 +1,7 @@
 import type { IssueSnapshot, Planes } from "./checkpoint.ts";
 import { isJsonObject } from "./json.ts";
 import type { Json } from "./json.ts";
-import { count, list, object, oneOf, text } from "./shape.ts";
-import type { Shape } from "./shape.ts";
+import { issueShape } from "./issue-shape.ts";
 
 /**
  * What in the outside world a run was built on. A workflow says it by the names of its values (`issue`, `base`, `pushed`,
@@ -51,15 +50,6 @@ function baseOf(value: Json | undefined, input: string | null): ReliedOn["base"]
     return { branch: value["branch"], commit: value["commit"] };
   return input === null ? null : { branch: null, commit: input };
 }
-
-const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
-  number: count,
-  title: text,
-  body: text,
-  labels: list(text),
-  state: oneOf({ open: true, closed: true }),
-  updatedAt: text,
-});
 
 function isIssue(value: unknown): value is IssueSnapshot {
   return issueShape(value) === null;

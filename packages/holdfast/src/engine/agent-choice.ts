@@ -1,3 +1,4 @@
+import { splitAgent } from "../core/agent-names.ts";
 import type { ExecutionConfig } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 
@@ -19,9 +20,7 @@ export function chooseAgent(model: string | null, config: Pick<ExecutionConfig, 
 }
 
 function parse(text: string): AgentChoice {
-  const colon = text.indexOf(":");
-  const provider = colon === -1 ? text : text.slice(0, colon);
-  const model = colon === -1 ? "" : text.slice(colon + 1);
+  const { provider, model } = splitAgent(text);
   if (provider !== "") return { provider, model: model === "" ? null : model };
   throw new HoldfastError({
     code: "USAGE",

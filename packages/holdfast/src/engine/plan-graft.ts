@@ -6,6 +6,7 @@ import type { RunSummary } from "../core/run.ts";
 import type { Look, RestorePlan, Workspace, Workspaces } from "../ports/workspace.ts";
 import type { Parts } from "./parts.ts";
 import { lookParams } from "./parts.ts";
+import { refuseBusy } from "./worktree-busy.ts";
 
 /** Files of a checkpoint of one run to be put into the worktree of another. */
 export interface GraftPlan {
@@ -47,7 +48,7 @@ export async function planGraft(params: {
   refuseHalfStep(newest);
   const begun = await findBegun(parts, { run, source, asked });
   const from = await workspace.look(lookParams(parts));
-  if (from.operation !== null) throw busy(workspace.root, from.operation);
+  refuseBusy(workspace.root, from, "graft");
   const names = new Set([...(await workspaces.filesOf(to.tree)), ...(await workspaces.filesOf(from.tree))]);
   const paths = choosePaths(asked, [...names]);
   const files = await workspace.planRestore({ from, to, paths });
@@ -142,13 +143,4 @@ function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
 
 function refused(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "RESTORE_REFUSED", message, hint });
-}
-
-function busy(root: string, operation: string): HoldfastError {
-  return new HoldfastError({
-    code: "WORKSPACE_BUSY",
-    message: `A ${operation} is under way in ${root}`,
-    hint: `Finish it or abort it (git ${operation} --abort), then graft.`,
-    retry: "later",
-  });
 }

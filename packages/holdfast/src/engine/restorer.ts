@@ -10,6 +10,7 @@ import { RestoreLog } from "./restore-log.ts";
 import type { Saver } from "./saver.ts";
 import { orTakeBack } from "./take-restore-back.ts";
 import { tellConversation } from "./tell-conversation.ts";
+import { refuseBusy } from "./worktree-busy.ts";
 
 export interface RunRestorePlan {
   readonly run: string;
@@ -45,7 +46,7 @@ export async function planRestore(params: {
     return { run, target: summaryOf(target), files: null, paths: null };
   }
   const from = await workspace.look(lookParams(parts));
-  if (from.operation !== null) throw busy(workspace.root, from.operation);
+  refuseBusy(workspace.root, from, "restore");
   const files = await workspace
     .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
     .catch((error: unknown) => {
@@ -197,15 +198,6 @@ async function saveBefore(params: {
 function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
   const { planes: _planes, ...summary } = checkpoint;
   return summary;
-}
-
-function busy(root: string, operation: string): HoldfastError {
-  return new HoldfastError({
-    code: "WORKSPACE_BUSY",
-    message: `A ${operation} is under way in ${root}`,
-    hint: `Finish it or abort it (git ${operation} --abort), then restore.`,
-    retry: "later",
-  });
 }
 
 function overwritten(root: string): HoldfastError {

@@ -9,3 +9,9 @@ export function randomId(): string {
 export function randomSeed(): number {
   return randomBytes(4).readUInt32LE() >>> 1;
 }
+
+/** Short, for a person to read and to type: what tells two runs of the same work apart. */
+export function randomName(): string {
+  const alphabet = "abcdefghijkmnpqrstuvwxyz23456789";
+  return [...randomBytes(5)].map((byte) => alphabet[byte % alphabet.length]).join("");
+}

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { Agent, AgentTask, FailureCause } from "../ports/agent.ts";
 import { agentContract, type AgentHarness } from "./agent-contract.ts";
 import { appears, assertGone, prepareCall } from "./agent-contract/harness.ts";
-import { modelScriptOf } from "./agent-contract/model-steps.ts";
+import { modelHarness } from "./agent-contract/model-harness.ts";
 import { withEnvironment } from "./agent-contract/with-environment.ts";
 import { killAgent, midStream } from "./kill-agent.ts";
 import type { ModelFault, ModelScript, ModelStep, ModelTool, ModelUsage } from "./model-server/model-script.ts";
@@ -201,19 +201,16 @@ function scriptOf(real: RealAgent, { fault }: AgentFault): ModelScript {
 async function harnessOf(real: RealAgent, later: Later): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "there is no such model" } as const;
   const script = { rules: [{ match: /(?:)/, steps: [{ fault }] }] };
-  const { server, agent, cwd, env } = await real.open({ script, later });
-  return {
-    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
-    cwd,
-    behave(behaviour) {
-      const { write, shell, isSilent = false } = real;
-      server.play(modelScriptOf({ behaviour, cwd, write, shell, isSilent }));
-      return Promise.resolve(real.model);
-    },
-    missingModel: real.missingModel,
-    slowness: real.slowness,
-    ...(real.priceOf === undefined ? {} : { priceOf: real.priceOf }),
-  };
+  const { write, shell, isSilent = false, model, missingModel, slowness, priceOf } = real;
+  return modelHarness(await real.open({ script, later }), {
+    write,
+    shell,
+    isSilent,
+    model,
+    missingModel,
+    slowness,
+    ...(priceOf === undefined ? {} : { priceOf }),
+  });
 }
 
 function tokensOf(now: ModelUsage, before?: ModelUsage) {

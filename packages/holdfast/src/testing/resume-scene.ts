@@ -2,15 +2,12 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { emptyPlanes } from "../core/checkpoint.ts";
 import type { Checkpoint, IssueSnapshot, Planes } from "../core/checkpoint.ts";
-import { ALL_CHECKPOINTS } from "../core/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
 import { HoldfastError } from "../core/error.ts";
 import { defaultFindingPolicy } from "../core/finding.ts";
 import type { FindingKind, FindingPolicy, Setting } from "../core/finding.ts";
 import type { Freshness } from "../core/freshness.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { JsonObject } from "../core/json.ts";
-import { defaultRetention } from "../core/retention.ts";
 import type { Answers } from "../core/resume.ts";
 import { Saver } from "../engine/saver.ts";
 import { applyTakeUp, planTakeUp } from "../engine/resume-run.ts";
@@ -24,6 +21,7 @@ import { systemClock } from "../system/clock.ts";
 import { systemCommands } from "../system/commands.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../workspaces/git-workspaces.ts";
+import { createWorkBench } from "./work-bench.ts";
 import { startCommitted } from "./workspace-start.ts";
 import { testRepositoryAt } from "./workspace-repository.ts";
 import type { TestRepository } from "./workspace-repository.ts";
@@ -203,29 +201,13 @@ function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkPa
   const unused = (): never => {
     throw new Error("a resume's pre-flight needs none of this");
   };
+  const { store, workspaces, forge } = has;
   return {
-    ...has,
-    clock: systemClock,
-    random: () => "abcd",
-    retention: defaultRetention,
-    maxUntrackedBytes: undefined,
-    includeIgnored: false,
-    ownsRefs: true,
-    liveness: () => "alive",
-    leaseWaitMs: 0,
-    requests: null,
-    worktreePath: undefined,
+    ...createWorkBench({ store, workspaces, clock: systemClock }).parts,
+    forge,
     branches: createGitBranches(),
-    agent: unused,
-    agentIdleMs: null,
-    checkpointEveryMs: null,
-    errorPolicy: defaultErrorPolicy,
-    checkpoints: ALL_CHECKPOINTS,
-    prices: {},
     commands: { run: unused, endMarked: systemCommands.endMarked },
-    syntax: { check: unused },
     outputs: unused,
-    implDocument: unused,
     crunchTriggers: unused,
     agentLog: unused,
     wait: unused,

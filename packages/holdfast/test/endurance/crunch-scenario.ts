@@ -3,6 +3,7 @@ import type { TemplateNode } from "../../src/core/crunch/graph-template.ts";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import type { Position } from "../../src/core/position.ts";
+import { node } from "../crunch/answers.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";
 
@@ -35,23 +36,6 @@ function wants(scope: string, choice: string): JsonObject {
 function stands(agent: string, rest: JsonObject): JsonObject {
   const position = { rationale: "As before.", evidence: [], confidence: 90, relevance: 1, ...rest };
   return { when: { role: `debate-${agent}` }, reply: JSON.stringify(position), usage };
-}
-
-const NODE: Omit<TemplateNode, "id" | "who"> = {
-  action: "work",
-  task: "Do it.",
-  after: [],
-  priority: "normal",
-  timeoutMs: null,
-  retries: 0,
-  idempotent: true,
-  edits: false,
-  outputs: [],
-  when: { domains: [], labels: [], complexity: null },
-};
-
-function node(id: string, agent: string, rest: Partial<TemplateNode> = {}): TemplateNode {
-  return { ...NODE, id, who: { kind: "agent", agent }, ...rest };
 }
 
 const edits = { edits: true, action: "implement" };

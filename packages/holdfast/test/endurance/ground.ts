@@ -1,10 +1,11 @@
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { build } from "esbuild";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
+import { benchGit } from "../bench/bench-git.ts";
+import type { BenchGit } from "../bench/bench-git.ts";
+import { putFiles } from "../bench/put-files.ts";
 import { scratchFolder } from "../faults/harness/scratch.ts";
 import type { Scenario } from "./scenarios.ts";
 
@@ -19,7 +20,7 @@ export interface Place {
   /** `provider:model`. */
   readonly agent: string;
   readonly env: Readonly<Record<string, string>>;
-  git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
+  readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** One line of `<visit>/<step> <attempt>` for each process of the agent's, written by itself. */
   calls(): Promise<readonly string[]>;
   /** One line for each update of a run's branch that the remote took. */
@@ -152,10 +153,7 @@ function placeAt(root: string, worker: string): Place {
     ...at,
     agent: `scripted:${join(root, "script.json")}`,
     env,
-    async git(where, ...args) {
-      const { stdout } = await promisify(execFile)("git", ["-C", at[where], ...args], { env });
-      return stdout.trim();
-    },
+    git: benchGit((where) => at[where], env),
     calls: () => lines("calls"),
     pushes: () => lines("pushes"),
     remove: () => rm(root, { recursive: true, force: true }),
@@ -163,7 +161,7 @@ function placeAt(root: string, worker: string): Place {
 }
 
 async function commit({ clone, git }: Place, files: Readonly<Record<string, string>>): Promise<void> {
-  for (const [path, text] of Object.entries(files)) await writeFile(join(clone, path), text);
+  await putFiles(clone, files);
   await git("clone", "add", "-A");
   await git("clone", "commit", "-qm", "change");
 }

@@ -1,15 +1,9 @@
-import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
 import { implDocument } from "../../src/app/foreign/impl-document.ts";
 import { createAgentRegistry } from "../../src/agents/registry.ts";
-import type { Planes } from "../../src/core/checkpoint.ts";
-import { ALL_CHECKPOINTS } from "../../src/core/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import { defaultRetention } from "../../src/core/retention.ts";
 import { answerDecision } from "../../src/engine/answer.ts";
 import { beginRun } from "../../src/engine/begin-run.ts";
 import { conduct } from "../../src/engine/conduct.ts";
@@ -27,39 +21,42 @@ import { systemClock } from "../../src/system/clock.ts";
 import { systemCommands } from "../../src/system/commands.ts";
 import { createOutputs } from "../../src/system/outputs.ts";
 import { livenessOf, processIdentity } from "../../src/system/process-identity.ts";
+import { createWorkBench } from "../../src/testing/work-bench.ts";
 import { createGitBranches } from "../../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../../src/workspaces/git-workspaces.ts";
 import { implWorkflow } from "../../src/workflows/impl/impl-workflow.ts";
 import { implOptionsJson, parseImplOptions } from "../../src/workflows/impl/options.ts";
 import { parseImplState } from "../../src/workflows/impl/state.ts";
 import type { ImplState } from "../../src/workflows/impl/state.ts";
+import { benchGit } from "../bench/bench-git.ts";
+import type { BenchGit } from "../bench/bench-git.ts";
+import { makeRepository } from "../bench/make-repository.ts";
+import { putFiles } from "../bench/put-files.ts";
+import { runStory } from "../bench/run-story.ts";
+import type { RunStory } from "../bench/run-story.ts";
 
-const run = promisify(execFile);
 const RUN = "issue-1-bench";
 
 /** What an agent does, as its script says; see docs/agents.md. */
 export type Answer = JsonObject;
 
-export interface Bench extends AsyncDisposable {
+export interface Bench extends RunStory, AsyncDisposable {
   readonly root: string;
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly store: Store;
   /** Of a process that lives on and works with this store. */
   readonly parts: WorkParts;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
-  git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
+  readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
   work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
   /** A person's answer to the question that the run waits with. */
   answer(text: string): Promise<void>;
   /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
   moveBaseOnce(path: string, text: string): Promise<string>;
-  planes(): Promise<Planes>;
   state(): Promise<ImplState>;
   /** A file of the worktree; null when it is not there. */
   read(path: string): Promise<string | null>;
-  /** "stage:event" in the order of the journal. */
-  trail(): Promise<readonly string[]>;
   pulls(): Promise<number>;
 }
 
@@ -81,66 +78,40 @@ export async function makeBench(params: {
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-impl-"));
   const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "work", RUN) };
-  const git: Bench["git"] = async (where, ...args) => {
-    const { stdout } = await run("git", ["-C", at[where], ...args], { env: GIT_ENV });
-    return stdout.trim();
-  };
-  await makeRepository(at, git, params.files ?? { "readme.md": "hello\n" });
+  const git: Bench["git"] = benchGit((where) => at[where]);
+  await makeRepository({ ...at, git, files: params.files });
   const forge = openLocalForge({ repository: at.remote });
   const { number } = await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "bench" });
-  await writeFile(join(root, "script.yaml"), JSON.stringify({ answers: params.answers }));
+  await putFiles(root, { "script.yaml": JSON.stringify({ answers: params.answers }) });
 
   const workspaces = await openGitWorkspaces(at.clone);
   const world = createMemoryWorld();
   const store = openMemoryStore({ world });
   const partsOf = (own: Store, clock: Clock = systemClock): WorkParts => ({
-    store: own,
-    workspaces,
-    clock,
-    random: () => "bench",
-    retention: defaultRetention,
-    maxUntrackedBytes: undefined,
-    includeIgnored: false,
-    ownsRefs: true,
+    ...createWorkBench({ store: own, clock, workspaces }).parts,
     liveness: (owner) => livenessOf(owner, processIdentity()),
-    leaseWaitMs: 0,
-    requests: null,
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
-    checkpointEveryMs: null,
-    errorPolicy: defaultErrorPolicy,
-    checkpoints: ALL_CHECKPOINTS,
-    prices: {},
     forge,
     branches: createGitBranches(),
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    crunchTriggers: () => Promise.reject(new Error("no crunch here")),
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
-    // Pauses are counted, not waited for.
-    wait: (_, signal) => {
-      signal.throwIfAborted();
-      return Promise.resolve();
-    },
   });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 
-  const planes = async (): Promise<Planes> => {
-    const latest = await store.latest(RUN);
-    if (latest === undefined) throw new Error("the run has no checkpoint");
-    return latest.planes;
-  };
+  const story = runStory(store, () => RUN);
   return {
     root,
     forge,
     store,
     parts: partsOf(store),
     git,
-    planes,
-    state: async () => parseImplState((await planes()).context.values),
+    ...story,
+    state: async () => parseImplState((await story.planes()).context.values),
     answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
     async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
@@ -169,7 +140,7 @@ export async function makeBench(params: {
       }
     },
     async moveBaseOnce(path, text) {
-      await put(root, { "base-file": text });
+      await putFiles(root, { "base-file": text });
       const steps = [
         `[ -e ${root}/base-moved ] && exit 0`,
         `touch ${root}/base-moved`,
@@ -179,15 +150,10 @@ export async function makeBench(params: {
         `git -c user.name=b -c user.email=b@example.org commit -qm "Change ${path}"`,
         `git push -q origin main`,
       ];
-      await put(root, { "move-base.sh": `set -e\n${steps.join("\n")}\n` });
+      await putFiles(root, { "move-base.sh": `set -e\n${steps.join("\n")}\n` });
       return `sh ${root}/move-base.sh`;
     },
     read: async (path) => await readFile(join(at.worktree, path), "utf8").catch(() => null),
-    async trail() {
-      const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
-      const ended = entries.filter((entry) => entry.kind === "stage.ended");
-      return ended.map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`);
-    },
     async pulls() {
       let found = 0;
       for (let one = 1; one < 20; one += 1) if ((await forge.getPullRequest(one)) !== null) found += 1;
@@ -225,36 +191,4 @@ function mortalStore(
     },
   });
   return { store: proxy, isDead: () => dead };
-}
-
-const GIT_ENV = {
-  PATH: process.env["PATH"],
-  HOME: "/nonexistent",
-  GIT_CONFIG_NOSYSTEM: "1",
-  GIT_AUTHOR_NAME: "a",
-  GIT_AUTHOR_EMAIL: "a@example.org",
-  GIT_COMMITTER_NAME: "a",
-  GIT_COMMITTER_EMAIL: "a@example.org",
-};
-
-async function makeRepository(
-  at: { readonly clone: string; readonly remote: string },
-  git: Bench["git"],
-  files: Readonly<Record<string, string>>,
-): Promise<void> {
-  await run("git", ["init", "-q", "--bare", "-b", "main", at.remote], { env: GIT_ENV });
-  await run("git", ["clone", "-q", at.remote, at.clone], { env: GIT_ENV });
-  await git("clone", "checkout", "-q", "-B", "main");
-  await put(at.clone, files);
-  await git("clone", "add", "-A");
-  await git("clone", "commit", "-qm", "first");
-  await git("clone", "push", "-q", "-u", "origin", "main");
-  await git("clone", "remote", "set-head", "origin", "main");
-}
-
-async function put(root: string, files: Readonly<Record<string, string>>): Promise<void> {
-  for (const [path, text] of Object.entries(files)) {
-    await mkdir(dirname(join(root, path)), { recursive: true });
-    await writeFile(join(root, path), text);
-  }
 }

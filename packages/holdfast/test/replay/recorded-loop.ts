@@ -1,17 +1,15 @@
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast, OpenParams, WorkReport } from "../../src/app.ts";
 import type { ExecutionConfig } from "../../src/core/checkpoint.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { defineWorkflow } from "../../src/engine/define-workflow.ts";
 import type { Workflow } from "../../src/engine/definition.ts";
-
-const run = promisify(execFile);
+import { benchGit } from "../bench/bench-git.ts";
+import { makeRepository } from "../bench/make-repository.ts";
 
 /** A repository with an agent of a few lines of shell that leaves a witness outside whenever it is started. */
 export interface Ground extends AsyncDisposable {
@@ -33,15 +31,8 @@ export async function makeGround(): Promise<Ground> {
   const repository = join(root, "repo");
   const agent = join(root, "agent.sh");
   const witness = join(root, "witness");
-  await mkdir(repository);
-  const git = async (...args: readonly string[]): Promise<string> =>
-    (
-      await run("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args])
-    ).stdout.trim();
-  await git("init", "-q", "-b", "main");
-  await writeFile(join(repository, "readme.md"), "hello\n");
-  await git("add", "-A");
-  await git("commit", "-qm", "first");
+  const git = benchGit<"clone">(() => repository);
+  await makeRepository({ clone: repository, remote: null, git });
   const lines = [
     "#!/bin/sh",
     `echo started >> ${witness}`,
@@ -56,7 +47,7 @@ export async function makeGround(): Promise<Ground> {
     root,
     repository,
     agent: `command:${agent}`,
-    git,
+    git: (...args) => git("clone", ...args),
     started: async () => (existsSync(witness) ? (await readFile(witness, "utf8")).split("\n").length - 1 : 0),
     removeAgent: () => rm(agent),
     open: (params) => openHoldfast({ cwd: repository, forge: { kind: "none", path: null, host: null }, ...params }),

@@ -2,7 +2,7 @@ import { systemClock } from "../../system/clock.ts";
 import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract } from "../../testing/agent-contract/keep-contract.ts";
-import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
 import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
 import { createAcpAgent } from "./acp.ts";
 
@@ -24,22 +24,16 @@ keepContract({
 });
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
-  const { server, agent, cwd } = await openAcpScene({ script: { rules: [] }, later });
-  return {
-    agent,
-    cwd,
-    behave(behaviour) {
-      server.play(
-        modelScriptOf({
-          behaviour,
-          cwd,
-          write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
-          shell: (command) => ({ name: "run_shell_command", input: { command } }),
-        }),
-      );
-      return Promise.resolve(ACP_LINE);
+  const scene = await openAcpScene({ script: { rules: [] }, later });
+  // Its probe asks about nothing in the environment, and so may be asked beside others.
+  return modelHarness(
+    { ...scene, env: {} },
+    {
+      model: ACP_LINE,
+      write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+      shell: (command) => ({ name: "run_shell_command", input: { command } }),
+      missingModel: "no-such-agent --acp",
+      slowness: 8,
     },
-    missingModel: "no-such-agent --acp",
-    slowness: 8,
-  };
+  );
 }

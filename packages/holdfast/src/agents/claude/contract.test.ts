@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
-import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
+import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
 import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
 import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
 import { createClaudeAgent } from "./claude.ts";
@@ -48,26 +48,16 @@ test.skipIf(gone !== null)(
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "model: no such" } as const;
-  const { server, agent, cwd, env } = await openClaudeScene({
+  const scene = await openClaudeScene({
     script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
     later,
   });
-  return {
-    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
-    cwd,
-    behave(behaviour) {
-      server.play(
-        modelScriptOf({
-          behaviour,
-          cwd,
-          write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
-          shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),
-        }),
-      );
-      return Promise.resolve(MODEL);
-    },
+  return modelHarness(scene, {
+    model: MODEL,
+    write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
+    shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),
     missingModel: "no-such-model",
     priceOf: ({ input, output }) => input * 3 + output * 15,
     slowness: 4,
-  };
+  });
 }

@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { readRegularFile } from "../../system/regular-file.ts";
+import { namesIn, readOwnFile } from "../frame/own-files.ts";
 import type { TranscriptPlace } from "./transcript-place.ts";
 
 /** The session's own file: in its place, or in any other project's folder; null: there is none. */
@@ -33,25 +33,9 @@ export function readAdded(place: TranscriptPlace, before: ReadonlyMap<string, nu
 }
 
 export function readTranscript(path: string): Buffer {
-  try {
-    const file = readRegularFile({ path, maxBytes: MAX_BYTES });
-    return file.kind === "read" ? file.bytes : Buffer.alloc(0);
-  } catch {
-    // What cannot be read is not counted; the call itself was judged by its own words.
-    return Buffer.alloc(0);
-  }
+  return readOwnFile(path) ?? Buffer.alloc(0);
 }
-
-const MAX_BYTES = 512 * 1024 * 1024;
 
 function foldersIn(path: string): readonly string[] {
   return namesIn(path).filter((name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() === true);
-}
-
-function namesIn(path: string): readonly string[] {
-  try {
-    return readdirSync(path);
-  } catch {
-    return [];
-  }
 }

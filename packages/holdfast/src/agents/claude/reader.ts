@@ -1,6 +1,7 @@
 import { asRecord, asRecords, asText, isRecord, type JsonRecord } from "../../core/record.ts";
 import type { AgentEvent } from "../../ports/agent.ts";
 import type { CliStep } from "../frame/dialect.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { add, greatest, modelTokensOf, NO_TOKENS, tokensOf, type TokenCount } from "./token-count.ts";
 
 /** What the lines of one call have said so far. */
@@ -46,7 +47,7 @@ export const NOTHING_READ: ClaudeState = {
 };
 
 export function readClaudeLine(state: ClaudeState, line: string): CliStep<ClaudeState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   switch (event["type"]) {
     case "system":
       return { state: readSystem(state, event), events: sessionOf(event) };
@@ -60,14 +61,6 @@ export function readClaudeLine(state: ClaudeState, line: string): CliStep<Claude
       return { state: readResult(state, event), events: [] };
     default:
       return { state, events: [] };
-  }
-}
-
-function parseLine(line: string): JsonRecord {
-  try {
-    return asRecord(JSON.parse(line));
-  } catch {
-    return {};
   }
 }
 

@@ -1,5 +1,6 @@
 import { asRecord, asText } from "../../core/record.ts";
 import type { AgentUsage } from "../../ports/agent.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { NOTHING_READ, type ClaudeState } from "./reader.ts";
 import { add, greatest, NO_TOKENS, tokensOf, type TokenCount } from "./token-count.ts";
 
@@ -49,7 +50,7 @@ function withTranscripts(
   for (const line of added.flatMap((text) => text.split("\n"))) {
     // Most of a transcript is system prompts and tool output.
     if (!line.includes('"assistant"')) continue;
-    const message = asRecord(parse(line)["message"]);
+    const message = asRecord(parseRecord(line)["message"]);
     const id = asText(message["id"]);
     const tokens = tokensOf(message["usage"]);
     if (id === "" || tokens === null || message["model"] === "<synthetic>" || state.counted.has(id)) continue;
@@ -63,14 +64,6 @@ export function costSoFar(transcript: string): number {
   const at = transcript.lastIndexOf('{"type":"cost-state"');
   if (at === -1) return 0;
   const end = transcript.indexOf("\n", at);
-  const cost = parse(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
+  const cost = parseRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
   return typeof cost === "number" && Number.isFinite(cost) ? cost : 0;
-}
-
-function parse(line: string): ReturnType<typeof asRecord> {
-  try {
-    return asRecord(JSON.parse(line));
-  } catch {
-    return {};
-  }
 }

@@ -1,8 +1,7 @@
 import { systemClock } from "../../system/clock.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
-import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
-import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
+import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
 import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
 import { createCodexAgent } from "./codex.ts";
 
@@ -24,31 +23,21 @@ keepContract({
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "The model `no-such` does not exist", type: "model_not_found" };
-  const { server, agent, cwd, env } = await openCodexScene({
+  const scene = await openCodexScene({
     script: { rules: [{ match: /(?:)/, steps: [{ fault: { ...fault, kind: "status" } }] }] },
     later,
   });
-  return {
-    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
-    cwd,
-    behave(behaviour) {
-      server.play(
-        modelScriptOf({
-          behaviour,
-          cwd,
-          write: (path, text) => ({
-            name: "apply_patch",
-            input: `*** Begin Patch\n*** Add File: ${path}\n${linesOf(text)}*** End Patch`,
-          }),
-          shell: (command) => ({ name: "exec_command", input: { cmd: command } }),
-          isSilent: true,
-        }),
-      );
-      return Promise.resolve(CODEX_MODEL);
-    },
+  return modelHarness(scene, {
+    model: CODEX_MODEL,
+    write: (path, text) => ({
+      name: "apply_patch",
+      input: `*** Begin Patch\n*** Add File: ${path}\n${linesOf(text)}*** End Patch`,
+    }),
+    shell: (command) => ({ name: "exec_command", input: { cmd: command } }),
+    isSilent: true,
     missingModel: "no-such-model",
     slowness: 2,
-  };
+  });
 }
 
 function linesOf(text: string): string {

@@ -1,6 +1,6 @@
-import { readdirSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
-import { readRegularFile } from "../../system/regular-file.ts";
+import { namesIn, readOwnFile } from "../frame/own-files.ts";
 import type { TranscriptPlace } from "./transcript-place.ts";
 
 /** The session's own file; null: there is none. */
@@ -25,22 +25,7 @@ export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** What was added after the first `from` bytes. A file that cannot be read says nothing: the call was judged by its own words. */
+/** What was added after the first `from` bytes. */
 export function readAdded(path: string, from: number): string {
-  try {
-    const file = readRegularFile({ path, maxBytes: MAX_BYTES });
-    return file.kind === "read" ? file.bytes.subarray(from).toString("utf8") : "";
-  } catch {
-    return "";
-  }
-}
-
-const MAX_BYTES = 512 * 1024 * 1024;
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
+  return readOwnFile(path)?.subarray(from).toString("utf8") ?? "";
 }

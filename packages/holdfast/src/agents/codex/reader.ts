@@ -1,6 +1,7 @@
 import { asRecord, asRecords, asText, type JsonRecord } from "../../core/record.ts";
 import type { AgentEvent } from "../../ports/agent.ts";
 import type { CliStep } from "../frame/dialect.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { tokensOf, type TokenCount } from "./token-count.ts";
 
 /** What the lines of one call have said so far. */
@@ -27,7 +28,7 @@ export const NOTHING_READ: CodexState = {
 };
 
 export function readCodexLine(state: CodexState, line: string): CliStep<CodexState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   switch (event["type"]) {
     case "thread.started": {
       const id = asText(event["thread_id"]);
@@ -49,14 +50,6 @@ export function readCodexLine(state: CodexState, line: string): CliStep<CodexSta
 
 function same(state: CodexState): CliStep<CodexState> {
   return { state, events: [] };
-}
-
-function parseLine(line: string): JsonRecord {
-  try {
-    return asRecord(JSON.parse(line));
-  } catch {
-    return {};
-  }
 }
 
 function readItem(state: CodexState, item: JsonRecord, isDone: boolean): CliStep<CodexState> {

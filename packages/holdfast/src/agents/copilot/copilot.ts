@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import type { Agent, AgentUsage } from "../../ports/agent.ts";
-import { readRegularFile } from "../../system/regular-file.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
 import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliCall, CliDialect } from "../frame/dialect.ts";
+import { readOwnFile } from "../frame/own-files.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { tokensUsed } from "../frame/tokens-used.ts";
 import { copilotArgs } from "./argv.ts";
@@ -77,15 +77,8 @@ function usageOf({ before }: Call, call: CliCall): AgentUsage {
 }
 
 function recordOf({ session, env }: CliCall): string | null {
-  try {
-    const file = readRegularFile({ path: transcriptPlace({ session: session ?? "", env }), maxBytes: MAX_BYTES });
-    return file.kind === "read" ? file.bytes.toString("utf8") : null;
-  } catch {
-    return null;
-  }
+  return readOwnFile(transcriptPlace({ session: session ?? "", env }))?.toString("utf8") ?? null;
 }
-
-const MAX_BYTES = 512 * 1024 * 1024;
 
 function lost(session: string) {
   return sessionLost(`Copilot CLI has nothing of session ${session}`);

@@ -1,6 +1,6 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
 import type { CliStep } from "../frame/dialect.ts";
-import { parseLine } from "../frame/parse-line.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 
 /** What the lines of one call have said so far. */
 export interface CopilotState {
@@ -36,7 +36,7 @@ export const NOTHING_READ: CopilotState = {
 };
 
 export function readCopilotLine(state: CopilotState, line: string): CliStep<CopilotState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   const step = readEvent(state, event, asRecord(event["data"]));
   // From a refusal to the next answer it only says that it tries again.
   return step.state.refused === null || step.state.exitCode !== null ? step : { ...step, waiting: true };

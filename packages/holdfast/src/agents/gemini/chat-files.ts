@@ -1,6 +1,6 @@
-import { readdirSync, realpathSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { readRegularFile } from "../../system/regular-file.ts";
+import { namesIn, readOwnFile, realOf } from "../frame/own-files.ts";
 import { chatOf, type Chat } from "./chat.ts";
 import type { TranscriptPlace } from "./transcript-place.ts";
 
@@ -43,30 +43,7 @@ export function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd"
     .filter((folder) => roots.has(readText(join(folder, ".project_root")).trim()));
 }
 
-function realOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return path;
-  }
-}
-
-/** What cannot be read says nothing. */
+/** Nothing, where it cannot be read. */
 export function readText(path: string): string {
-  try {
-    const file = readRegularFile({ path, maxBytes: MAX_BYTES });
-    return file.kind === "read" ? file.bytes.toString("utf8") : "";
-  } catch {
-    return "";
-  }
-}
-
-const MAX_BYTES = 512 * 1024 * 1024;
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
+  return readOwnFile(path)?.toString("utf8") ?? "";
 }

@@ -1,4 +1,5 @@
 import { asRecord, asRecords, asText, textOf, type JsonRecord } from "../../core/record.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { tokensOfChat, type TokenCount } from "./token-count.ts";
 
 /** What a session's file says: lines that add or replace a message by its id, or set fields of the whole. */
@@ -18,7 +19,8 @@ export function chatOf(text: string): Chat {
   let isHollow = true;
   const answers = new Map<string, TokenCount>();
   for (const line of text.split("\n")) {
-    const record = parse(line);
+    // The last line of a call that was killed may be half a line.
+    const record = parseRecord(line);
     const set = asRecord(record["$set"]);
     session ||= asText(record["sessionId"]);
     startTime ||= asText(record["startTime"]);
@@ -35,13 +37,4 @@ export function chatOf(text: string): Chat {
 function isSaid({ type, content }: JsonRecord): boolean {
   if (type === "gemini") return true;
   return type === "user" && !textOf(content).trimStart().startsWith("<session_context>");
-}
-
-function parse(line: string): JsonRecord {
-  try {
-    return asRecord(JSON.parse(line));
-  } catch {
-    // The last line of a call that was killed may be half a line.
-    return {};
-  }
 }

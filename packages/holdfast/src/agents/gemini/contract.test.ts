@@ -1,8 +1,7 @@
 import { systemClock } from "../../system/clock.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
-import { modelScriptOf } from "../../testing/agent-contract/model-steps.ts";
-import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
+import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
 import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../../testing/gemini-scene.ts";
 import { createGeminiAgent } from "./gemini.ts";
 
@@ -26,25 +25,15 @@ keepContract({
 
 async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "models/no-such is not found" } as const;
-  const { server, agent, cwd, env } = await openGeminiScene({
+  const scene = await openGeminiScene({
     script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
     later,
   });
-  return {
-    agent: { ...agent, probe: () => withEnvironment(env, () => agent.probe()) },
-    cwd,
-    behave(behaviour) {
-      server.play(
-        modelScriptOf({
-          behaviour,
-          cwd,
-          write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
-          shell: (command) => ({ name: "run_shell_command", input: { command } }),
-        }),
-      );
-      return Promise.resolve(GEMINI_MODEL);
-    },
+  return modelHarness(scene, {
+    model: GEMINI_MODEL,
+    write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+    shell: (command) => ({ name: "run_shell_command", input: { command } }),
     missingModel: "no-such-model",
     slowness: 8,
-  };
+  });
 }

@@ -1,5 +1,6 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
 import type { CliStep } from "../frame/dialect.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { tokensOfStats, type TokenCount } from "./token-count.ts";
 
 /** What the lines of one call have said so far. */
@@ -29,7 +30,7 @@ export const NOTHING_READ: GeminiState = {
 };
 
 export function readGeminiLine(state: GeminiState, line: string): CliStep<GeminiState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   switch (event["type"]) {
     case "init": {
       const id = asText(event["session_id"]);
@@ -45,14 +46,6 @@ export function readGeminiLine(state: GeminiState, line: string): CliStep<Gemini
       return { state: { ...state, result: resultOf(event) }, events: [] };
     default:
       return { state, events: [] };
-  }
-}
-
-function parseLine(line: string): JsonRecord {
-  try {
-    return asRecord(JSON.parse(line));
-  } catch {
-    return {};
   }
 }
 

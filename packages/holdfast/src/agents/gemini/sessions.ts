@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { asRecord, asText } from "../../core/record.ts";
 import type { AgentSessions } from "../../ports/agent.ts";
 import { sha256 } from "../../system/hash.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { chatOf } from "./chat.ts";
 import { findChats, projectFolders, readText } from "./chat-files.ts";
@@ -37,16 +38,8 @@ function mainFile(place: TranscriptPlace): string | null {
 function folderFor({ tmp, cwd }: TranscriptPlace): string {
   const [folder] = projectFolders({ tmp, cwd });
   if (folder !== undefined) return folder;
-  const listed = asText(asRecord(asRecord(parse(readText(join(tmp, "../projects.json"))))["projects"])[cwd]);
+  const listed = asText(asRecord(parseRecord(readText(join(tmp, "../projects.json")))["projects"])[cwd]);
   const made = join(tmp, listed === "" ? `worktree-${sha256(cwd).slice(0, 12)}` : listed);
   writeSessionFile({ path: join(made, ".project_root"), text: cwd });
   return made;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -1,6 +1,6 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
 import type { CliStep } from "../frame/dialect.ts";
-import { parseLine } from "../frame/parse-line.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 
 /** What the lines of one call have said so far. */
 export interface OpencodeState {
@@ -33,7 +33,7 @@ export const NOTHING_READ: OpencodeState = {
 };
 
 export function readOpencodeLine(state: OpencodeState, line: string): CliStep<OpencodeState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   const step = readEvent(state, event);
   const id = asText(event["sessionID"]);
   return id === "" ? step : { ...step, events: [{ kind: "session", id }, ...step.events] };

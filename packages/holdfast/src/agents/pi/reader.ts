@@ -1,6 +1,6 @@
 import { asRecord, asRecords, asText, textOf, type JsonRecord } from "../../core/record.ts";
 import type { CliStep } from "../frame/dialect.ts";
-import { parseLine } from "../frame/parse-line.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 
 /** What the lines of one call have said so far. */
 export interface PiState {
@@ -36,7 +36,7 @@ export const NOTHING_READ: PiState = {
 export function readPiLine(state: PiState, line: string): CliStep<PiState> {
   // It repeats the whole call, so that a long one comes in pieces that are no JSON.
   if (line.startsWith('{"type":"agent_end"')) return { state: { ...state, isOver: true }, events: [] };
-  const event = parseLine(line);
+  const event = parseRecord(line);
   const message = asRecord(event["message"]);
   const isModels = message["role"] === "assistant";
   switch (event["type"]) {

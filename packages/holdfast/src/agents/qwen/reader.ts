@@ -1,7 +1,7 @@
 import { asRecord, asRecords, asText, type JsonRecord } from "../../core/record.ts";
 import type { AgentEvent } from "../../ports/agent.ts";
 import type { CliStep } from "../frame/dialect.ts";
-import { parseLine } from "../frame/parse-line.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 
 /** What the lines of one call have said so far. */
 export interface QwenState {
@@ -20,7 +20,7 @@ export interface QwenResult {
 export const NOTHING_READ: QwenState = { result: null, hasActed: false };
 
 export function readQwenLine(state: QwenState, line: string): CliStep<QwenState> {
-  const event = parseLine(line);
+  const event = parseRecord(line);
   const id = asText(event["session_id"]);
   const step = readEvent(state, event);
   return id === "" ? step : { ...step, events: [{ kind: "session", id }, ...step.events] };

@@ -1,5 +1,5 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
-import { parseLine } from "../frame/parse-line.ts";
+import { parseRecord } from "../frame/parse-record.ts";
 
 /** What a session's file says about the requests of one call, or of all. */
 export interface QwenRecord {
@@ -27,7 +27,7 @@ export function recordOf(text: string, before = ""): QwenRecord {
   let refused: QwenRefusal | null = null;
   for (const line of (text.startsWith(before) ? text.slice(before.length) : text).split("\n")) {
     if (!line.includes('"ui_telemetry"')) continue;
-    const entry = parseLine(line);
+    const entry = parseRecord(line);
     const event = asRecord(asRecord(entry["systemPayload"])["uiEvent"]);
     const name = asText(event["event.name"]);
     // What it does beside the work is tried once, and nobody waits for it.

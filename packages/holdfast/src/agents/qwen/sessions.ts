@@ -1,6 +1,5 @@
-import { realpathSync } from "node:fs";
 import type { AgentSessions } from "../../ports/agent.ts";
-import { readRegularFile } from "../../system/regular-file.ts";
+import { readOwnFile, realOf } from "../frame/own-files.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { recordOf, sumOf } from "./record.ts";
 import { transcriptPlace } from "./transcript-place.ts";
@@ -22,21 +21,10 @@ export const qwenSessions: AgentSessions = {
 
 /** As it is, for counting; null: there is none. */
 export function readRecord(params: Parameters<typeof transcriptPlace>[0]): string | null {
-  try {
-    const file = readRegularFile({ path: sessionFile(params), maxBytes: MAX_BYTES });
-    return file.kind === "read" ? file.bytes.toString("utf8") : null;
-  } catch {
-    return null;
-  }
+  return readOwnFile(sessionFile(params))?.toString("utf8") ?? null;
 }
-
-const MAX_BYTES = 512 * 1024 * 1024;
 
 /** It knows worktrees by their real names. */
 export function sessionFile(params: Parameters<typeof transcriptPlace>[0]): string {
-  try {
-    return transcriptPlace({ ...params, cwd: realpathSync(params.cwd) });
-  } catch {
-    return transcriptPlace(params);
-  }
+  return transcriptPlace({ ...params, cwd: realOf(params.cwd) });
 }

@@ -2,16 +2,15 @@ import * as z from "zod/mini";
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Checks } from "../../ports/forge.ts";
+import { requireCommit, unknownCommit } from "../asked-commit.ts";
 import { checksOf } from "../checks-state.ts";
-import { plainLog } from "../plain-log.ts";
+import { logTail, MOST_LOGS } from "../failed-logs.ts";
 import { readRepository, repositoryPath, type GithubPlace } from "./repository.ts";
 import { CHECK_RUN, STATUS, stateOfRun, viewCheckRun, viewStatus } from "./view-check.ts";
 
 /** Check runs and commit statuses: older services write only those, and a commit is good when both say so. */
 export async function readChecks(place: GithubPlace, commit: string): Promise<Checks> {
-  if (!/^[0-9a-f]{40,64}$/.test(commit)) {
-    throw new HoldfastError({ code: "USAGE", message: `${commit} is not a commit`, hint: "Give its whole name." });
-  }
+  requireCommit(commit);
   const path = `${repositoryPath(place)}/commits/${commit}`;
   const [runs, statuses] = await Promise.all([
     listCheckRuns(place, path),
@@ -19,12 +18,7 @@ export async function readChecks(place: GithubPlace, commit: string): Promise<Ch
   ]);
   if (runs === null || statuses === null) {
     await readRepository(place);
-    throw new HoldfastError({
-      code: "FORGE_FAILED",
-      message: `GitHub does not know the commit ${commit} yet`,
-      hint: "Push it first; right after a push it may take a moment.",
-      retry: "later",
-    });
+    throw unknownCommit("GitHub", commit);
   }
   const failed = runs.filter((run) => stateOfRun(run) === "failed").slice(0, MOST_LOGS);
   const logs = new Map(await Promise.all(failed.map(async (run) => [run.id, await readLog(place, run)] as const)));
@@ -52,18 +46,8 @@ async function listCheckRuns(place: GithubPlace, path: string): Promise<readonly
 /** Of a job of GitHub Actions: its check run has the job's own number, and says itself nothing about why it failed. */
 async function readLog(place: GithubPlace, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
   if (run.app?.slug !== "github-actions") return null;
-  try {
-    const log = await place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string());
-    return log === null ? null : plainLog(log).slice(-LOG_TAIL);
-  } catch (error) {
-    // That a check failed is known without it.
-    if (error instanceof HoldfastError) return null;
-    throw error;
-  }
+  return await logTail(() => place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string()));
 }
-
-const MOST_LOGS = 5;
-const LOG_TAIL = 4000;
 
 function fieldOf(page: Parameters<typeof isJsonObject>[0], name: string): unknown {
   return isJsonObject(page) ? page[name] : undefined;

@@ -1,15 +1,13 @@
 import * as z from "zod/mini";
-import { HoldfastError } from "../../core/error.ts";
 import type { CheckRun, Checks } from "../../ports/forge.ts";
+import { requireCommit, unknownCommit } from "../asked-commit.ts";
 import { checksOf } from "../checks-state.ts";
-import { plainLog } from "../plain-log.ts";
+import { logTail, MOST_LOGS } from "../failed-logs.ts";
 import { projectPath, readProject, type GitlabPlace } from "./project.ts";
 
 /** Jobs of pipelines and what other services say, which GitLab has in one list. Pipelines of a fork run in the fork. */
 export async function readChecks(place: GitlabPlace, commit: string): Promise<Checks> {
-  if (!/^[0-9a-f]{40,64}$/.test(commit)) {
-    throw new HoldfastError({ code: "USAGE", message: `${commit} is not a commit`, hint: "Give its whole name." });
-  }
+  requireCommit(commit);
   const found = await Promise.all(
     [...new Set([place.head, place.project])].map(async (project) => ({
       project,
@@ -18,12 +16,7 @@ export async function readChecks(place: GitlabPlace, commit: string): Promise<Ch
   );
   if (found.every(({ statuses }) => statuses === null)) {
     await readProject(place, place.head);
-    throw new HoldfastError({
-      code: "FORGE_FAILED",
-      message: `GitLab does not know the commit ${commit} yet`,
-      hint: "Push it first; right after a push it may take a moment.",
-      retry: "later",
-    });
+    throw unknownCommit("GitLab", commit);
   }
   const runs = found.flatMap(({ project, statuses }) => (statuses ?? []).map((status) => ({ project, status })));
   const failed = runs.filter(({ status }) => stateOfStatus(status) === "failed").slice(0, MOST_LOGS);
@@ -78,15 +71,5 @@ export function stateOfStatus(status: {
 /** Of a job: its status has the job's own number. What other services report has no log. */
 async function readLog(place: GitlabPlace, project: string, { id, target_url }: Status): Promise<string | null> {
   if (target_url?.includes("/-/jobs/") !== true) return null;
-  try {
-    const log = await place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string());
-    return log === null ? null : plainLog(log).slice(-LOG_TAIL);
-  } catch (error) {
-    // That a check failed is known without it.
-    if (error instanceof HoldfastError) return null;
-    throw error;
-  }
+  return await logTail(() => place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));
 }
-
-const MOST_LOGS = 5;
-const LOG_TAIL = 4000;

@@ -9,6 +9,7 @@ import { mergeTree } from "./merge-tree.ts";
 import { formatPull, pullPath, type StoredPull } from "./pull-file.ts";
 import { refused, requirePull } from "./pulls.ts";
 import { viewPull } from "./view-pull.ts";
+import { gitIdentity } from "../../system/git-identity.ts";
 
 /** A real merge commit on the base branch, then the file, then the issues that it closes. Killed in between, the same call goes on. */
 export function mergePull(place: ForgePlace, number: number, params: { readonly head: string }): Promise<PullRequest> {
@@ -58,16 +59,8 @@ async function makeMerge(
 }
 
 function identity(place: ForgePlace): Readonly<Record<string, string>> {
-  const date = `@${Math.floor(place.clock.now() / 1000)} +0000`;
-  const [name, mail] = ["Local forge", "forge@localhost"];
-  return {
-    GIT_AUTHOR_NAME: name,
-    GIT_AUTHOR_EMAIL: mail,
-    GIT_AUTHOR_DATE: date,
-    GIT_COMMITTER_NAME: name,
-    GIT_COMMITTER_EMAIL: mail,
-    GIT_COMMITTER_DATE: date,
-  };
+  const epochSeconds = Math.floor(place.clock.now() / 1000);
+  return gitIdentity({ name: "Local forge", mail: "forge@localhost", epochSeconds });
 }
 
 function cannot(number: number, why: string, message: string): Error {

@@ -1,11 +1,11 @@
 import type { Counters } from "../../core/counters.ts";
-import type { OwnEntry } from "./history-entries.ts";
+import type { ImplHistoryEntry } from "../../core/impl-values.ts";
 
 /**
  * The format keeps no counters: whoever stops and resumes there starts every limit anew. Its history has them all but
  * one (how often nothing changed), so a run that goes on from it keeps its limits. Counted as the `impl` workflow counts.
  */
-export function countersFromHistory(history: readonly OwnEntry[]): {
+export function countersFromHistory(history: readonly ImplHistoryEntry[]): {
   readonly attempts: Counters;
   readonly streaks: Counters;
 } {
@@ -50,7 +50,7 @@ export function countersFromHistory(history: readonly OwnEntry[]): {
   return { attempts: counted(attempts), streaks: counted(streaks) };
 }
 
-function isParseFailure(entry: OwnEntry, next: OwnEntry | undefined): boolean {
+function isParseFailure(entry: ImplHistoryEntry, next: ImplHistoryEntry | undefined): boolean {
   return next?.event === "parse_fail" && next.iteration === entry.iteration;
 }
 

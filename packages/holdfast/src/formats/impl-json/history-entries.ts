@@ -1,22 +1,12 @@
+import type { ImplHistoryEntry } from "../../core/impl-values.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { foreignStage, ownStage } from "./stage-names.ts";
-
-/** One line of a run's history as the `impl` workflow keeps it. */
-export type OwnEntry = {
-  readonly stage: string;
-  readonly iteration: number;
-  readonly timestamp: string;
-  readonly result: "success" | "failure" | "retry";
-  readonly event: string;
-  readonly reason: string;
-  readonly score: number | null;
-};
 
 /**
  * The whole history. Remembered, because a checkpoint that is written back has it unchanged: neither side may be changed
  * in place, as their types say.
  */
-export function ownHistory(history: readonly JsonObject[]): readonly OwnEntry[] {
+export function ownHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
   const known = remembered.get(history);
   if (known !== undefined) return known;
   const entries = history.map(ownEntry);
@@ -24,10 +14,10 @@ export function ownHistory(history: readonly JsonObject[]): readonly OwnEntry[] 
   return entries;
 }
 
-const remembered = new WeakMap<readonly JsonObject[], readonly OwnEntry[]>();
+const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[]>();
 
 /** Entries may lack any field. What is missing becomes what says least: no text, iteration 0. */
-export function ownEntry(entry: JsonObject): OwnEntry {
+export function ownEntry(entry: JsonObject): ImplHistoryEntry {
   const { stage, iteration, timestamp, result, event, reason, score } = entry;
   const foreign = typeof stage === "string" ? stage : "";
   const said = typeof result === "string" ? result : "";
@@ -45,7 +35,7 @@ export function ownEntry(entry: JsonObject): OwnEntry {
 }
 
 /** With `event` and `reason` beyond what the format describes; its readers leave them alone. */
-export function foreignEntry(entry: OwnEntry): JsonObject {
+export function foreignEntry(entry: ImplHistoryEntry): JsonObject {
   return {
     stage: entry.event.startsWith("parse_") ? "parse" : foreignStage(entry.stage),
     iteration: entry.iteration,
@@ -58,7 +48,7 @@ export function foreignEntry(entry: OwnEntry): JsonObject {
 }
 
 /** An entry of ours, or null: the values of a checkpoint may hold anything. */
-export function asOwnEntry(value: Json): OwnEntry | null {
+export function asOwnEntry(value: Json): ImplHistoryEntry | null {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
   const { stage, iteration, timestamp, result, event, reason, score } = value as JsonObject;
   if (typeof stage !== "string" || typeof timestamp !== "string") return null;
@@ -81,7 +71,7 @@ function ownTime(time: string): string {
 
 interface Known {
   readonly event: string;
-  readonly result: OwnEntry["result"];
+  readonly result: ImplHistoryEntry["result"];
 }
 
 const PASS = (event: string): Known => ({ event, result: "success" });
@@ -135,7 +125,7 @@ const EVENTS: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map(
 );
 
 /** Of a result that no stage is known to have. */
-function resultOf(said: string): OwnEntry["result"] {
+function resultOf(said: string): ImplHistoryEntry["result"] {
   if (said === "success" || said === "pass") return "success";
   return said === "failure" || said === "fail" ? "failure" : "retry";
 }

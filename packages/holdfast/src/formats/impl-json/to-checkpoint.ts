@@ -1,5 +1,6 @@
 import { emptyPlanes } from "../../core/checkpoint.ts";
 import type { Planes } from "../../core/checkpoint.ts";
+import { NO_IMPL_VALUES } from "../../core/impl-values.ts";
 import { isJsonArray } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { ForeignCheckpoint, Remark } from "../format.ts";
@@ -42,29 +43,12 @@ function toPlanes({ version, state }: ImplDocument): Planes {
       // All that such a file says about why a run ended.
       reason: state.current_stage === "fatal" ? feedback : null,
     },
-    context: { values: { ...NOTHING_YET, pullRequest: pullRequestOf(state), history }, tokens: {} },
+    context: { values: { ...NO_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
     extensions: {
       [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state["plan_file"] ?? null },
     },
   };
 }
-
-/** The values of an `impl` run that was imported: its setup has still to find issue, base and templates. */
-const NOTHING_YET: JsonObject = {
-  issue: null,
-  base: null,
-  templates: null,
-  progress: null,
-  output: null,
-  commitReport: null,
-  finalize: null,
-  reviews: [],
-  failing: null,
-  pushed: null,
-  pullRequest: null,
-  stuckReport: null,
-  history: [],
-};
 
 export function foreignHistory(state: JsonObject): readonly JsonObject[] {
   const { history } = state;

@@ -6,7 +6,8 @@ import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
 import type { OpenSqliteParams } from "./open.ts";
 import type { Store } from "../../ports/store.ts";
-import { collect, refuses } from "../../testing/store-contract/harness.ts";
+import { collect } from "../../testing/store-contract/harness.ts";
+import { refuses } from "../../testing/refuses.ts";
 import { leasedRun, save } from "../../testing/store-contract/sample.ts";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
 

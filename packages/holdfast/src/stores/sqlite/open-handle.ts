@@ -1,4 +1,3 @@
-import type { DatabaseSync } from "node:sqlite";
 import { createAppend } from "./append.ts";
 import type { Moment } from "./append.ts";
 import { createBlobFiles } from "./blob-files.ts";
@@ -9,7 +8,6 @@ import { createGroupCommit, SETTLED } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { endToken } from "./handle-tokens.ts";
 import { createHeads } from "./heads.ts";
-import type { Layout } from "./layout.ts";
 import { createLog } from "./log.ts";
 import { createPackTable } from "./pack-table.ts";
 import { createPacks } from "./packs.ts";
@@ -17,21 +15,15 @@ import { createPlaces } from "./places.ts";
 import { createRuns } from "./runs.ts";
 import { createTransactions } from "./transactions.ts";
 import { createWitness } from "./witness.ts";
-import type { Hasher } from "../../core/json.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ProcessIdentity } from "../../system/process-identity.ts";
 
 /** Ties the parts of one connection together: who must forget what when others wrote or a transaction failed. */
-export function openHandle(params: {
-  readonly db: DatabaseSync;
-  readonly layout: Layout;
-  readonly storeId: string;
-  readonly token: string;
-  readonly identity: ProcessIdentity;
-  readonly hasher: Hasher;
-  readonly clock: Clock;
-  readonly busyMs: number;
-}): Handle {
+export function openHandle(
+  params: Pick<Handle, "db" | "layout" | "storeId" | "token" | "identity" | "hasher"> & {
+    readonly clock: Clock;
+    readonly busyMs: number;
+  },
+): Handle {
   const { db, layout, hasher } = params;
   const log = createLog(db);
   const places = createPlaces(db, log);

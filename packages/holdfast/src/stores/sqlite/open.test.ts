@@ -21,7 +21,8 @@ import { openSqliteStore } from "./open.ts";
 import { BANKS, slotOffset } from "./witness-slot.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Store } from "../../ports/store.ts";
-import { collect, refuses } from "../../testing/store-contract/harness.ts";
+import { collect } from "../../testing/store-contract/harness.ts";
+import { refuses } from "../../testing/refuses.ts";
 import { leasedRun, save } from "../../testing/store-contract/sample.ts";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
 

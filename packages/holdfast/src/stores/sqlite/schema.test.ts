@@ -5,7 +5,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
 import { climb, LADDER, SCHEMA, schemaOf } from "./schema.ts";
-import { collect, refuses } from "../../testing/store-contract/harness.ts";
+import { collect } from "../../testing/store-contract/harness.ts";
+import { refuses } from "../../testing/refuses.ts";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
 
 function golden(schema: number): string {

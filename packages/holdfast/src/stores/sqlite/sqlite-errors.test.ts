@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createGroupCommit } from "./group-commit.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
 import { HoldfastError } from "../../core/error.ts";
-import { refuses } from "../../testing/store-contract/harness.ts";
+import { refuses } from "../../testing/refuses.ts";
 
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result code ${errcode}`), { code: "ERR_SQLITE_ERROR", errcode });

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
-import { HoldfastError } from "../../core/error.ts";
-import type { ErrorCode } from "../../core/error.ts";
 import type { CheckRun, Forge, NewPullRequest, PullRequest } from "../../ports/forge.ts";
 
 /** One forge under test with a repository of its own, fresh for each case. Its default branch `main` has one commit with `a.txt`. */
@@ -52,17 +50,4 @@ export async function settledPull(forge: Forge, number: number): Promise<PullReq
     if (pull.mergeability !== "unknown" || pull.state !== "open" || attempt === 100) return pull;
     await setTimeout(50);
   }
-}
-
-/** The rejection must be ours, with this code, a message and a hint. */
-export async function refuses(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
-  try {
-    await work();
-  } catch (error) {
-    assert.ok(error instanceof HoldfastError, `expected a HoldfastError, got ${String(error)}`);
-    assert.equal(error.code, code, error.message);
-    assert.ok(error.hint !== undefined && error.hint !== "", `${code} comes without a hint`);
-    return error;
-  }
-  assert.fail(`expected ${code}, but it succeeded`);
 }

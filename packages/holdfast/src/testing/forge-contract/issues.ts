@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { pullRequest, refuses, type ForgeCase } from "./harness.ts";
+import { pullRequest, type ForgeCase } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 
 const ISSUE = { title: "Greet people", body: "Say hello.\n\n- politely", labels: ["bug", "good first issue"] };
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { pullRequest, refuses, settledPull, type ForgeCase } from "./harness.ts";
+import { pullRequest, settledPull, type ForgeCase } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 
 export const mergeCases: readonly ForgeCase[] = [
   {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { pullRequest, refuses, type ForgeCase } from "./harness.ts";
+import { pullRequest, type ForgeCase } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 
 const FILES = { "b.txt": "b\n" };
 

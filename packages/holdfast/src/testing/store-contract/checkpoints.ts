@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { refuses } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
 

@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { HoldfastError } from "../../core/error.ts";
-import type { ErrorCode } from "../../core/error.ts";
 import type { LeaseOwner } from "../../core/lease.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Store } from "../../ports/store.ts";
@@ -32,20 +30,6 @@ export function createSetClock(iso = "2026-03-01T12:00:00.000Z"): SetClock {
       now = Date.parse(next);
     },
   };
-}
-
-/** The rejection must be ours, with this code, a message and a hint. */
-export async function refuses(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
-  try {
-    await work();
-  } catch (error) {
-    assert.ok(error instanceof HoldfastError, `expected a HoldfastError, got ${String(error)}`);
-    assert.equal(error.code, code, error.message);
-    assert.notEqual(error.message, "");
-    assert.ok(error.hint !== undefined && error.hint !== "", `${code} comes without a hint`);
-    return error;
-  }
-  assert.fail(`expected ${code}, but it succeeded`);
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

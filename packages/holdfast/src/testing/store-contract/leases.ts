@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { assertFrozen, collect, refuses } from "./harness.ts";
+import { assertFrozen, collect } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 import type { OwnerIdentity, StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
 import { processIdentity } from "../../system/process-identity.ts";

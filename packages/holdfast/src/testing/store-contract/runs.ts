@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { assertFrozen, collect, refuses } from "./harness.ts";
+import { assertFrozen, collect } from "./harness.ts";
+import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
 import type { NewEntry } from "../../core/journal.ts";

@@ -1,10 +1,11 @@
 import type { Position } from "../../core/position.ts";
 import type { StageResult } from "../../core/workflow.ts";
-import type { HistoryEntry, ImplState } from "./state.ts";
+import type { ImplHistoryEntry } from "../../core/impl-values.ts";
+import type { ImplState } from "./state.ts";
 import type { ImplEvent } from "./workflow-shape.ts";
 
 /** Total, so that a new event cannot be forgotten. "retry": the run goes on, but this did not succeed. */
-const RESULT_OF: Readonly<Record<ImplEvent, HistoryEntry["result"]>> = {
+const RESULT_OF: Readonly<Record<ImplEvent, ImplHistoryEntry["result"]>> = {
   setup_done: "success",
   impl_done: "success",
   impl_not_done: "retry",
@@ -38,7 +39,7 @@ export function conclude(
   context: { readonly position: Position; now(): number },
   { event, reason, state, feedback, score = null }: Conclusion,
 ): StageResult<ImplState> {
-  const entry: HistoryEntry = {
+  const entry: ImplHistoryEntry = {
     stage: context.position.stage,
     iteration: context.position.iteration,
     timestamp: new Date(context.now()).toISOString(),

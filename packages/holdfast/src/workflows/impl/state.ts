@@ -1,5 +1,8 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import { NO_IMPL_VALUES } from "../../core/impl-values.ts";
+import type { ImplHistoryEntry } from "../../core/impl-values.ts";
+import { issueShape } from "../../core/issue-shape.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { count, flag, list, nullable, object, oneOf, optional, parseShape, text } from "../../core/shape.ts";
 import type { Shape } from "../../core/shape.ts";
@@ -24,16 +27,6 @@ export type Review = {
   readonly suggestions: readonly string[];
 };
 export type Failing = { readonly gate: string; readonly detail: string };
-export type HistoryEntry = {
-  readonly stage: string;
-  readonly iteration: number;
-  /** ISO 8601, UTC. */
-  readonly timestamp: string;
-  readonly result: "success" | "failure" | "retry";
-  readonly event: string;
-  readonly reason: string;
-  readonly score: number | null;
-};
 
 /** The values of an `impl` run: all that a later stage needs and that is not counted in the position. */
 export type ImplState = {
@@ -56,24 +49,10 @@ export type ImplState = {
   readonly heeded?: readonly string[];
   /** Of a run that gave up. */
   readonly stuckReport: string | null;
-  readonly history: readonly HistoryEntry[];
+  readonly history: readonly ImplHistoryEntry[];
 };
 
-export const initialImplState: ImplState = {
-  issue: null,
-  base: null,
-  templates: null,
-  progress: null,
-  output: null,
-  commitReport: null,
-  finalize: null,
-  reviews: [],
-  failing: null,
-  pushed: null,
-  pullRequest: null,
-  stuckReport: null,
-  history: [],
-};
+export const initialImplState: ImplState = NO_IMPL_VALUES;
 
 export function parseImplState(values: JsonObject): ImplState {
   return parseShape({ shape: STATE, value: values, what: "The state of an impl run" });
@@ -92,16 +71,7 @@ export function requireSetup(state: ImplState): {
 
 const TEXTS = list(text);
 const STATE: Shape<ImplState> = object<ImplState>({
-  issue: nullable(
-    object<Issue>({
-      number: count,
-      title: text,
-      body: text,
-      labels: TEXTS,
-      state: oneOf<"open" | "closed">({ open: true, closed: true }),
-      updatedAt: text,
-    }),
-  ),
+  issue: nullable(issueShape),
   base: nullable(object<Base>({ branch: text, commit: text })),
   templates: nullable(object<Record<PromptRole, string>>({ impl: text, review: text, simplify: text, rebase: text })),
   progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true })),
@@ -124,11 +94,11 @@ const STATE: Shape<ImplState> = object<ImplState>({
   heeded: optional(TEXTS),
   stuckReport: nullable(text),
   history: list(
-    object<HistoryEntry>({
+    object<ImplHistoryEntry>({
       stage: text,
       iteration: count,
       timestamp: text,
-      result: oneOf<HistoryEntry["result"]>({ success: true, failure: true, retry: true }),
+      result: oneOf<ImplHistoryEntry["result"]>({ success: true, failure: true, retry: true }),
       event: text,
       reason: text,
       score: nullable(count),

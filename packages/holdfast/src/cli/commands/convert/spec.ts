@@ -1,5 +1,6 @@
 import { FORMAT_NAMES } from "../../../core/format-names.ts";
 import type { CommandSpec } from "../../command.ts";
+import { OUTPUT_FLAGS } from "../export/output-flags.ts";
 
 export const convertSpec = {
   name: "convert",
@@ -12,14 +13,7 @@ export const convertSpec = {
   flags: {
     to: { type: "text", value: "FORMAT", about: "what to write", choices: FORMAT_NAMES },
     format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },
-    output: {
-      type: "text",
-      short: "o",
-      value: "PATH",
-      about: "a file, or a directory (one that is there, or ends in a slash); default stdout",
-      completes: "file",
-    },
-    "dry-run": { type: "boolean", about: "only say what would be lost" },
+    ...OUTPUT_FLAGS,
   },
   examples: [
     { line: "holdfast convert CP-1.yaml --to impl-json", about: "print it in another format" },

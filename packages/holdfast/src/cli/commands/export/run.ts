@@ -1,18 +1,13 @@
-import { FORMAT_NAMES } from "../../../core/format-names.ts";
-import { HoldfastError } from "../../../core/error.ts";
+import { EXPORT_NAMES, FORMAT_NAMES } from "../../../core/format-names.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { exportSpec } from "./spec.ts";
+import { whichFormat } from "./which-format.ts";
 import { writeOut } from "./write-out.ts";
 
 export async function run(shell: Shell, input: Input<(typeof exportSpec)["flags"]>): Promise<Exit> {
   const named = input.text("to");
-  if (named === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "To which format?",
-      hint: `Say so with --to: ${[...FORMAT_NAMES, "atif"].join(", ")}.`,
-    });
+  if (named === undefined) throw whichFormat(EXPORT_NAMES);
   const holdfast = await shell.open({ create: false });
   const address = await holdfast.resolve(input.operand(0) ?? "");
   const where = { output: input.text("output"), dryRun: input.on("dry-run") };

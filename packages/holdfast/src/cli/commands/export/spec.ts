@@ -1,5 +1,6 @@
 import { EXPORT_NAMES } from "../../../core/format-names.ts";
 import type { CommandSpec } from "../../command.ts";
+import { OUTPUT_FLAGS } from "./output-flags.ts";
 
 export const exportSpec = {
   name: "export",
@@ -12,14 +13,7 @@ export const exportSpec = {
   paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "what to write", choices: EXPORT_NAMES },
-    output: {
-      type: "text",
-      short: "o",
-      value: "PATH",
-      about: "a file, or a directory (one that is there, or ends in a slash); default stdout",
-      completes: "file",
-    },
-    "dry-run": { type: "boolean", about: "only say what would be lost" },
+    ...OUTPUT_FLAGS,
   },
   examples: [
     {

@@ -1,21 +1,16 @@
 import type { Mirror, MirrorReport } from "../../../app.ts";
 import { FORMAT_NAMES } from "../../../core/format-names.ts";
-import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { lossesText } from "../../output/losses-text.ts";
+import { whichFormat } from "../export/which-format.ts";
 import type { mirrorSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof mirrorSpec)["flags"]>): Promise<Exit> {
   const to = FORMAT_NAMES.find((name) => name === input.text("to"));
-  if (to === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "To which format?",
-      hint: `Say so with --to: ${FORMAT_NAMES.join(", ")}.`,
-    });
+  if (to === undefined) throw whichFormat(FORMAT_NAMES);
   const holdfast = await shell.open({ create: false });
   const { id, entries, state } = await findRun(holdfast, input.operand(0) ?? "");
   const directory = input.text("directory");

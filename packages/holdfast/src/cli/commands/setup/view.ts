@@ -1,3 +1,4 @@
+import { splitAgent } from "../../../core/agent-names.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import type { Page } from "../../output/page.ts";
 import { wrap } from "../../output/wrap.ts";
@@ -23,7 +24,7 @@ const LEFT = 7;
 
 function agentLine({ agents }: Found, { agent }: SetupPlan): string {
   if (agent === null) return "none is ready; `holdfast agents` says what each of them needs";
-  const seen = agents.find(({ name }) => name === agent.split(":")[0]);
+  const seen = agents.find(({ name }) => name === splitAgent(agent).provider);
   const state = seen === undefined ? "" : ` (${seen.probe.version ?? "no version"}, ${seen.probe.problem ?? "ready"})`;
   const others = readyAgents(agents).filter((name) => name !== seen?.name);
   return `${agent}${state}${others.length === 0 ? "" : `; also ready: ${others.join(", ")}`}`;

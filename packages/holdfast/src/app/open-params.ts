@@ -1,0 +1,75 @@
+import type { AgentArgs } from "../core/agent-args.ts";
+import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import type { ErrorPolicy } from "../core/error-policy/policy.ts";
+import type { LoopLayoutSettings } from "../core/loop-layout.ts";
+import type { LoopSettings } from "../core/loop-settings.ts";
+import { checkOptions } from "../core/options.ts";
+import type { PriceTable } from "../core/price.ts";
+import type { RetentionPolicy } from "../core/retention.ts";
+import type { WorkParts } from "../engine/work-parts.ts";
+import type { ForgeChoice } from "./find-forge.ts";
+
+/** USAGE for a name that is none of these: a misspelt option would be as if it were not there. */
+export function checkOpenParams(params: OpenParams): void {
+  checkOptions("open", params, OPEN_OPTIONS);
+}
+
+export interface OpenParams {
+  /** Default: the current directory. */
+  readonly cwd?: string;
+  /** A directory for the store; default HOLDFAST_STORE, else `<git common dir>/holdfast`. */
+  readonly store?: string;
+  /** When there is no store yet: make it (default), or STORE_ABSENT. */
+  readonly create?: boolean;
+  /** A store in memory instead of a real one: to look at what would be done. */
+  readonly pretend?: boolean;
+  readonly retention?: RetentionPolicy;
+  readonly maxUntrackedBytes?: number;
+  readonly includeIgnored?: boolean;
+  /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
+  readonly leaseWaitMs?: number;
+  /** Directory under which forks and runs get their worktrees. */
+  readonly worktrees?: string;
+  /** Where issues and pull requests are; default told from the remote. */
+  readonly forge?: ForgeChoice;
+  /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
+  readonly agentIdleMs?: number | null;
+  /** Also a checkpoint whenever a run has gone on for so long without one; null: only where stages take them. Default 10 minutes. */
+  readonly checkpointEveryMs?: number | null;
+  /** Which checkpoints runs take on top of those that they cannot do without. Default: all. */
+  readonly checkpoints?: CheckpointSwitches;
+  /** What is done about failed agent calls. Default: waits, then parks. */
+  readonly errorPolicy?: ErrorPolicy;
+  /** US dollars for a million tokens by `provider:model`, before those that are built in. */
+  readonly prices?: PriceTable;
+  /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
+  readonly agentArgs?: AgentArgs;
+  /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
+  readonly loopLayout?: LoopLayoutSettings;
+  /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
+  readonly loops?: LoopSettings;
+  /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
+  readonly parts?: (parts: WorkParts) => WorkParts;
+}
+
+const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
+  "cwd",
+  "store",
+  "create",
+  "pretend",
+  "retention",
+  "maxUntrackedBytes",
+  "includeIgnored",
+  "leaseWaitMs",
+  "worktrees",
+  "forge",
+  "agentIdleMs",
+  "checkpointEveryMs",
+  "checkpoints",
+  "errorPolicy",
+  "prices",
+  "agentArgs",
+  "loopLayout",
+  "loops",
+  "parts",
+];

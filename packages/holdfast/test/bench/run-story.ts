@@ -1,0 +1,29 @@
+import type { Planes } from "../../src/core/checkpoint.ts";
+import type { JournalEntry } from "../../src/core/journal.ts";
+import type { Store } from "../../src/ports/store.ts";
+
+/** What a store tells of one run. */
+export interface RunStory {
+  /** Of its newest checkpoint. */
+  planes(): Promise<Planes>;
+  journal(): Promise<readonly JournalEntry[]>;
+  /** "stage:event" in the order of the journal. */
+  trail(): Promise<readonly string[]>;
+}
+
+/** Asked for the run each time: its id may be known only once it has begun. */
+export function runStory(store: Store, run: () => string): RunStory {
+  const journal = () => Array.fromAsync(store.readJournal({ run: run() }));
+  return {
+    journal,
+    async planes() {
+      const latest = await store.latest(run());
+      if (latest === undefined) throw new Error("the run has no checkpoint");
+      return latest.planes;
+    },
+    async trail() {
+      const ended = (await journal()).filter((entry) => entry.kind === "stage.ended");
+      return ended.map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`);
+    },
+  };
+}

@@ -1,0 +1,12 @@
+import type { WorkParts } from "../../src/engine/work-parts.ts";
+
+/** Pauses are passed over, not waited for. */
+export function withoutPauses(parts: WorkParts): WorkParts {
+  return {
+    ...parts,
+    wait: (_, signal) => {
+      signal.throwIfAborted();
+      return Promise.resolve();
+    },
+  };
+}
