@@ -42,7 +42,8 @@ function alterOldEntry(place: WorkPlace): number {
   const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
   const rows = database.prepare("SELECT pos, body FROM log WHERE body IS NOT NULL ORDER BY pos").all();
   const altered = rows.filter(({ pos, body }) => {
-    const text = typeof body === "string" ? body : body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : "";
+    const text =
+      typeof body === "string" ? body : body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : "";
     if (!text.includes('"stage":"setup"')) return false;
     const other = text.replace('"stage":"setup"', '"stage":"setuP"');
     const bytes = typeof body === "string" ? other : Buffer.from(other, "latin1");
@@ -58,7 +59,9 @@ test("an entry that a resume does not need is altered: it asks before it spends 
   expect(alterOldEntry(place)).toBeGreaterThan(0);
   const compared = await place.run("compare", "1", "1");
   expect(compared.status).toBe(0);
-  expect(compared.stdout.replaceAll(/\s+/g, " ")).toMatch(/damaged The journal of issue-1: The chain breaks at entry \d+/);
+  expect(compared.stdout.replaceAll(/\s+/g, " ")).toMatch(
+    /damaged The journal of issue-1: The chain breaks at entry \d+/,
+  );
   const calls = async () => (await place.json("compare", "1", "1")).runs[0].calls;
   const before = await calls();
   const asked = await place.run("resume", "1");

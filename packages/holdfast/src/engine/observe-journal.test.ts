@@ -66,5 +66,8 @@ test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes i
 test("a journal that is what was written is no finding", async () => {
   const scene = await startResumeScene();
   const store = await reopen(await saveOnDisk(scene));
-  expect((await scene.plan({ parts: { ...scene.parts, store } })).plan).toMatchObject({ kind: "resume", judgements: [] });
+  expect((await scene.plan({ parts: { ...scene.parts, store } })).plan).toMatchObject({
+    kind: "resume",
+    judgements: [],
+  });
 });

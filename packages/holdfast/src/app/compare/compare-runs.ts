@@ -45,7 +45,11 @@ function divergenceOf(a: Side, b: Side): ComparedPair["diverged"] {
   const side = ({ run, steps, baseCommit, beginning }: Side) => ({
     lineage: run.lineage,
     steps,
-    began: { workflow: run.workflow, work: run.work, files: [baseCommit, beginning?.tree ?? null].filter((one) => one !== null) },
+    began: {
+      workflow: run.workflow,
+      work: run.work,
+      files: [baseCommit, beginning?.tree ?? null].filter((one) => one !== null),
+    },
   });
   return findDivergence(side(a), side(b));
 }

@@ -61,11 +61,7 @@ function sharedSteps(a: readonly HistoryStep[], b: readonly HistoryStep[]): numb
   return shared;
 }
 
-function differenceAt(
-  shared: number,
-  a: readonly HistoryStep[],
-  b: readonly HistoryStep[],
-): FirstDifference | null {
+function differenceAt(shared: number, a: readonly HistoryStep[], b: readonly HistoryStep[]): FirstDifference | null {
   const [left, right] = [a[shared] ?? null, b[shared] ?? null];
   if (left === null && right === null) return null;
   const kind = left === null || right === null ? "length" : left.name === right.name ? "result" : "step";
