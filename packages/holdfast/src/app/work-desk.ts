@@ -234,20 +234,23 @@ export class WorkDesk {
     }
     const request = await this.#resumeRequest(parts, params);
     const signal = params.signal ?? new AbortController().signal;
-    if (request.config.mode === "strict")
-      await refuseChanged(parts, {
-        run: params.run,
-        workflow: params.workflow && anyWorkflow(params.workflow),
-        signal,
-      });
+    const workflow = params.workflow && anyWorkflow(params.workflow);
+    const refuse = async (): Promise<void> => {
+      if (request.config.mode === "strict") await refuseChanged(parts, { run: params.run, workflow, signal });
+    };
+    const again = async (): Promise<TakeUpPlan> => {
+      await refuse();
+      return await planResumeRun(parts, request);
+    };
+    await refuse();
     const known = pending === null ? planned : undefined;
-    const plan = known ?? (await planResumeRun(parts, request));
+    const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
     const { run, listen: told, sessionMs, priority } = params;
     const { name } = request.workflow.shape;
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.takeOrderBack(run, params.force === true ? "any" : "pause");
     return await this.#mirrored({ workflow: name, run, listen: told }, (listen) =>
-      resumeRun(parts, request, plan, {
+      resumeRun(parts, request, plans, {
         signal,
         listen,
         sessionMs,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, ProgressEvent, RunOutcome } from "../../src/app.ts";
+import type { Holdfast, ProgressEvent, RunOutcome, StartPlan } from "../../src/app.ts";
 import type { Planes } from "../../src/core/checkpoint.ts";
 import type { JournalEntry } from "../../src/core/journal.ts";
 import type { JsonObject } from "../../src/core/json.ts";
@@ -26,6 +26,8 @@ export interface Bench extends AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge> | null;
   run(): string;
   git(where: "clone" | "remote" | "worktree", ...args: readonly string[]): Promise<string>;
+  /** Of the run that is to be begun. */
+  plan(): Promise<StartPlan>;
   /** Begins the run, or goes on with it. */
   work(params?: {
     readonly limit?: Partial<Budget["limit"]>;
@@ -96,6 +98,22 @@ export async function makeBench(params: {
     if (latest === undefined) throw new Error("the run has no checkpoint");
     return latest.planes;
   };
+  const plan: Bench["plan"] = async () => {
+    const planned = await holdfast.work.plan({
+      workflow: "ralph",
+      work: issue ? { kind: "issue", number: 1 } : { kind: "task", text: "Write the answer" },
+      agent: `scripted:${join(root, "script.json")}`,
+      limit: params.limit ?? {},
+      options: {
+        task: "Write the answer",
+        until: "grep -q 42 answer.txt",
+        pullRequest: issue,
+        ...params.options,
+      },
+    });
+    ({ id } = planned);
+    return planned;
+  };
   const journal = () => Array.fromAsync(holdfast.store.readJournal({ run: id }));
   return {
     root,
@@ -104,26 +122,14 @@ export async function makeBench(params: {
     forge,
     run: () => id,
     git,
+    plan,
     planes,
     journal,
     async work({ limit, signal, listen } = {}) {
       const watching = { ...(signal === undefined ? {} : { signal }), ...(listen === undefined ? {} : { listen }) };
       if (id !== "")
         return (await holdfast.resume({ run: id, ...(limit === undefined ? {} : { limit }), ...watching })).outcome;
-      const report = await holdfast.work.plan({
-        workflow: "ralph",
-        work: issue ? { kind: "issue", number: 1 } : { kind: "task", text: "Write the answer" },
-        agent: `scripted:${join(root, "script.json")}`,
-        limit: params.limit ?? {},
-        options: {
-          task: "Write the answer",
-          until: "grep -q 42 answer.txt",
-          pullRequest: issue,
-          ...params.options,
-        },
-      });
-      ({ id } = report);
-      return (await holdfast.work.start(report, watching)).outcome;
+      return (await holdfast.work.start(await plan(), watching)).outcome;
     },
     answer: (answer) => holdfast.work.approve({ run: id, answer, by: "tester" }),
     raise: (max) => holdfast.work.raiseIterations({ run: id, max }),
