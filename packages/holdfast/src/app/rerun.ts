@@ -6,6 +6,7 @@ import { compareRuns, readOutcomes } from "../core/replay/compare-runs.ts";
 import type { RunsCompared } from "../core/replay/compare-runs.ts";
 import { makeRunId } from "../core/run-id.ts";
 import type { RunSummary } from "../core/run.ts";
+import { newestWhole } from "../engine/newest-whole.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { isOwnWorkflow } from "./choose-workflow.ts";
@@ -26,7 +27,10 @@ export interface RerunReport {
 /** Which run this one executes again. */
 const RERUN_OF = "rerun-of";
 
-/** The same work, options, agent, limits and mode, from the commit at which the first one began. */
+/**
+ * The same work, agent and mode, from the commit at which the first one began; options and limits as the first one had them last. One that was raised on the
+ * way could not come as far again with those of its beginning.
+ */
 export async function planRerun(
   parts: WorkParts,
   run: RunSummary,
@@ -34,7 +38,8 @@ export async function planRerun(
   more: Pick<StartParams, "workflow" | "id">,
 ): Promise<StartPlan> {
   const first = await firstCheckpoint(parts, run.id);
-  const { config, position, files } = first.planes;
+  const { config, files } = first.planes;
+  const last = ((await newestWhole(parts.store, run.id)).checkpoint ?? first).planes;
   const { worktree: _ofFirst, ...labels } = run.labels;
   const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
   const planned = await plan({
@@ -42,9 +47,9 @@ export async function planRerun(
     ...(more.workflow === undefined ? {} : { workflow: more.workflow }),
     id: more.id ?? makeRunId({ work: run.work, random: parts.random() }),
     work: run.work,
-    options: config.inputs,
+    options: last.config.inputs,
     agent: config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":"),
-    limit: position.budget.limit,
+    limit: last.position.budget.limit,
     labels: { ...labels, [RERUN_OF]: run.id } satisfies JsonObject,
     workspace: files === null ? "none" : "new",
     mode: config.mode,

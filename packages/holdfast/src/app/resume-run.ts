@@ -48,48 +48,64 @@ export async function planResumeRun<S extends JsonObject>(
   });
 }
 
-/** Does what was planned, then carries the run on. What stands in the way is an error; a question is an outcome. */
+/**
+ * Does what was planned, then carries the run on. What stands in the way is an error; a question is an outcome. Who had to wait for a place looks `again`: by
+ * then the issue, the branch and the files may be others than those that were planned for.
+ */
 export async function resumeRun<S extends JsonObject>(
   parts: WorkParts,
   request: ResumeRequest<S>,
-  planned: TakeUpPlan,
+  { planned, again }: { readonly planned: TakeUpPlan; readonly again: () => Promise<TakeUpPlan> },
   watching: Watching,
 ): Promise<WorkReport> {
-  const { run, workflow, limit, wakes } = request;
-  const { plan } = planned;
+  const { run, wakes } = request;
   checkAsleep(planned.run, wakes);
-  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
+  refuseStanding(run, planned);
   // One that has come to its end, or needs a decision first, takes nobody's place.
-  return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, carry);
+  return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
+    if (!waited) return await carryOn(parts, request, planned, watching);
+    const now = await again();
+    const known = new Set(planned.findings.map(({ summary }) => summary));
+    for (const { summary } of now.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
+    return await carryOn(parts, request, now, watching);
+  });
+}
 
-  async function carry(): Promise<WorkReport> {
-    for (const { step, outcome, text } of await apply(parts, planned)) {
-      if (outcome === "skipped") continue;
-      const at = new Date(parts.clock.now()).toISOString();
-      watching.listen?.({ run, at, kind: "note", text: `restore, ${step}: ${text}` });
-    }
-    const ended = outcomeOf(planned);
-    if (ended !== null) return { run, outcome: ended };
-    if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
-    const outcome = await conduct({
-      parts,
-      run,
-      workflow,
-      signal: watching.signal,
-      ...(watching.listen === undefined ? {} : { listen: watching.listen }),
-      ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
-      ...(wakes === undefined ? {} : { wakes }),
-    });
-    return { run, outcome };
-  }
+/** With a place, where it needs one. */
+export async function carryOn<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+  planned: TakeUpPlan,
+  watching: Omit<Watching, "slot">,
+): Promise<WorkReport> {
+  const { run, workflow, limit, wakes } = request;
+  refuseStanding(run, planned);
+  for (const { step, outcome, text } of await apply(parts, planned))
+    if (outcome !== "skipped") tell(parts, run, watching, `restore, ${step}: ${text}`);
+  const ended = outcomeOf(planned);
+  if (ended !== null) return { run, outcome: ended };
+  if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
+  const outcome = await conduct({
+    parts,
+    run,
+    workflow,
+    signal: watching.signal,
+    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    ...(wakes === undefined ? {} : { wakes }),
+  });
+  return { run, outcome };
+}
+
+function tell(parts: WorkParts, run: string, { listen }: Pick<Watching, "listen">, text: string): void {
+  listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
 }
 
 /** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */
 export function stopOf(planned: TakeUpPlan): WorkReport | null {
   const run = planned.run.id;
-  const { plan } = planned;
-  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
-  const outcome = plan.kind === "ask" ? outcomeOf(planned) : null;
+  refuseStanding(run, planned);
+  const outcome = planned.plan.kind === "ask" ? outcomeOf(planned) : null;
   return outcome === null ? null : { run, outcome };
 }
 
@@ -118,6 +134,11 @@ function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
     case "warn":
       return null;
   }
+}
+
+function refuseStanding(run: string, planned: TakeUpPlan): void {
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
 }
 
 function refusal(

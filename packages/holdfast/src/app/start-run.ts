@@ -1,4 +1,5 @@
 import type { JsonObject } from "../core/json.ts";
+import type { Answers } from "../core/resume.ts";
 import { beginRun } from "../engine/begin-run.ts";
 import { conduct } from "../engine/conduct.ts";
 import { holdLease } from "../engine/hold-lease.ts";
@@ -9,6 +10,7 @@ import type { ProgressListener } from "../engine/progress-event.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import type { Workspace } from "../ports/workspace.ts";
 import type { StartPlan } from "./plan-start.ts";
+import { carryOn, planResumeRun } from "./resume-run.ts";
 import { withSlot } from "./with-slot.ts";
 
 export interface Watching {
@@ -42,8 +44,12 @@ export async function startRun<S extends JsonObject>(
   if (waits) await begin();
   return await withSlot(parts, id, slot, carry);
 
-  async function carry(): Promise<WorkReport> {
+  async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
     if (!waits) await begin();
+    if (waited) {
+      const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
+      return await carryOn(parts, request, await planResumeRun(parts, request), watching);
+    }
     const outcome = await conduct({
       parts,
       run: id,
@@ -62,6 +68,13 @@ export async function startRun<S extends JsonObject>(
     await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });
   }
 }
+
+/** Nothing has been done yet, so what the issue says now is the order, without a question. */
+const AS_IT_IS_NOW: Answers = {
+  issue_title_changed: "accept",
+  issue_body_changed: "accept",
+  issue_labels_changed: "accept",
+};
 
 async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan<S>): Promise<Workspace | undefined> {
   const { place, id } = plan;

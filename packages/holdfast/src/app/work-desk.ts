@@ -111,14 +111,21 @@ export class WorkDesk {
     }
     const request = await resumeRequest(parts, params);
     const { run, priority, signal = new AbortController().signal } = params;
-    if (request.config.mode === "strict")
-      await refuseChanged(parts, { run, workflow: params.workflow && anyWorkflow(params.workflow), signal });
+    const workflow = params.workflow && anyWorkflow(params.workflow);
+    const refuse = async (): Promise<void> => {
+      if (request.config.mode === "strict") await refuseChanged(parts, { run, workflow, signal });
+    };
+    const again = async (): Promise<TakeUpPlan> => {
+      await refuse();
+      return await planResumeRun(parts, request);
+    };
+    await refuse();
     const known = pending === null ? planned : undefined;
-    const plan = known ?? (await planResumeRun(parts, request));
+    const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.takeOrderBack(run, params.force === true ? "any" : "pause");
     const carried = { ...params, signal, workflow: request.workflow.shape.name };
-    return await this.#carry(carried, (watched) => resumeRun(parts, request, plan, watched));
+    return await this.#carry(carried, (watched) => resumeRun(parts, request, plans, watched));
   }
 
   /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */

@@ -97,7 +97,10 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
     code: { files: 1, added: 1, removed: 0, changed: [{ path: "app.txt", status: "added" }] },
   });
   expect(compared.pairs).toMatchObject([
-    { code: { files: 1, added: 1, removed: 1 }, diverged: { common: null, first: { shared: 1, kind: "result" } } },
+    {
+      code: { files: 1, added: 1, removed: 1 },
+      diverged: { common: null, beginning: "alike", first: { shared: 1, kind: "result" } },
+    },
   ]);
   const turned = await journey.json("compare", b, a);
   expect([turned.runs[1].code, turned.best]).toEqual([compared.runs[0].code, compared.best]);
@@ -218,4 +221,17 @@ test("what cannot be grafted is said with what to do", async () => {
   expect(await journey.fails(5, "graft", "other", "src", "--into", a)).toContain(`holdfast stop ${a}`);
   await holdfast.store.releaseLease(lease);
   await holdfast.close();
+});
+
+test("runs that began with other files have no common beginning, and are not told where they parted", async () => {
+  const a = await duel("one", { WORD: "a" });
+  await journey.write("later.txt", "new\n");
+  await journey.git("add", "later.txt");
+  await journey.git("-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-qm", "later");
+  const b = await duel("two", { WORD: "a" });
+  const shown = await at80("compare", a, b);
+  expect(shown.stdout.replaceAll(/\s+/g, " ")).toContain(
+    "they have no common beginning, so they differ from the start",
+  );
+  expect((await journey.json("compare", a, b)).pairs[0].diverged).toMatchObject({ common: null, beginning: "none" });
 });

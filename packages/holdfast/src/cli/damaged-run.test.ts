@@ -7,7 +7,7 @@ import type { WorkPlace } from "./work-repository.ts";
 let work: Awaited<ReturnType<typeof startWork>>;
 beforeAll(async () => {
   work = await startWork();
-});
+}, 60_000);
 afterAll(() => work.remove());
 
 /** Killed while the reviewer works, when everything of the implementation is saved. */
@@ -36,6 +36,42 @@ function damageNewest(place: WorkPlace): number {
   database.close();
   return sequence;
 }
+
+/** One letter of a finished step's result, which no resume reads: a newer checkpoint holds it. */
+function alterOldEntry(place: WorkPlace): number {
+  const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
+  const rows = database.prepare("SELECT pos, body FROM log WHERE body IS NOT NULL ORDER BY pos").all();
+  const altered = rows.filter(({ pos, body }) => {
+    const text =
+      typeof body === "string" ? body : body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : "";
+    if (!text.includes('"stage":"setup"')) return false;
+    const other = text.replace('"stage":"setup"', '"stage":"setuP"');
+    const bytes = typeof body === "string" ? other : Buffer.from(other, "latin1");
+    return database.prepare("UPDATE log SET body = ? WHERE pos = ?").run(bytes, Number(pos)).changes === 1;
+  });
+  database.close();
+  return altered.length;
+}
+
+test("an entry that a resume does not need is altered: it asks before it spends anything, and compare says so", async () => {
+  const place = await work.begin();
+  await dieInReview(place);
+  expect(alterOldEntry(place)).toBeGreaterThan(0);
+  const compared = await place.run("compare", "1", "1");
+  expect(compared.status).toBe(0);
+  expect(compared.stdout.replaceAll(/\s+/g, " ")).toMatch(
+    /damaged The journal of issue-1: The chain breaks at entry \d+/,
+  );
+  const calls = async () => (await place.json("compare", "1", "1")).runs[0].calls;
+  const before = await calls();
+  const asked = await place.run("resume", "1");
+  expect(asked.status, asked.stdout).toBe(4);
+  expect(asked.stdout + asked.stderr).toContain("--accept journal_damaged");
+  expect(await calls()).toBe(before);
+  const resumed = await place.run("resume", "1", "--accept", "journal_damaged");
+  expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+  expect(resumed.stdout).toContain("Done issue-1");
+});
 
 test("the newest checkpoint is damaged: status says so, resume goes on from the one before", async () => {
   const place = await work.begin();

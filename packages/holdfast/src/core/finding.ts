@@ -34,6 +34,7 @@ export const FINDING_KINDS = [
   "files_changed",
   "tree_missing",
   "store_damaged",
+  "journal_damaged",
   "workflow_changed",
   "model_changed",
   "tools_changed",
@@ -57,7 +58,8 @@ export type FindingPolicy = Readonly<Record<FindingKind, Verdict>>;
  * What waits for a person and what does not. A changed text is a changed order, so it asks; what Holdfast can bring back
  * by itself (files, which a restore saves first, a worktree, a branch) warns; what leaves nothing to work on refuses. An effect
  * in flight warns, because it is looked up before anything is done again. So does a remote that does not answer: a push
- * carries what it expects there. A forge that does not answer asks, because nothing later would notice a changed order.
+ * carries what it expects there. A forge that does not answer asks, because nothing later would notice a changed order. So does a
+ * journal that is not what was written: a damaged checkpoint has an older one before it, what a run goes by has nothing behind it.
  */
 export const defaultFindingPolicy: FindingPolicy = {
   issue_title_changed: "warn",
@@ -81,6 +83,7 @@ export const defaultFindingPolicy: FindingPolicy = {
   files_changed: "warn",
   tree_missing: "refuse",
   store_damaged: "warn",
+  journal_damaged: "ask",
   workflow_changed: "ask",
   model_changed: "warn",
   tools_changed: "warn",

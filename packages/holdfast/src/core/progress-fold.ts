@@ -20,6 +20,7 @@ import type { Json } from "./json.ts";
 import type { Amounts, Budget, Position } from "./position.ts";
 import { count, flag, json, list, nullable, object, optional, parseShape, text } from "./shape.ts";
 import type { Shape } from "./shape.ts";
+import { isUnsavedChange } from "./unsaved-change.ts";
 import type { RecordTokens, RunningStep } from "./visit.ts";
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "body">;
@@ -34,6 +35,8 @@ export interface Progress {
   readonly fellBack: boolean;
   /** A session was told since the checkpoint: an agent has been called, so the conversation in it is not the one to go back to any more. */
   readonly talked: boolean;
+  /** Something was taken over from these entries that no checkpoint holds. */
+  readonly changed: boolean;
 }
 
 /** A run stands at its newest checkpoint plus the entries after it. */
@@ -57,6 +60,7 @@ export function foldProgress(params: {
       position: { ...position, budget, visit: { ...forgetAsideCalls(position.visit), number } },
       fellBack,
       talked,
+      changed: false,
     };
   }
   const visit = {
@@ -70,7 +74,12 @@ export function foldProgress(params: {
     ...(fold.asides.size === 0 ? {} : { asides: Object.fromEntries(fold.asides) }),
     ...(fold.errors.size === 0 ? {} : { errors: Object.fromEntries(fold.errors) }),
   };
-  return { position: { ...position, budget, visit, graph: fold.graph() }, fellBack, talked };
+  return {
+    position: { ...position, budget, visit, graph: fold.graph() },
+    fellBack,
+    talked,
+    changed: entries.some(isUnsavedChange),
+  };
 }
 
 interface Fold {

@@ -85,6 +85,9 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   files_changed: () => [takeFiles("The files are kept as they are now; the checkpoint's are still in the checkpoint.")],
   tree_missing: () => [],
   store_damaged: (finding) => quarantine(finding),
+  journal_damaged: (finding) => [
+    remember(finding, "The run goes on by its newest whole checkpoint and the entries as they read now."),
+  ],
   workflow_changed: () => [takeSettings("The run goes on with the workflow as it is defined now.")],
   model_changed: () => [takeSettings("The run goes on with the agent and model that are set now.")],
   tools_changed: () => [takeSettings("The run goes on with the tools that are set now.")],

@@ -5,6 +5,7 @@ import type { Finding, Setting } from "../core/finding.ts";
 import { reliedOn } from "../core/relied-on.ts";
 import type { RunSummary } from "../core/run.ts";
 import { foldSince } from "../core/since-checkpoint.ts";
+import { observeJournal } from "./observe-journal.ts";
 import { observeForge } from "./observe-forge.ts";
 import { observePlace } from "./observe-place.ts";
 import { observeRemote } from "./observe-remote.ts";
@@ -33,10 +34,12 @@ export async function observeWorld(params: {
   const effects = await parts.store.listEffects(run.id);
   const place = await observePlace({ parts, run, checkpoint: newest, since });
   const forge = await observeForge({ parts, run, relied, effects, place });
+  const journal = await observeJournal(parts.store, run.id);
   const remote = await observeRemote({ parts, relied, place, merged: forge.merged, seen: since.seen });
   return [
     ...forge.findings,
     ...place.findings,
+    ...journal,
     ...remote,
     ...compareSettings({ saved: { definition: position.definition, config }, current: params.current }),
     ...effects.flatMap(inFlight),

@@ -11,6 +11,7 @@ import type { Lease } from "../core/lease.ts";
 import type { Budget, Position } from "../core/position.ts";
 import type { Run } from "../core/run.ts";
 import type { Trigger } from "../core/trigger.ts";
+import { isUnsavedChange } from "../core/unsaved-change.ts";
 import { KeptMap } from "../core/values/index.ts";
 import type { RunningStep, Visit } from "../core/visit.ts";
 import type { Committed } from "../ports/store.ts";
@@ -89,7 +90,7 @@ export class RunWriter {
   /** Up to when this process's working time is in the budget, by the clock that nobody can set. */
   #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Has something come about that only a checkpoint could bring back? Finished plain steps are found in the journal. */
+  /** Has something come about that only a checkpoint could bring back, in whatever process? */
   #changed: boolean;
 
   constructor(params: {
@@ -105,6 +106,8 @@ export class RunWriter {
     /** The workflow's values as they are now, with all that was recorded since the checkpoint. */
     readonly values: JsonObject;
     readonly effects: readonly Effect[];
+    /** Did the journal since the checkpoint tell of something that no checkpoint holds? */
+    readonly changed: boolean;
   }) {
     const { newest } = params;
     this.parts = params.parts;
@@ -125,7 +128,7 @@ export class RunWriter {
     this.#position = params.position;
     this.#unpack(params.position);
     this.#countedTo = this.#elapsed();
-    this.#changed = params.values !== newest.planes.context.values;
+    this.#changed = params.changed || params.values !== newest.planes.context.values;
     this.#saved = { entry: newest.entry, at: performance.now() };
     params.parts.player?.attach(this);
     for (const resource of nearLimit(params.position.budget)) this.budgetTold.add(resource);
@@ -191,7 +194,7 @@ export class RunWriter {
 
   /** One entry, one commit: all that a plain step costs. So no promise more than the store's own and the answer. */
   append(...given: readonly NewEntry[]): Promise<void> {
-    if (given.some(isChange)) this.#changed = true;
+    if (given.some(isUnsavedChange)) this.#changed = true;
     const entries = this.#taped(given);
     return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#note, this.#refused);
   }
@@ -336,12 +339,6 @@ export class RunWriter {
     this.errors = new Map(Object.entries(visit.errors ?? {}));
     this.beside.clear();
   }
-}
-
-/** Values, what an agent said, the graph. */
-function isChange({ kind, body }: NewEntry): boolean {
-  if (kind === "graph.set" || kind === "graph.moved") return true;
-  return kind === "step.finished" && (body["recorded"] === true || body["spent"] !== null);
 }
 
 type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;

@@ -54,6 +54,7 @@ export async function takeUp<S extends JsonObject>(params: {
       events: progress.position.visit.unreduced ?? [],
     }),
     effects: await parts.store.listEffects(run),
+    changed: progress.changed,
   });
   await recoverNodes(writer, newest, progress);
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)

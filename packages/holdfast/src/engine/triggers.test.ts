@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
 import type { Trigger } from "../core/trigger.ts";
 import { begin, define, ID } from "../testing/toy-run.ts";
 import type { State } from "../testing/toy-run.ts";
@@ -111,6 +112,39 @@ test("an artifact is complete when everything that was to be delivered is there"
     return worked;
   });
   expect(triggers).toEqual(["agent_complete", "artifact_complete", "automatic", "artifact_complete"]);
+});
+
+test("what the process before found out is held by no checkpoint either: killed behind it, the one before the call is taken all the same", async () => {
+  for (const change of ["value", "agent", "graph"] as const) {
+    const toy = await startInWorktree();
+    const workflow = define(
+      {
+        work: async (context) => {
+          if (change === "value") await context.record("seen", "it");
+          if (change === "agent")
+            await context.agent({ name: "ask", role: "r", prompt: "p", model: null, yolo: false, changesFiles: false });
+          if (change === "graph") await context.graph.set(sampleGraph([sampleNode("a")]));
+          await context.effect(sending());
+          return worked;
+        },
+      },
+      { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) },
+    );
+    await begin(toy.parts, workflow, toy.workspace);
+    // The commit in which the change is: of a call, its beginning comes first.
+    for (const at of [1, 2, 3, 4]) {
+      const seen = await toy.kinds();
+      if (seen.includes("step.finished") || seen.includes("graph.set")) break;
+      await toy.crash(workflow, at, "after");
+    }
+    expect(await toy.store.listCheckpoints({ run: ID }), change).toHaveLength(1);
+    expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+    const [saved] = await toy.store.listCheckpoints({ run: ID, trigger: "before_external" });
+    expect(saved, change).toMatchObject({ name: "message on them", sequence: 2 });
+    const journal = await Array.fromAsync(toy.store.readJournal({ run: ID }));
+    const intent = journal.find(({ kind }) => kind === "effect.intended");
+    expect(intent?.body, change).toMatchObject({ detail: { before: 2 } });
+  }
 });
 
 test("an intent and the checkpoint before it are one act: killed in between, both are there or neither, and it is done once", async () => {

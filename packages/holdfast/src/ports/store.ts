@@ -101,8 +101,11 @@ export interface Store {
   /** Frees what no checkpoint refers to, re-packs and compresses what is old; removes stale temporary files. Safe beside writers. */
   sweep(params?: { readonly compressBefore?: string; readonly dryRun?: boolean }): Promise<SweepReport>;
 
-  /** Recomputes everything; yields what is wrong as it goes, then one "summary". Changes nothing. INTERRUPTED on abort. */
-  verify(params?: { readonly run?: string; readonly signal?: AbortSignal }): AsyncIterable<VerifyEvent>;
+  /**
+   * Recomputes everything; yields what is wrong as it goes, then one "summary". Changes nothing. INTERRUPTED on abort. With `scope` "journal" only the
+   * entries, their chain and the tables that are folded from them, not what checkpoints hold: its cost follows the number of entries.
+   */
+  verify(params?: VerifyParams): AsyncIterable<VerifyEvent>;
   /** Marks checkpoints as damaged so that latest and resume pass over them, aloud (a journal entry). They are kept. */
   quarantine(params: {
     readonly run: string;
@@ -201,6 +204,12 @@ export interface SweepReport {
   readonly temporaryFiles: number;
   readonly freedBytes: number;
   readonly recompressed: number;
+}
+
+export interface VerifyParams {
+  readonly run?: string;
+  readonly scope?: "all" | "journal";
+  readonly signal?: AbortSignal;
 }
 
 export type VerifyEvent =

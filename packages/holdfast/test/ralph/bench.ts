@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, ProgressEvent, RunOutcome } from "../../src/app.ts";
+import type { Holdfast, ProgressEvent, RunOutcome, StartPlan } from "../../src/app.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import type { Budget } from "../../src/core/position.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
@@ -27,6 +27,8 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge> | null;
   run(): string;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
+  /** Of the run that is to be begun. */
+  plan(): Promise<StartPlan>;
   /** Begins the run, or goes on with it. */
   work(params?: {
     readonly limit?: Partial<Budget["limit"]>;
@@ -63,6 +65,22 @@ export async function makeBench(params: {
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
   const holdfast = await openHoldfast({ cwd: at.clone, parts: withoutPauses });
   const story = runStory(holdfast.store, () => id);
+  const plan: Bench["plan"] = async () => {
+    const planned = await holdfast.work.plan({
+      workflow: "ralph",
+      work: issue ? { kind: "issue", number: 1 } : { kind: "task", text: "Write the answer" },
+      agent: `scripted:${join(root, "script.json")}`,
+      limit: params.limit ?? {},
+      options: {
+        task: "Write the answer",
+        until: "grep -q 42 answer.txt",
+        pullRequest: issue,
+        ...params.options,
+      },
+    });
+    ({ id } = planned);
+    return planned;
+  };
   return {
     root,
     clone: at.clone,
@@ -70,25 +88,13 @@ export async function makeBench(params: {
     forge,
     run: () => id,
     git,
+    plan,
     ...story,
     async work({ limit, signal, listen } = {}) {
       const watching = { ...(signal === undefined ? {} : { signal }), ...(listen === undefined ? {} : { listen }) };
       if (id !== "")
         return (await holdfast.resume({ run: id, ...(limit === undefined ? {} : { limit }), ...watching })).outcome;
-      const report = await holdfast.work.plan({
-        workflow: "ralph",
-        work: issue ? { kind: "issue", number: 1 } : { kind: "task", text: "Write the answer" },
-        agent: `scripted:${join(root, "script.json")}`,
-        limit: params.limit ?? {},
-        options: {
-          task: "Write the answer",
-          until: "grep -q 42 answer.txt",
-          pullRequest: issue,
-          ...params.options,
-        },
-      });
-      ({ id } = report);
-      return (await holdfast.work.start(report, watching)).outcome;
+      return (await holdfast.work.start(await plan(), watching)).outcome;
     },
     answer: (answer) => holdfast.work.approve({ run: id, answer, by: "tester" }),
     raise: (max) => holdfast.work.raiseIterations({ run: id, max }),

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ProgressEvent } from "../../src/app.ts";
 import { makeGround } from "../replay/recorded-loop.ts";
+import { inTurn, makeBench } from "./bench.ts";
+import type { Bench } from "./bench.ts";
 
 test("a loop that is paused while it waits for its first place is resumed as any other", async () => {
   await using ground = await makeGround();
@@ -21,4 +26,48 @@ test("a loop that is paused while it waits for its first place is resumed as any
   expect(resumed.outcome).toMatchObject({ kind: "done" });
   expect(await ground.started()).toBe(1);
   await holdfast.close();
+});
+
+/** Others have all places until whoever waits has said so, and `meanwhile` is over. */
+async function fill(bench: Bench, meanwhile: () => Promise<unknown>): Promise<(event: ProgressEvent) => void> {
+  const { store } = bench.holdfast;
+  await store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
+  const lease = await store.takeLease({ run: "other", label: "at work", slot: { limit: null, wait: false } });
+  return (event) => {
+    if (event.kind !== "note" || !event.text.startsWith("Waiting for a place")) return;
+    void meanwhile().then(() => store.releaseLease(lease));
+  };
+}
+
+const PLACE = { whenFull: "wait", limit: 1 } as const;
+const somebodyCommits = (bench: Bench) => () => bench.git("worktree", "commit", "-q", "--allow-empty", "-m", "theirs");
+
+test("who is resumed and waits for a place asks about what changed while it waited", async () => {
+  await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
+  const stop = new AbortController();
+  expect(await bench.work({ signal: stop.signal, listen: () => stop.abort() })).toMatchObject({ kind: "interrupted" });
+  const listen = await fill(bench, somebodyCommits(bench));
+  const { outcome } = await bench.holdfast.resume({ run: bench.run(), place: PLACE, listen });
+  expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
+  expect(await bench.calls()).toBe(0);
+});
+
+test("who is begun and waits for a place works on the issue as it is then", async () => {
+  await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
+  const file = join(bench.forge?.location ?? "", "issues/1.md");
+  const listen = await fill(bench, async () => {
+    await writeFile(file, (await readFile(file, "utf8")).replace("It is 42.", "It is 42, of course."));
+  });
+  const { outcome } = await bench.holdfast.work.start(await bench.plan(), { place: PLACE, listen });
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("It is 42, of course.");
+});
+
+test("who is begun and waits for a place asks about what else changed while it waited", async () => {
+  await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
+  const listen = await fill(bench, somebodyCommits(bench));
+  const plan = await bench.plan();
+  const { outcome } = await bench.holdfast.work.start(plan, { place: PLACE, listen });
+  expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
+  expect(await bench.calls()).toBe(0);
 });

@@ -25,6 +25,18 @@ test("a loop that went on beyond its limit is replayed to its last end, with the
     agents: 3,
   });
 
+  // Executed again, it comes as far as the first did in the end.
+  const plan = await holdfast.work.planRerun({ run: RUN, id: "again" });
+  const again = await holdfast.work.rerun({ of: RUN, plan });
+  expect(again).toMatchObject({
+    outcome: { kind: "fatal" },
+    compared: { step: { a: { came: { event: "limit_reached" } }, b: { came: { event: "again" } } } },
+  });
+  expect((await holdfast.store.latest("again"))?.planes).toMatchObject({
+    position: { iteration: 3, budget: { limit: raised?.planes.position.budget.limit } },
+    config: { inputs: { maxIterations: 3 } },
+  });
+
   // Back to the first iteration: the limit stays raised, in what is done and in what is saved.
   await holdfast.resume({ run: RUN, from: 6, force: true });
   const newest = await holdfast.store.latest(RUN);

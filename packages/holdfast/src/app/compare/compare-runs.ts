@@ -42,7 +42,15 @@ export async function compareRuns(work: CompareWork): Promise<Comparison> {
 }
 
 function divergenceOf(a: Side, b: Side): ComparedPair["diverged"] {
-  const side = ({ run, steps }: Side) => ({ lineage: run.lineage, steps });
+  const side = ({ run, steps, baseCommit, beginning }: Side) => ({
+    lineage: run.lineage,
+    steps,
+    began: {
+      workflow: run.workflow,
+      work: run.work,
+      files: [baseCommit, beginning?.tree ?? null].filter((one) => one !== null),
+    },
+  });
   return findDivergence(side(a), side(b));
 }
 

@@ -7,6 +7,7 @@ import { newBudget } from "../../core/budget.ts";
 import type { Position } from "../../core/position.ts";
 import { reliedOn } from "../../core/relied-on.ts";
 import type { RunHandle } from "../../engine/run-handle.ts";
+import { journalDamage } from "../../engine/journal-damage.ts";
 import { readStanding } from "../../engine/standing.ts";
 import type { Store } from "../../ports/store.ts";
 import { conditionOf } from "../run-condition.ts";
@@ -69,11 +70,22 @@ export async function readSide(
       tree: planes?.files?.tree ?? null,
       uncommitted: planes?.files?.artifactCount ?? 0,
       tags: checkpoint?.tags ?? [],
+      damage: await damageOf(store, [handle.id, ...before.points.map(({ run }) => run)]),
     },
     steps: [...before.steps, ...own.history.steps],
     baseCommit: planes === undefined ? null : (reliedOn(planes).base?.commit ?? planes.files?.base ?? null),
     beginning: before.beginning ?? own.beginning,
   };
+}
+
+/** Of all journals that were read for it, whether or not what is damaged was needed. */
+async function damageOf(store: Store, runs: readonly string[]): Promise<readonly string[]> {
+  const damage: string[] = [];
+  for (const run of runs) {
+    if ((await store.getRun(run)) === undefined) continue;
+    for (const what of await journalDamage(store, run)) damage.push(`${run}: ${what}`);
+  }
+  return damage;
 }
 
 /** As it stands, with what the journal says since the checkpoint; as it stood, what the checkpoint says. */

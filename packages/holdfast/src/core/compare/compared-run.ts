@@ -45,6 +45,8 @@ export interface ComparedRun {
   /** Files that differ from the last commit. */
   readonly uncommitted: number;
   readonly tags: readonly string[];
+  /** What is wrong with its journal, or with that of a run that it was forked from: what is told of it here may be wrong too. */
+  readonly damage: readonly string[];
 }
 
 /** What changed between two trees; null where one side has no files, or they are not in this repository. */

@@ -73,7 +73,7 @@ describe("a record", () => {
       [4, false],
     ]);
     expect(read.steps.map(({ checkpoint }) => checkpoint)).toEqual([null, 2]);
-    expect(read.ended).toEqual(new Set([1]));
+    expect(read.ended).toEqual(new Map([[1, 6]]));
   });
 
   test("a plain step that failed is an end of its own, as is a call that threw or ended the run; one that was tried again is not", () => {

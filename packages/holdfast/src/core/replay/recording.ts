@@ -16,8 +16,8 @@ export interface Recording {
   readonly lookups: readonly (RecordedLookup & { readonly entry: number })[];
   /** Readings of the clock, in order. */
   readonly readings: readonly { readonly entry: number; readonly visit: number; readonly value: number }[];
-  /** Visits whose end is in the journal. */
-  readonly ended: ReadonlySet<number>;
+  /** Visits whose end is in the journal, and the entry that says so. */
+  readonly ended: ReadonlyMap<number, number>;
   /** Which visit a stage was entered with, in order. */
   readonly entered: readonly { readonly entry: number; readonly visit: number }[];
   /** Entries at which another process took the run up. */
@@ -68,10 +68,11 @@ export function callKey(visit: number, step: string): string {
 }
 
 /** Entry at which the last process took up this visit; 0: the one that entered it carried it to its end. */
-export function lastTakenUp({ takenUp, entered }: Recording, visit: number): number {
+export function lastTakenUp({ takenUp, entered, ended }: Recording, visit: number): number {
   const at = entered.findIndex((one) => one.visit === visit);
   const from = entered[at]?.entry ?? 0;
-  const to = entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
+  // Whoever holds the run after that (to tag it, to go on from somewhere else) has no part in the visit.
+  const to = ended.get(visit) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
   return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
 }
 
@@ -81,7 +82,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const agents = new Map<string, RecordedAgent & { readonly entry: number }>();
   const lookups: (RecordedLookup & { readonly entry: number })[] = [];
   const readings: { readonly entry: number; readonly visit: number; readonly value: number }[] = [];
-  const ended = new Set<number>();
+  const ended = new Map<number, number>();
   const entered: { readonly entry: number; readonly visit: number }[] = [];
   const takenUp: number[] = [];
   const tries = new Map<string, Tries>();
@@ -123,7 +124,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         break;
       }
       case "stage.ended":
-        ended.add(visit);
+        ended.set(visit, entry);
         behind = { ...behind, stage: true };
         break;
       case "stage.entered":

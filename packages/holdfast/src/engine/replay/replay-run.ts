@@ -17,7 +17,7 @@ import { WORKTREE } from "../worktree-label.ts";
 import { findJumps } from "./find-jumps.ts";
 import { PlayEnd, isPlayedFailure } from "./played.ts";
 import { Player } from "./player.ts";
-import type { ForeignFiles } from "./player.ts";
+import type { ForeignFiles } from "./checkpoint-line.ts";
 import type { ReplayReport } from "./replay-report.ts";
 
 export interface ReplayParams {

@@ -192,7 +192,8 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
       }),
     async *verify(options = {}) {
       open();
-      for (const event of verifyWorld(world, options.run === undefined ? null : runOf(options.run))) {
+      const only = options.run === undefined ? null : runOf(options.run);
+      for (const event of verifyWorld(world, { only, scope: options.scope ?? "all" })) {
         if (options.signal?.aborted === true)
           throw new HoldfastError({ code: "INTERRUPTED", message: "Verification was stopped", hint: "Run it again." });
         yield event;

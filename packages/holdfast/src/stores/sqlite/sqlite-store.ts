@@ -243,8 +243,7 @@ export function createSqliteStore(params: {
       }
     },
 
-    verify: (options = {}) =>
-      tellErrors(verify(handle, books, effects, { run: options.run, signal: options.signal, open }), location),
+    verify: (options = {}) => tellErrors(verify(handle, books, effects, { ...options, open }), location),
     quarantine: ({ run, sequences, reason }) =>
       write(() =>
         quarantineCheckpoints(handle, books, {

@@ -9,11 +9,9 @@ import { storeProblem, verifyTables } from "./verify-tables.ts";
 import { verifyWitness } from "./verify-witness.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { runNotFound } from "../../core/refusals.ts";
-import type { Problem, VerifyEvent } from "../../ports/store.ts";
+import type { Problem, VerifyEvent, VerifyParams } from "../../ports/store.ts";
 
-export interface VerifyParams {
-  readonly run: string | undefined;
-  readonly signal: AbortSignal | undefined;
+export interface VerifyWork extends VerifyParams {
   readonly open: () => void;
 }
 
@@ -22,7 +20,7 @@ export async function* verify(
   handle: Handle,
   books: CheckpointBooks,
   effects: Effects,
-  params: VerifyParams,
+  params: VerifyWork,
 ): AsyncGenerator<VerifyEvent> {
   const totals = { runs: 0, entries: 0, checkpoints: 0, chunks: 0 };
   let problems = 0;
@@ -34,15 +32,16 @@ export async function* verify(
   }
 
   go();
+  const { scope = "all" } = params;
   const { numbers, problems: ofRuns } = runNumbers(handle, params.run);
   const ofStore: Problem[] = [...ofRuns];
-  if (params.run === undefined) ofStore.push(...verifyTables(handle), ...verifyWitness(handle));
+  if (params.run === undefined && scope === "all") ofStore.push(...verifyTables(handle), ...verifyWitness(handle));
   for (const problem of ofStore) {
     problems += 1;
     yield { kind: "problem", problem };
   }
   for (const no of numbers) {
-    const walk = verifyRun(handle, books, effects, no);
+    const walk = verifyRun(handle, books, effects, { no, scope });
     for (;;) {
       await new Promise((resolve) => setImmediate(resolve));
       go();

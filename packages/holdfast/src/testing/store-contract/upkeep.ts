@@ -57,6 +57,9 @@ export const upkeepCases: readonly StoreCase[] = [
       const summary = await assertHealthy(await open());
       assert.deepEqual([summary.runs, summary.entries, summary.checkpoints], [2, 16, 6]);
       assert.equal((await assertHealthy(store, "other")).runs, 1);
+      const journal = (await collect(store.verify({ run: "sample", scope: "journal" }))).at(-1);
+      assert.ok(journal?.kind === "summary" && journal.ok);
+      assert.deepEqual([journal.runs, journal.entries], [1, 14]);
       await refuses("RUN_NOT_FOUND", () => collect(store.verify({ run: "gone" })));
       await refuses("INTERRUPTED", () => collect(store.verify({ signal: AbortSignal.abort() })));
     },

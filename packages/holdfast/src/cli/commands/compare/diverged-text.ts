@@ -4,7 +4,8 @@ import { countText } from "../../output/count-text.ts";
 
 /** Where two runs parted, in a sentence without its end. */
 export function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverged">): string {
-  const { common, first } = diverged;
+  const { common, beginning, first } = diverged;
+  if (beginning === "none") return "they have no common beginning, so they differ from the start";
   const from = common === null ? "no common checkpoint" : `both come from ${common.run}@${common.sequence}`;
   if (first === null) return `${from}; they did the same`;
   const after = first.shared === 0 ? "from the first step on" : `after ${countText(first.shared, "step")} in common`;

@@ -35,6 +35,7 @@ function side(run: string, changes: Partial<ComparedSide> = {}): ComparedSide {
     tree: "ab",
     uncommitted: 0,
     tags: [],
+    damage: [],
     base: { kind: "base_commit", name: "1f".repeat(20), tree: "1f".repeat(20) },
     code: { files: 4, added: 30, removed: 3, changed: [] },
     ...changes,
@@ -56,6 +57,7 @@ const pair = (a: string, b: string): Comparison["pairs"][number] => ({
   code: { files: 2, added: 5, removed: 1, changed: [] },
   diverged: {
     common: { run: "fix-login", sequence: 3 },
+    beginning: "checkpoint",
     first: { shared: 2, kind: "length", a: null, b: { run: "x", entry: 1, name: "review", digest: "" } },
   },
 });
@@ -93,6 +95,23 @@ test("two runs side by side; what a run has nothing of is a dash", () => {
     best *    checks: fix-login@7; cost: other-way@7
     "
   `);
+});
+
+test("runs that have nothing in common are not told where they parted", () => {
+  const [only] = two.pairs;
+  if (only === undefined) throw new TypeError("two runs are a pair");
+  const diverged = { ...only.diverged, common: null, beginning: "none" } as const;
+  const text = comparisonText({ ...two, pairs: [{ ...only, diverged }] }, PAGE).replaceAll(/\s+/g, " ");
+  expect(text).toContain("they have no common beginning, so they differ from the start best");
+});
+
+test("a damaged journal is named before what was read from it", () => {
+  const [first] = two.runs;
+  if (first === undefined) throw new TypeError("two runs are compared");
+  const runs = [{ ...first, damage: ["fix-login: The chain breaks at entry 3", "fix-login: it is gone"] }, cheap];
+  const text = comparisonText({ ...two, runs }, PAGE).replaceAll(/\s+/g, " ");
+  expect(text).toContain("damaged The journal of fix-login: The chain breaks at entry 3 (and 1 more).");
+  expect(text).toContain("`holdfast verify fix-login`");
 });
 
 test("more runs are rows, and a block each; nothing is wider than the page", () => {

@@ -24,7 +24,7 @@ export function comparisonText(compared: Comparison, page: Page): string {
     { label: "best *", labelWidth: LABEL, text: marks === "" ? "nobody in anything" : marks },
     page,
   );
-  return `${body}\n${bases}${between}${verdict}${diffsText(compared, page)}`;
+  return `${body}\n${damageText(runs, page)}${bases}${between}${verdict}${diffsText(compared, page)}`;
 }
 
 const LABEL = 9;
@@ -127,6 +127,18 @@ function basesText(runs: readonly ComparedSide[]): string {
     ({ id, base }) => `${id} from ${base === null ? "nothing that has files" : shortName(base.name)}`,
   );
   return `each its own beginning: ${own.join(", ")}`;
+}
+
+/** Before all that was read from it. */
+function damageText(runs: readonly ComparedSide[], page: Page): string {
+  return runs
+    .map(({ run, damage: [first, ...more] }) => {
+      if (first === undefined) return "";
+      const rest = more.length === 0 ? "" : ` (and ${more.length} more)`;
+      const text = `The journal of ${first}${rest}. What is told here may be wrong: \`holdfast verify ${run}\`.`;
+      return hanging({ label: "damaged", labelWidth: LABEL, text }, page);
+    })
+    .join("");
 }
 
 function shortName(name: string): string {
