@@ -7,6 +7,7 @@ import type { Freshness } from "../core/freshness.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Answers, ResumePlan } from "../core/resume.ts";
 import { planResume } from "../core/resume-plan.ts";
+import type { ResumeFrom } from "../core/resume-plan.ts";
 import type { RunSummary } from "../core/run.ts";
 import { applyResume } from "./apply-resume.ts";
 import type { ResumeReport } from "./apply-resume.ts";
@@ -52,7 +53,10 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
     const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
     return { run, findings: [], plan, checkpoint: null, current, top };
   }
-  const { from, checkpoint } = start;
+  const { checkpoint } = start;
+  // A run that is done stands at its newest checkpoint: whoever names that one does not go back.
+  const stays = run.state.kind === "done" && !force && chosen === top;
+  const from: ResumeFrom = stays ? { kind: "newest" } : start.from;
   // A run that stays ended is not looked at: the world went on without it.
   const looks = !ended || (force && from.kind === "chosen");
   // Newer ones that are damaged are set aside as for any other resume: what goes on needs to read the newest.
