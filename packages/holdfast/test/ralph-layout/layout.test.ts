@@ -18,6 +18,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast, schemaText } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
+import { isJsonObject } from "../../src/core/json.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import { DIRECTORY, LOOP, beginLoop, names, readGz, save } from "./loop-run.ts";
 
@@ -386,5 +387,30 @@ describe("read back", () => {
     const [ours] = plans;
     const list = await (await holdfast.run(ours?.run ?? "")).list({});
     expect(list).toMatchObject([{ iteration: 2 }, { iteration: 1 }]);
+  });
+
+  test("what a run of this store wrote itself is no second run of it, unless one is named or others had a hand in it", async () => {
+    for (const iteration of [1, 2]) await save(holdfast, { iteration });
+    await mirror();
+    const plan = async (params: { readonly run?: string } = {}) => {
+      const plans = await holdfast.foreign.planImport({ paths: [".aiwg"], ...params });
+      expect(plans).toHaveLength(1);
+      return plans[0] ?? expect.unreachable("nothing would be imported");
+    };
+    const own = await plan();
+    expect(own).toMatchObject({ run: LOOP, before: "own" });
+    expect(await holdfast.foreign.applyImport(own)).toMatchObject({ run: LOOP, changed: false });
+    expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual([LOOP]);
+    expect(await plan({ run: "second" })).toMatchObject({ run: "second", before: "none" });
+
+    await using elsewhere = await openHoldfast({ cwd: root, store: join(root, "other") });
+    expect(await elsewhere.foreign.planImport({ paths: [".aiwg"] })).toMatchObject([{ before: "none" }]);
+
+    const newest = readGz(join(root, DIRECTORY, "iteration-002.json.gz"));
+    if (!isJsonObject(newest["metadata"])) return expect.unreachable("there is no mark");
+    const { holdfast: _mark, ...metadata } = newest["metadata"];
+    const theirs = { ...newest, metadata, checkpoint_id: "cp-theirs", created_at: "2031-02-03T21:05:00Z" };
+    writeFileSync(join(root, DIRECTORY, "iteration-003.json.gz"), gzipSync(JSON.stringify(theirs)));
+    expect(await plan()).toMatchObject({ before: "none", checkpoints: [{}, {}, {}] });
   });
 });
