@@ -19,6 +19,7 @@ import type { AgentArgs } from "./core/agent-args.ts";
 import type { PriceTable } from "./core/price.ts";
 import type { RetentionPolicy } from "./core/retention.ts";
 import { RUN_ID } from "./core/run.ts";
+import { isHeld } from "./core/run-standing.ts";
 import type { RunSummary, Work } from "./core/run.ts";
 import { makeRunId } from "./core/run-id.ts";
 import { diffJson } from "./core/values/index.ts";
@@ -311,6 +312,7 @@ export class Holdfast implements AsyncDisposable {
     const handle = await this.run(id);
     const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
     if (stood === undefined) throw new TypeError("one run has one standing");
+    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.tellGone(id);
     return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
@@ -348,7 +350,9 @@ export class Holdfast implements AsyncDisposable {
         ({ workflow, state }) =>
           workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
       );
-    return await readLoops(this.#parts, { runs, limit: max });
+    const found = await readLoops(this.#parts, { runs, limit: max });
+    await this.foreign.tellGone(null);
+    return found;
   }
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */
