@@ -5,6 +5,7 @@ import type { Graph } from "../core/graph.ts";
 import type { GraphPicture } from "../core/graph-picture.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { RetentionPolicy } from "../core/retention.ts";
+import { isHeld } from "../core/run-standing.ts";
 import type { RunSummary } from "../core/run.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "../engine/addresses.ts";
 import { applyGc, gcIsDue, planGc } from "../engine/collector.ts";
@@ -91,6 +92,7 @@ export class Holdfast implements AsyncDisposable {
     const handle = await this.run(id);
     const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
     if (stood === undefined) throw new TypeError("one run has one standing");
+    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.tellGone(id);
     return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
@@ -128,7 +130,9 @@ export class Holdfast implements AsyncDisposable {
         ({ workflow, state }) =>
           workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
       );
-    return await readLoops(this.#parts, { runs, limit: max });
+    const found = await readLoops(this.#parts, { runs, limit: max });
+    await this.foreign.tellGone(null);
+    return found;
   }
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */

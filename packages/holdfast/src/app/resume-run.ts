@@ -147,7 +147,7 @@ function refusal(
   plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
 ): HoldfastError {
   const { why: message } = plan;
-  const hint = isAtLimit(planned) ? `Allow more: \`holdfast resume ${run} --max N\`.` : plan.hint;
+  const hint = endedLoopHint(planned) ?? plan.hint;
   const data = { run, findings: planned.findings };
   if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
@@ -162,7 +162,10 @@ function refusal(
   return new HoldfastError({ code, message, hint, retry: "ask", data });
 }
 
-/** A loop that went round as often as it was to: more of the same is what it is resumed with. */
-function isAtLimit({ run }: TakeUpPlan): boolean {
-  return run.workflow === "ralph" && run.state.kind === "fatal" && run.latest?.stage === "limit";
+/** A loop that went round as often as it was to is resumed with more of the same, one that gave up by letting it go on. null: no such loop. */
+function endedLoopHint({ run }: TakeUpPlan): string | null {
+  if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
+  if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
+  if (run.latest?.stage !== "fatal") return null;
+  return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first.`;
 }

@@ -3,7 +3,6 @@ import type { Answers } from "../core/resume.ts";
 import { beginRun } from "../engine/begin-run.ts";
 import { conduct } from "../engine/conduct.ts";
 import { holdLease } from "../engine/hold-lease.ts";
-import { checkSlot } from "../engine/hold-slot.ts";
 import type { SlotRequest } from "../engine/hold-slot.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
 import type { ProgressListener } from "../engine/progress-event.ts";
@@ -36,13 +35,12 @@ export async function startRun<S extends JsonObject>(
 ): Promise<WorkReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
-  // Before anything is made of a run that could not begin. Who really has a place is told with the lease.
-  if (slot?.whenFull === "refuse") await checkSlot(parts, id, slot.limit);
-  await parts.store.createRun({ id, workflow: workflow.shape.name, work, labels });
+  const birth = { workflow: workflow.shape.name, work, labels };
   // Whoever waits may be told to pause, or be killed: what is there by then is resumed as any other run.
   const waits = slot?.whenFull === "wait";
+  if (slot === null || waits) await parts.store.createRun({ id, ...birth });
   if (waits) await begin();
-  return await withSlot(parts, id, slot, carry);
+  return await withSlot(parts, id, slot === null ? null : { ...slot, birth }, carry);
 
   async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
     if (!waits) await begin();

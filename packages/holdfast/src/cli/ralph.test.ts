@@ -57,6 +57,18 @@ test("a loop at its limit says so, is not begun twice, and goes on when it is al
   // Nothing in the workflow led from the limit on; the record holds all the same.
   expect(await place.json("replay", run)).toMatchObject({ verdict: "identical", outcome: "done", iteration: 3 });
 
+  // Done stays done, but whoever names an older checkpoint wants to go back, and is told how.
+  const before = (await place.json("list", run)).checkpoints.length;
+  const back = await place.run("resume", `${run}@3`);
+  expect([back.status, back.stderr]).toEqual([
+    4,
+    expect.stringMatching(/is done since .* not taken back to checkpoint 3/),
+  ]);
+  expect(back.stderr).toContain(`holdfast fork ${run}@3`);
+  expect(back.stderr).toContain(`holdfast resume ${run}@3 --force`);
+  expect((await place.json("list", run)).checkpoints).toHaveLength(before);
+  expect(await place.run("resume", `${run}@latest`)).toMatchObject({ status: 0 });
+
   // The same words are the same loop as long as it is under way; it has ended, so this is another one.
   const plan = await place.json(...words, "--dry-run");
   expect(plan.plan.id).not.toBe(run);

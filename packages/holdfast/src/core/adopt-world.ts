@@ -22,6 +22,8 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
       return tell(changeIssue(planes, action.change), action.feedback);
     case "move_stage":
       return { ...planes, position: movedTo(planes.position, action) };
+    case "change_values":
+      return { ...planes, context: { ...planes.context, values: { ...planes.context.values, ...action.values } } };
     case "take_settings":
       return {
         ...planes,
@@ -48,8 +50,9 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
   }
 }
 
-function movedTo(position: Position, { stage, why }: { readonly stage: string; readonly why: string }): Position {
-  return { ...position, stage, reason: why, visit: nextVisit(position.visit) };
+function movedTo(position: Position, to: Extract<ResumeAction, { readonly kind: "move_stage" }>): Position {
+  const { stage, why, iteration = position.iteration } = to;
+  return { ...position, stage, iteration, reason: why, visit: nextVisit(position.visit) };
 }
 
 function changeIssue(planes: Planes, change: IssueChange): Planes {

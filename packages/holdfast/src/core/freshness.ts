@@ -19,4 +19,13 @@ export interface Freshness {
     labels: readonly string[],
     standing: Standing,
   ) => { readonly stage: string; readonly why: string } | null;
+  /**
+   * Somebody takes up, by force, a run that had ended, from the checkpoint at which it stood so: what its values are from now on (the rest of them
+   * stays), and the stage that it enters, null: it goes on in its own. null: as it stood.
+   */
+  readonly reopen?: (standing: Standing) => {
+    readonly values: JsonObject;
+    readonly enters: { readonly stage: string; readonly iteration: number } | null;
+    readonly why: string;
+  } | null;
 }

@@ -147,7 +147,7 @@ export function storeClosed(location: string): HoldfastError {
   });
 }
 
-/** Made, and killed or refused a place before its first checkpoint. */
+/** Made, and killed before its first checkpoint. */
 export function notBegun(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",

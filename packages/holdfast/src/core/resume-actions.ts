@@ -26,6 +26,7 @@ const ORDER: readonly ResumeAction["kind"][] = [
   "go_back",
   "take_issue",
   "move_stage",
+  "change_values",
   "take_settings",
   "take_files",
   "remember",

@@ -141,6 +141,12 @@ describe("what a resume does about", () => {
     expect(plan([], { state: done, ...chosen })).toMatchObject({ actions: [{ kind: "go_back", reopens: true }] });
   });
 
+  test("done, and an older checkpoint is named without force: refused, with both ways to go back to it", () => {
+    const found = plan([], { state: { kind: "done", at: "t" }, from: { kind: "chosen", sequence: 2 } });
+    expect(found).toMatchObject({ kind: "refuse", why: expect.stringContaining("done since t") });
+    expect(found).toMatchObject({ hint: expect.stringMatching(/`holdfast fork r@2`.*`holdfast resume r@2 --force`/) });
+  });
+
   test("no checkpoint: nothing to resume, whatever else was found", () => {
     expect(plan([sample("files_changed")], { from: null }).kind).toBe("nothing");
   });

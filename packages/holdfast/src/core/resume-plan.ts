@@ -32,6 +32,13 @@ export function planResume(params: {
   }
   const reopens = (state.kind === "done" || state.kind === "fatal") && params.force && from.kind === "chosen";
   if (state.kind === "done" && !reopens) {
+    // Whoever names a checkpoint wants to go back to it: "done" would leave them where they are without a word.
+    if (from.kind === "chosen") {
+      const at = `${run}@${from.sequence}`;
+      const why = `Run ${run} is done since ${state.at}, and is not taken back to checkpoint ${from.sequence} unasked`;
+      const hint = `Try another way from there in a run of its own: \`holdfast fork ${at}\`; or take this one up again: \`holdfast resume ${at} --force\`.`;
+      return { kind: "refuse", judgements: [], why, hint };
+    }
     return { kind: "done", judgements: [], actions: [], why: `Run ${run} is done since ${state.at}` };
   }
   if (state.kind === "fatal" && !reopens) {

@@ -1,6 +1,6 @@
 import type { IssueSnapshot } from "./checkpoint.ts";
 import type { Finding, FindingKind, Verdict } from "./finding.ts";
-import type { Json } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 
 /** What a person says to a finding. "put_back" fits files alone: the checkpoint's take their place, and these are kept. */
 export type Answer = "accept" | "put_back";
@@ -27,7 +27,9 @@ export type ResumeAction = { readonly why: string } & (
   | { readonly kind: "go_back"; readonly sequence: number; readonly reopens: boolean }
   | { readonly kind: "take_issue"; readonly change: IssueChange; readonly feedback: string }
   /** The stage that the work was moved to by somebody; it begins a stay of its own there. */
-  | { readonly kind: "move_stage"; readonly stage: string }
+  | { readonly kind: "move_stage"; readonly stage: string; readonly iteration?: number }
+  /** The workflow's own, of those named here; the others stay. */
+  | { readonly kind: "change_values"; readonly values: JsonObject }
   | { readonly kind: "take_settings" }
   | { readonly kind: "take_files" }
   | { readonly kind: "remember"; readonly finding: FindingKind; readonly actual: Json }

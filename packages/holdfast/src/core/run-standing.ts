@@ -122,6 +122,13 @@ export function isResumable(standing: RunStanding): boolean {
   }
 }
 
+/** Is there a process that may carry it, at work or not? */
+export function isHeld({ kind }: RunStanding): boolean {
+  return HELD.has(kind);
+}
+
+const HELD: ReadonlySet<RunStanding["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
+
 /** Is a process at it that spends? */
 export function isAtWork(standing: RunStanding): boolean {
   return standing.kind === "running" || standing.kind === "completing" || standing.kind === "stale";

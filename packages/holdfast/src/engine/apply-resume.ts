@@ -69,7 +69,7 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
   const place = await repairPlace({ ...work, actions: [] });
   const entries: readonly NewEntry[] = [
     ...plan.judgements.flatMap(note),
-    { kind: "note", body: { text: plan.why } },
+    noteOf(plan.why),
     { kind: "run.ended", body: { outcome: "done" } },
   ];
   if (place.workspace === undefined) {
@@ -112,8 +112,10 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   const planes = adoptWorld({ planes: moved?.planes ?? standing.planes, actions, current });
   const entries = [
     ...judgements.flatMap(note),
-    ...actions.flatMap((action) => noteBack(action)),
-    ...actions.flatMap((action) => (action.kind === "move_stage" ? enteredBy(action.why, planes) : [])),
+    ...actions.filter(({ kind }) => NOTED.has(kind)).map(({ why }) => noteOf(why)),
+    // Side by side: whoever replays the run tells by them that no transition led here.
+    ...actions.flatMap((action) => reopenedBy(action)),
+    ...actions.flatMap((action) => (action.kind === "move_stage" ? [entered(planes)] : [])),
     ...place.entries,
     ...unparkedBy(work, { judgements, actions }),
     ...(putsBack ? [started(standing.newest)] : []),
@@ -157,11 +159,15 @@ const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
   "take_issue",
   "move_stage",
+  "change_values",
   "take_settings",
   "take_files",
   "remember",
   "put_files_back",
 ]);
+
+/** Actions that the journal tells of in words. */
+const NOTED: ReadonlySet<ResumeAction["kind"]> = new Set(["go_back", "change_values", "move_stage"]);
 
 interface Target {
   readonly sequence: number;
@@ -230,19 +236,19 @@ const SAID = {
   moot: "of no consequence, the pull request was merged",
 } as const;
 
-function enteredBy(why: string, { position }: Planes): readonly NewEntry[] {
+function entered({ position }: Planes): NewEntry {
   const { stage, iteration, visit } = position;
-  const entered: StageEntered = { visit: visit.number, stage, iteration };
-  return [
-    { kind: "note", body: { text: why } },
-    { kind: "stage.entered", body: entered },
-  ];
+  const body: StageEntered = { visit: visit.number, stage, iteration };
+  return { kind: "stage.entered", body };
 }
 
-function noteBack(action: ResumeAction): readonly NewEntry[] {
-  if (action.kind !== "go_back") return [];
-  const said: NewEntry = { kind: "note", body: { text: action.why } };
-  return action.reopens ? [said, { kind: "run.reopened", body: { reason: action.why } }] : [said];
+function noteOf(text: string): NewEntry {
+  return { kind: "note", body: { text } };
+}
+
+function reopenedBy(action: ResumeAction): readonly NewEntry[] {
+  if (action.kind !== "go_back" || !action.reopens) return [];
+  return [{ kind: "run.reopened", body: { reason: action.why } }];
 }
 
 /** The newest checkpoint, and its planes with the entries after it folded in. A step that was in flight stays in flight. */

@@ -1,7 +1,7 @@
 import { HoldfastError } from "../core/error.ts";
 import { HEARTBEAT_MS } from "../core/heartbeat.ts";
 import type { Lease } from "../core/lease.ts";
-import type { SlotWish, Store } from "../ports/store.ts";
+import type { RunBirth, SlotWish, Store } from "../ports/store.ts";
 import type { Parts } from "./parts.ts";
 
 export interface HeldLease extends AsyncDisposable {
@@ -14,10 +14,15 @@ export interface HeldLease extends AsyncDisposable {
  * LEASE_HELD and LOOP_LIMIT pass through. Disposing lets go of it; one that is lost is no error there. Whoever holds the run already shares the
  * lease with what it calls, and the last one lets go: so a place among those at work is kept from the first act to the last.
  */
-export async function holdLease(parts: Parts, run: string, slot?: SlotWish): Promise<HeldLease> {
+export async function holdLease(parts: Parts, run: string, slot?: SlotWish, birth?: RunBirth): Promise<HeldLease> {
   const { store } = parts;
   const label = `holdfast run ${run}`;
-  const lease = await store.takeLease({ run, label, ...(slot === undefined ? {} : { slot }) });
+  const lease = await store.takeLease({
+    run,
+    label,
+    ...(slot === undefined ? {} : { slot }),
+    ...(birth === undefined ? {} : { birth }),
+  });
   let tellLost: ((error: HoldfastError) => void) | undefined;
   const beat = (): void => {
     store.renewLease(lease).catch((error: unknown) => {

@@ -1,8 +1,5 @@
 import type { Lease } from "../core/lease.ts";
-import { planSlot } from "../core/plan-slot.ts";
-import { DEFAULT_STALE_AFTER_MS } from "../core/plan-lease.ts";
-import { priorityKey, readPriority } from "../core/priority.ts";
-import { loopLimit } from "../core/refusals.ts";
+import type { RunBirth } from "../ports/store.ts";
 import { Stopped } from "./halt.ts";
 import { obeyOrder } from "./obey-order.ts";
 import type { Parts } from "./parts.ts";
@@ -15,6 +12,8 @@ export interface SlotRequest {
   /** "refuse": LOOP_LIMIT. */
   readonly whenFull: "refuse" | "wait" | "force";
   readonly signal: AbortSignal;
+  /** Of a run that is not there yet: made together with its place, so that one without a place leaves nothing behind. */
+  readonly birth?: RunBirth;
   /** Told once, with the runs that are at work, when there is no place at first. */
   readonly onWaiting: (atWork: readonly string[]) => void;
   /** The same, when it works all the same. */
@@ -29,7 +28,7 @@ export async function holdSlot(parts: Parts, run: string, request: SlotRequest):
   const { whenFull, signal } = request;
   signal.throwIfAborted();
   const wish = { limit: whenFull === "force" ? null : request.limit, wait: whenFull === "wait" };
-  const held = await holdLease(parts, run, wish);
+  const held = await holdLease(parts, run, wish, request.birth);
   let { lease } = held;
   try {
     if (lease.slot === "waiting") request.onWaiting(await atWork(parts, run));
@@ -52,24 +51,6 @@ async function atWork(parts: Parts, run: string): Promise<readonly string[]> {
   return leases
     .filter((lease) => lease.run !== run && lease.slot === "working" && parts.liveness(lease.owner) !== "dead")
     .map((lease) => lease.run);
-}
-
-/** LOOP_LIMIT when there is no place at this moment: a look before anything is made. Who gets one is decided by `holdSlot`. */
-export async function checkSlot(parts: Parts, run: string, limit: number | null): Promise<void> {
-  const { store, clock } = parts;
-  const priorityOf = async (id: string): Promise<number> => readPriority(await store.getMeta(priorityKey(id)));
-  const others = await Promise.all(
-    (await store.listLeases()).map(async (lease) => ({
-      lease,
-      liveness: parts.liveness(lease.owner),
-      priority: await priorityOf(lease.run),
-    })),
-  );
-  const now = clock.now();
-  const since = new Date(now).toISOString();
-  const priority = await priorityOf(run);
-  const slot = planSlot({ limit, run, priority, since, others, now, staleAfterMs: DEFAULT_STALE_AFTER_MS });
-  if (slot.kind === "full") throw loopLimit({ run, limit, working: slot.working, ahead: slot.ahead });
 }
 
 /** Throws Stopped when somebody said that it shall not go on. */

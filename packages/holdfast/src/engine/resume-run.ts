@@ -3,10 +3,11 @@ import { adoptWorld } from "../core/adopt-world.ts";
 import type { Checkpoint } from "../core/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Finding, FindingPolicy, Setting, Verdict } from "../core/finding.ts";
-import type { Freshness } from "../core/freshness.ts";
+import type { Freshness, Standing } from "../core/freshness.ts";
 import type { Lease } from "../core/lease.ts";
-import type { Answers, ResumePlan } from "../core/resume.ts";
+import type { Answers, ResumeAction, ResumePlan } from "../core/resume.ts";
 import { planResume } from "../core/resume-plan.ts";
+import type { ResumeFrom } from "../core/resume-plan.ts";
 import type { RunSummary } from "../core/run.ts";
 import { applyResume } from "./apply-resume.ts";
 import type { ResumeReport } from "./apply-resume.ts";
@@ -52,7 +53,10 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
     const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
     return { run, findings: [], plan, checkpoint: null, current, top };
   }
-  const { from, checkpoint } = start;
+  const { checkpoint } = start;
+  // A run that is done stands at its newest checkpoint: whoever names that one does not go back.
+  const stays = run.state.kind === "done" && !force && chosen === top;
+  const from: ResumeFrom = stays ? { kind: "newest" } : start.from;
   // A run that stays ended is not looked at: the world went on without it.
   const looks = !ended || (force && from.kind === "chosen");
   // Newer ones that are damaged are set aside as for any other resume: what goes on needs to read the newest.
@@ -69,7 +73,21 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
   const accepted = readAccepted(checkpoint.planes.extensions);
   const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, standing) ?? null;
   const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
-  return { run, findings, plan: followed(plan, { freshness, checkpoint, current }), checkpoint, current, top };
+  const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, standing);
+  return { run, findings, plan: led, checkpoint, current, top };
+}
+
+/** A run that is taken up after its end may go on with other values than the checkpoint's, or the next thing to do would be to end again. */
+function reopened(plan: ResumePlan, freshness: Freshness | null, standing: Standing): ResumePlan {
+  if (plan.kind !== "resume" && plan.kind !== "warn") return plan;
+  if (!plan.actions.some((action) => action.kind === "go_back" && action.reopens)) return plan;
+  const other = freshness?.reopen?.(standing) ?? null;
+  if (other === null) return plan;
+  const { values, enters, why } = other;
+  const changed: ResumeAction = { kind: "change_values", values, why };
+  if (enters === null) return { ...plan, actions: [...plan.actions, changed] };
+  const next = `It goes on with ${enters.stage}, iteration ${enters.iteration}.`;
+  return { ...plan, actions: [...plan.actions, changed, { kind: "move_stage", ...enters, why: next }] };
 }
 
 /** Where the issue was moved to another stage, the run goes there: once the issue as it is now is taken over. */

@@ -34,9 +34,11 @@ export interface Store {
    * with the same handle returns the lease held. A lease serves only the handle that took it.
    * With `slot` also a place among those at work, decided in the same transaction over the leases of all runs: LOOP_LIMIT, and nothing is
    * written, when there is none (data: who has them). Taken by the same handle again, one that waits tries again.
+   * With `birth` a run that is not there yet is made in the same transaction (RUN_EXISTS as by `createRun`): whoever is refused leaves none behind.
    */
   takeLease(params: {
     readonly run: string;
+    readonly birth?: RunBirth;
     readonly label: string;
     readonly staleAfterMs?: number;
     readonly slot?: SlotWish;
@@ -121,8 +123,11 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export interface NewRun {
+export interface NewRun extends RunBirth {
   readonly id: string;
+}
+
+export interface RunBirth {
   readonly workflow: string;
   readonly work: Work;
   readonly forkedFrom?: CheckpointParent;

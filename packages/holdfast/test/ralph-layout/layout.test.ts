@@ -18,6 +18,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast, schemaText } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
+import { isJsonObject } from "../../src/core/json.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import { DIRECTORY, LOOP, beginLoop, names, readGz, save } from "./loop-run.ts";
 
@@ -195,13 +196,67 @@ describe("states, as journal and lease tell them", () => {
     expect(invalid()).toEqual([]);
   });
 
-  test("a loop whose process was killed is crashed, and can be resumed", async () => {
-    await save(holdfast, { iteration: 1 });
+  /** A process that takes the loop up, says so below `.aiwg`, and dies. */
+  const die = (then = ""): void => {
     const script = `import { openHoldfast } from ${JSON.stringify(new URL("../../src/app.ts", import.meta.url).href)};
       const holdfast = await openHoldfast({ cwd: ${JSON.stringify(root)}, store: ${JSON.stringify(join(root, "store"))} });
       await holdfast.store.takeLease({ run: ${JSON.stringify(LOOP)}, label: "doomed" });
+      ${then}
       process.kill(process.pid, "SIGKILL");`;
     expect(() => execFileSync(process.execPath, ["--input-type=module", "-e", script])).toThrow();
+  };
+  const SAYING = `await (await holdfast.foreign.mirror({ run: ${JSON.stringify(LOOP)}, to: "loop-json" })).catchUp();`;
+
+  test.each([
+    ["loops", () => holdfast.loops()],
+    ["status", () => holdfast.status(LOOP)],
+  ])("that a process was killed is told by whoever looks: %s", async (_, look) => {
+    await save(holdfast, { iteration: 1 });
+    await save(holdfast, { iteration: 2 });
+    die(SAYING);
+    expect([status(), listed()]).toMatchObject(["running", [{ status: "running", pid: expect.any(Number) }]]);
+    const before = names(root);
+    rmSync(join(root, DIRECTORY, "iteration-002.json.gz"));
+    await look();
+    expect([status(), listed()]).toMatchObject(["crashed", [{ status: "crashed", pid: null }]]);
+    const state = readJson(`.aiwg/ralph/loops/${LOOP}/state.json`);
+    // Only what the layout says is put right: its checkpoints are written by who carries the loop on.
+    expect(state["last_checkpoint"]).toBe(`${DIRECTORY}/iteration-001.json.gz`);
+    expect(names(root)).toEqual(before.filter((name) => name !== "iteration-002.json.gz"));
+    expect(invalid()).toEqual([]);
+    const identity = () => lstatSync(join(root, ".aiwg/ralph/registry.json")).ino;
+    const written = identity();
+    await look();
+    expect(identity()).toBe(written);
+  });
+
+  test("who looks writes nothing where the loop is another store's, where nothing was mirrored, or where it cannot", async () => {
+    await save(holdfast, { iteration: 1 });
+    die();
+    await holdfast.loops();
+    await holdfast.status(LOOP);
+    expect(existsSync(join(root, ".aiwg"))).toBe(false);
+    die(SAYING);
+    const path = join(root, `.aiwg/ralph/loops/${LOOP}/state.json`);
+    const said = readFileSync(path, "utf8");
+    const theirs = said.replaceAll(holdfast.store.id, "another");
+    const registry = readFileSync(join(root, ".aiwg/ralph/registry.json"), "utf8");
+    writeFileSync(path, theirs);
+    writeFileSync(join(root, ".aiwg/ralph/registry.json"), registry.replaceAll(holdfast.store.id, "another"));
+    await holdfast.loops();
+    await holdfast.status(LOOP);
+    expect(readFileSync(path, "utf8")).toBe(theirs);
+    writeFileSync(join(root, ".aiwg/ralph/registry.json"), registry);
+    rmSync(path);
+    mkdirSync(join(path, "in-the-way"), { recursive: true });
+    expect((await holdfast.loops()).loops).toMatchObject([{ standing: { kind: "crashed" } }]);
+    expect((await holdfast.status(LOOP)).standing).toMatchObject({ kind: "crashed" });
+    expect(readdirSync(path)).toEqual(["in-the-way"]);
+  });
+
+  test("a loop whose process was killed is crashed, and can be resumed", async () => {
+    await save(holdfast, { iteration: 1 });
+    die();
     await mirror();
     expect(status()).toBe("crashed");
     expect(listed()).toMatchObject([{ status: "crashed", holdfast: { standing: "crashed, can be resumed" } }]);
@@ -386,5 +441,30 @@ describe("read back", () => {
     const [ours] = plans;
     const list = await (await holdfast.run(ours?.run ?? "")).list({});
     expect(list).toMatchObject([{ iteration: 2 }, { iteration: 1 }]);
+  });
+
+  test("what a run of this store wrote itself is no second run of it, unless one is named or others had a hand in it", async () => {
+    for (const iteration of [1, 2]) await save(holdfast, { iteration });
+    await mirror();
+    const plan = async (params: { readonly run?: string } = {}) => {
+      const plans = await holdfast.foreign.planImport({ paths: [".aiwg"], ...params });
+      expect(plans).toHaveLength(1);
+      return plans[0] ?? expect.unreachable("nothing would be imported");
+    };
+    const own = await plan();
+    expect(own).toMatchObject({ run: LOOP, before: "own" });
+    expect(await holdfast.foreign.applyImport(own)).toMatchObject({ run: LOOP, changed: false });
+    expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual([LOOP]);
+    expect(await plan({ run: "second" })).toMatchObject({ run: "second", before: "none" });
+
+    await using elsewhere = await openHoldfast({ cwd: root, store: join(root, "other") });
+    expect(await elsewhere.foreign.planImport({ paths: [".aiwg"] })).toMatchObject([{ before: "none" }]);
+
+    const newest = readGz(join(root, DIRECTORY, "iteration-002.json.gz"));
+    if (!isJsonObject(newest["metadata"])) return expect.unreachable("there is no mark");
+    const { holdfast: _mark, ...metadata } = newest["metadata"];
+    const theirs = { ...newest, metadata, checkpoint_id: "cp-theirs", created_at: "2031-02-03T21:05:00Z" };
+    writeFileSync(join(root, DIRECTORY, "iteration-003.json.gz"), gzipSync(JSON.stringify(theirs)));
+    expect(await plan()).toMatchObject({ before: "none", checkpoints: [{}, {}, {}] });
   });
 });

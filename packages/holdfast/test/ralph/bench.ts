@@ -52,6 +52,7 @@ export async function makeBench(params: {
   readonly issue?: boolean;
   readonly limit?: Partial<Budget["limit"]>;
   readonly files?: Readonly<Record<string, string>>;
+  readonly mode?: "logged";
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-ralph-"));
   const issue = params.issue ?? false;
@@ -71,6 +72,7 @@ export async function makeBench(params: {
       work: issue ? { kind: "issue", number: 1 } : { kind: "task", text: "Write the answer" },
       agent: `scripted:${join(root, "script.json")}`,
       limit: params.limit ?? {},
+      ...(params.mode === undefined ? {} : { mode: params.mode }),
       options: {
         task: "Write the answer",
         until: "grep -q 42 answer.txt",

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { HoldfastError } from "../../src/core/error.ts";
 import { inTurn, makeBench, writes } from "./bench.ts";
+import type { Bench } from "./bench.ts";
 
 /** Prints as a test runner does, so that some answers are better than others. */
 const GRADED = {
@@ -92,6 +93,52 @@ test.concurrent("stuck: it stops, with what shows that it is", async () => {
   expect(findings).toMatchObject([{ kind: "stuck", iteration: 2, evidence: { iterations: [1, 2] } }]);
   const status = await bench.holdfast.status(bench.run());
   expect(status.loop).toMatchObject({ findings, totals: { iterations: 2 }, iterations: [{ verdict: "failed" }, {}] });
+});
+
+const again = async (bench: Bench, from: number) =>
+  (await bench.holdfast.resume({ run: bench.run(), from, force: true })).outcome;
+
+test.concurrent.for(["iterate", "reflect", "latest"] as const)(
+  "stuck: taken up by force from its checkpoint in %s it goes on, and is stuck only when as many again have failed",
+  async (stage) => {
+    await using bench = await makeBench({
+      answers: inTurn("1\n", "2\n", "3\n", "4\n", "5\n", "6\n"),
+      options: { ...STUCK, maxIterations: 5 },
+      mode: "logged",
+    });
+    expect(await bench.work()).toMatchObject({ kind: "fatal" });
+    await expect(bench.work()).rejects.toMatchObject({
+      code: "RUN_FATAL",
+      hint: expect.stringContaining(`\`holdfast resume ${bench.run()}@latest --force\``),
+    });
+    const checkpoints = await (await bench.holdfast.run(bench.run())).list();
+    const there = checkpoints.filter((one) => stage === "latest" || (one.stage === stage && one.iteration === 2));
+    // The oldest in `iterate` is the one at which the iteration begins.
+    const from = there.at(stage === "iterate" ? -1 : 0)?.sequence ?? 0;
+    expect(await again(bench, from)).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stuck") });
+    const { iterations, interventions, refused } = await bench.state();
+    // Where iteration 2 itself is done anew it counts as the first of them.
+    const numbers = stage === "iterate" ? [1, 2, 3] : [1, 2, 3, 4];
+    expect(iterations.map(({ number }) => number)).toEqual(numbers);
+    expect(await bench.calls()).toBe(4);
+    expect(interventions).toEqual([{ kind: "answered", at: stage === "iterate" ? 1 : 2, answer: "go-on" }]);
+    expect(refused).toEqual([]);
+    expect(await bench.holdfast.work.replay({ run: bench.run() })).toMatchObject({
+      verdict: "identical",
+      divergence: null,
+    });
+  },
+);
+
+test.concurrent("out of tries: taken up by force it has as many again", async () => {
+  await using bench = await makeBench({
+    answers: inTurn("1\n", "2\n", "3\n"),
+    options: { ...STUCK, workflowType: "agent_task", attempts: 1, detection: { stuck: null, oscillation: null } },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("in 1 try") });
+  const newest = (await bench.holdfast.store.latest(bench.run()))?.sequence ?? 0;
+  expect(await again(bench, newest)).toMatchObject({ kind: "fatal", reason: expect.stringContaining("in 1 try") });
+  expect(await bench.calls()).toBe(2);
 });
 
 test.concurrent("stuck: a person is asked, and what they say counts for as long again", async () => {

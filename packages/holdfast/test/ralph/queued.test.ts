@@ -71,3 +71,33 @@ test("who is begun and waits for a place asks about what else changed while it w
   expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
   expect(await bench.calls()).toBe(0);
 });
+
+test("whoever loses the last place at the last moment leaves no run behind, and is the same run when there is one", async () => {
+  await using ground = await makeGround();
+  const loops = { max: 1, workflows: ["ralph"] };
+  const rival = await ground.open({ loops });
+  await rival.store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
+  let tries = 0;
+  const holdfast = await ground.open({
+    loops,
+    parts: (parts) => {
+      const { store } = parts;
+      const takeLease: typeof store.takeLease = async (params) => {
+        // Whatever was looked at before: the rival is quicker by this much.
+        if ((tries += 1) === 1)
+          await rival.store.takeLease({ run: "other", label: "at work", slot: { limit: 1, wait: false } });
+        return await store.takeLease(params);
+      };
+      return { ...parts, store: { ...store, takeLease } };
+    },
+  });
+  const work = { kind: "task", text: "count" } as const;
+  const options = { task: "Count", until: ["test -e log.txt"] };
+  const plan = await holdfast.work.plan({ workflow: "ralph", id: "late", work, agent: ground.agent, options });
+  await expect(holdfast.work.start(plan, {})).rejects.toMatchObject({ code: "LOOP_LIMIT" });
+  expect((await rival.listRuns()).map(({ id }) => id)).toEqual(["other"]);
+  await rival.close();
+  expect((await holdfast.work.start(plan, {})).outcome).toMatchObject({ kind: "done" });
+  expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual(["late", "other"]);
+  await holdfast.close();
+});

@@ -16,7 +16,7 @@ export interface ImportReport {
 export async function applyImport(parts: Parts, plan: ImportPlan): Promise<ImportReport> {
   const { run, workflow, work, labels, checkpoints } = plan;
   const unchanged = { run, checkpoints: checkpoints.length, changed: false };
-  if (plan.before === "whole") return unchanged;
+  if (plan.before === "whole" || plan.before === "own") return unchanged;
   const { store } = parts;
   await store.createRun({ id: run, workflow, work, labels });
   await using held = await holdLease(parts, run);

@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import type { CheckpointRef } from "../../ports/store.ts";
 import type { RunSummary } from "../../core/run.ts";
 import { HoldfastError } from "../../core/error.ts";
@@ -19,6 +20,7 @@ export class ForeignDesk {
   readonly #cwd: string;
   readonly #loopLayout: LoopLayoutSettings;
   readonly #maxLoops: number | null;
+  #place: Promise<LoopPlace> | undefined;
 
   constructor(
     parts: Parts,
@@ -86,6 +88,17 @@ export class ForeignDesk {
   async applyLoopCleanup(plans: readonly LoopCleanupPlan[]): Promise<void> {
     const { applyLoopCleanup } = await import("./loop-cleanup.ts");
     await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
+  }
+
+  /** For whoever looked at loops, or at the one that is named: what the files below `.aiwg` say of those whose process is gone is put right. Never fails. */
+  async tellGone(run: string | null): Promise<void> {
+    if (!this.#loopLayout.mirror) return;
+    // Asked for by every look at loops: where there are no files there is nothing to be loaded for them.
+    this.#place ??= this.#loopPlace();
+    const place = await this.#place.catch(() => null);
+    if (place === null || !existsSync(join(place.root, ".aiwg/ralph"))) return;
+    const { tellGone } = await import("./tell-gone.ts");
+    await tellGone(place, run);
   }
 
   async #loopPlace(): Promise<LoopPlace> {

@@ -1,6 +1,8 @@
 import { lstatSync, readdirSync, realpathSync, rmdirSync, unlinkSync } from "node:fs";
 import { join, sep } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
+import { isJsonObject } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
 import {
   makeDurableDirectory,
   sweepTemporary,
@@ -63,6 +65,18 @@ export class LayoutFiles {
   read(path: string): Uint8Array | null {
     const read = readRegularFile({ path: join(this.root, path), maxBytes: MAX_BYTES });
     return read.kind === "read" ? read.bytes : null;
+  }
+
+  /** null: no object of JSON. Damaged is as good as absent: it is made anew. */
+  readJson(path: string): JsonObject | null {
+    const bytes = this.read(path);
+    if (bytes === null) return null;
+    try {
+      const value: Json = JSON.parse(new TextDecoder().decode(bytes));
+      return isJsonObject(value) ? value : null;
+    } catch {
+      return null;
+    }
   }
 
   /** Tells a file from one that was put in its place or changed since; null: no regular file. */

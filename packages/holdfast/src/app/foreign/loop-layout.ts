@@ -80,6 +80,27 @@ export class LoopLayout {
     return report;
   }
 
+  /**
+   * What the layout says of the loop, without its checkpoints: quick, for whoever only looked. What is told is looked at again after it was
+   * written, so that a loop which somebody takes up at this moment is not left as one that is gone.
+   */
+  async restate(): Promise<void> {
+    const { store } = this.#parts;
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const run = await store.getRun(this.#run);
+      const loop = run === undefined ? null : await standingLoop(this.#parts, run);
+      if (loop === null || loop.live.loopId === null) return;
+      const { loopId } = loop.live;
+      this.#open(loopId, checkpointDirectory(loopId).replace(/\/$/, ""));
+      const checkpoints = await Array.fromAsync(allCheckpoints(store, this.#run));
+      const there = filesOf(loop, checkpoints, await readDropped(store, this.#run)).filter(
+        ({ path }) => this.#files.identity(path) !== null,
+      );
+      if (this.#describe(loop, loopId, there, checkpoints).length === 0) break;
+    }
+    await writeRegistry({ parts: this.#parts, limit: this.#limit }, this.#files);
+  }
+
   async #once(run: RunSummary): Promise<LayoutReport> {
     const { store } = this.#parts;
     const loop = await standingLoop(this.#parts, run);

@@ -1,4 +1,3 @@
-import type { JsonObject } from "../../core/json.ts";
 import type { Parts } from "../../engine/parts.ts";
 import { REGISTRY_PATH, registryDocument, sayTheSame } from "../../formats/loop-json/registry-document.ts";
 import { writeJson } from "../../formats/write-json.ts";
@@ -19,24 +18,11 @@ export async function writeRegistry(
   let written = false;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const loops = await standingLoops(parts);
-    const before = readRegistry(files);
+    const before = files.readJson(REGISTRY_PATH);
     const document = registryDocument({ before, loops, store: parts.store.id, limit });
     const same = sayTheSame(document, before);
     if (same && (written || !pulse)) return written;
     written = files.write(REGISTRY_PATH, writeJson(document)) || written;
   }
   return written;
-}
-
-/** Damaged is as good as absent: it is made anew. */
-function readRegistry(files: LayoutFiles): JsonObject | null {
-  const bytes = files.read(REGISTRY_PATH);
-  if (bytes === null) return null;
-  try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    // JSON.parse gives JSON.
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
-  } catch {
-    return null;
-  }
 }

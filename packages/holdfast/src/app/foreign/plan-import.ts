@@ -12,6 +12,7 @@ import { sha256 } from "../../system/hash.ts";
 import { decodeHistories, loopOf } from "./decode-sources.ts";
 import type { DecodedSources } from "./decode-sources.ts";
 import { ownLoop } from "./own-loop.ts";
+import { ownWriter } from "./own-writer.ts";
 import { IMPORT_LABEL, isWhole, namedWorktrees, withImported } from "./imported.ts";
 import { readSource } from "./read-source.ts";
 
@@ -37,8 +38,11 @@ export interface ImportPlan {
   readonly checkpoints: readonly ImportedCheckpoint[];
   readonly remarks: readonly Remark[];
   readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
-  /** "none": new. "part": a process died in the middle; it goes on. "whole": imported before, nothing to do. */
-  readonly before: "none" | "part" | "whole";
+  /**
+   * "none": new. "part": a process died in the middle; it goes on. "whole": imported before, nothing to do. "own": a run of this store wrote the
+   * documents itself, and nothing is made of them unless somebody names another run for it.
+   */
+  readonly before: "none" | "part" | "whole" | "own";
 }
 
 export interface ImportedCheckpoint {
@@ -75,12 +79,14 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
     return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
   });
   const last = decoded.checkpoints.at(-1);
-  const own = last === undefined ? null : ownLoop(last);
-  const { workflow, work } = own ?? last ?? { workflow: "none", work: { kind: "none" } as const };
+  const loop = last === undefined ? null : ownLoop(last);
+  const { workflow, work } = loop ?? last ?? { workflow: "none", work: { kind: "none" } as const };
   const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(parts, digest, params.run);
+  const own = found === undefined && params.run === undefined ? await ownWriter(parts, decoded.checkpoints) : null;
   const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
-  const run = found?.id ?? params.run ?? makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
+  const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
+  const run = own ?? found?.id ?? params.run ?? made();
   return {
     run,
     format,
@@ -94,7 +100,7 @@ async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedS
     checkpoints,
     remarks: decoded.remarks,
     broken: decoded.broken,
-    before: found === undefined ? "none" : found.whole ? "whole" : "part",
+    before: own !== null ? "own" : found === undefined ? "none" : found.whole ? "whole" : "part",
   };
 }
 

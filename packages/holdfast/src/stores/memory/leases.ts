@@ -19,6 +19,8 @@ export function takeLease(
     readonly now: number;
     readonly staleAfterMs: number;
     readonly slot: SlotWish | undefined;
+    /** Called when nothing refuses it, before anything is written: the run may not be there yet. */
+    readonly make: () => void;
   },
 ): Lease {
   const { owner, now } = params;
@@ -34,6 +36,7 @@ export function takeLease(
   });
   if (plan.kind === "refuse") throw leaseHeld(plan.lease);
   const slot = slotFor(world, run, plan, params);
+  params.make();
   const place = slot === undefined ? {} : { slot };
   switch (plan.kind) {
     case "held_by_us":

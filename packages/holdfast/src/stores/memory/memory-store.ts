@@ -20,7 +20,7 @@ import { NEW_RUN } from "../../core/run-fold.ts";
 import { sameBirth } from "../../core/same-birth.ts";
 import { captureNewRun, checkRunId, checkSequence, checkTime } from "../../core/store-arguments.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { Store } from "../../ports/store.ts";
+import type { NewRun, Store } from "../../ports/store.ts";
 import { systemClock } from "../../system/clock.ts";
 import { randomId } from "../../system/ids.ts";
 import { processIdentity } from "../../system/process-identity.ts";
@@ -71,23 +71,31 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     return run;
   }
 
+  /** The run that is there, or one that nobody sees yet. */
+  function bear(wish: NewRun): MemoryRun {
+    const born = captureNewRun(wish);
+    const found = world.runs.get(born.id);
+    if (found === undefined) return emptyRun(deepFreeze({ ...born, createdAt: at() }));
+    if (!sameBirth(found.run, born)) throw runExists(born.id);
+    return found;
+  }
+
+  function keep(born: MemoryRun): void {
+    const { run } = born;
+    if (world.runs.has(run.id)) return;
+    world.runs.set(run.id, born);
+    append(world, born, { kind: "run.created", body: birthRecord(run), epoch: 0, at: run.createdAt });
+  }
+
   return {
     id: world.id,
     location: "memory",
 
     createRun: (wish) =>
       change(() => {
-        const born = captureNewRun(wish);
-        const found = world.runs.get(born.id);
-        if (found !== undefined) {
-          if (!sameBirth(found.run, born)) throw runExists(born.id);
-          return found.run;
-        }
-        const run: Run = deepFreeze({ ...born, createdAt: at() });
-        const fresh = emptyRun(run);
-        world.runs.set(run.id, fresh);
-        append(world, fresh, { kind: "run.created", body: birthRecord(run), epoch: 0, at: run.createdAt });
-        return run;
+        const born = bear(wish);
+        keep(born);
+        return born.run;
       }),
     getRun: (id) =>
       step(() => {
@@ -102,10 +110,12 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
         return Object.freeze(wanted.slice(0, query.limit ?? wanted.length).map(summaryOfRun));
       }),
 
-    takeLease: ({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot }) =>
-      change(() =>
-        takeLease(world, runOf(run), { owner: { ...owner, label }, now: Math.trunc(clock.now()), staleAfterMs, slot }),
-      ),
+    takeLease: ({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) =>
+      change(() => {
+        const taken = birth === undefined ? runOf(run) : bear({ ...birth, id: checkRunId(run) });
+        const params = { owner: { ...owner, label }, now: Math.trunc(clock.now()), staleAfterMs, slot };
+        return takeLease(world, taken, { ...params, make: () => keep(taken) });
+      }),
     renewLease: (lease) => change(() => renewLease(runOf(lease.run), { lease, token: owner.token, at: at() })),
     releaseLease: (lease) =>
       change(() => releaseLease(world, runOf(lease.run), { lease, token: owner.token, at: at() })),

@@ -40,7 +40,11 @@ test("a handle that writes no more after a disk error blocks no other handle of 
   const [first, second] = [handleOn(directory, store.id), handleOn(directory, store.id)];
   const lease = (handle: Handle) =>
     handle.group.submit(
-      takeLease(handle, { get: () => undefined }, { run: "r", label: "x", staleAfterMs: 60_000, slot: undefined }),
+      takeLease(
+        handle,
+        { get: () => undefined },
+        { run: "r", label: "x", staleAfterMs: 60_000, slot: undefined, born: undefined },
+      ),
     );
   expect(await lease(first)).toMatchObject({ epoch: 1 });
   await expect(lease(second)).rejects.toMatchObject({ code: "LEASE_HELD" });

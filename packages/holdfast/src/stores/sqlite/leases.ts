@@ -1,3 +1,4 @@
+import { createRun } from "./create-run.ts";
 import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { ownerLiveness } from "./handle-tokens.ts";
@@ -13,9 +14,17 @@ import { planLease } from "../../core/plan-lease.ts";
 import type { LeasePlan } from "../../core/plan-lease.ts";
 import { priorityKey, readPriority } from "../../core/priority.ts";
 import { leaseHeld, leaseLost, runNotFound } from "../../core/refusals.ts";
+import type { Run } from "../../core/run.ts";
 import type { SlotWish } from "../../ports/store.ts";
 
 type Taking = Exclude<LeasePlan, { readonly kind: "refuse" }>;
+
+interface TakePlan {
+  readonly plan: Taking;
+  readonly slot: Lease["slot"];
+  /** Makes the run first, unless it is there; null: it must be. */
+  readonly bear: (() => void) | null;
+}
 
 export function takeLease(
   handle: Handle,
@@ -25,24 +34,27 @@ export function takeLease(
     readonly label: string;
     readonly staleAfterMs: number;
     readonly slot: SlotWish | undefined;
+    readonly born: Omit<Run, "createdAt"> | undefined;
   },
-): Job<{ readonly plan: Taking; readonly slot: Lease["slot"] }, Lease> {
+): Job<TakePlan, Lease> {
   return {
     plan() {
+      const bear = birthOf(handle, params.born);
       // Straight from the row: a heartbeat does not change the stamp, so a remembered head may have an old one.
       const row = handle.runs.byId(params.run);
-      if (row === undefined) throw runNotFound(params.run);
+      if (row === undefined && bear === null) throw runNotFound(params.run);
+      const held = row?.lease ?? null;
       const plan = planLease({
-        epoch: row.epoch,
-        held: row.lease,
+        epoch: row?.epoch ?? 0,
+        held,
         token: handle.token,
-        liveness: row.lease === null ? "dead" : ownerLiveness(row.lease.owner, handle.identity),
+        liveness: held === null ? "dead" : ownerLiveness(held.owner, handle.identity),
         now: handle.now().ms,
         staleAfterMs: params.staleAfterMs,
       });
       if (plan.kind === "refuse") throw leaseHeld(plan.lease);
       const wish = params.slot;
-      if (wish === undefined) return { plan, slot: plan.kind === "held_by_us" ? plan.lease.slot : undefined };
+      if (wish === undefined) return { plan, bear, slot: plan.kind === "held_by_us" ? plan.lease.slot : undefined };
       const priorityOf = (run: string): number => readPriority(facts.get(priorityKey(run)));
       const slot = chooseSlot({
         run: params.run,
@@ -57,9 +69,10 @@ export function takeLease(
         now: handle.now().ms,
         staleAfterMs: params.staleAfterMs,
       });
-      return { plan, slot };
+      return { plan, bear, slot };
     },
-    apply({ plan, slot }) {
+    apply({ plan, bear, slot }) {
+      bear?.();
       const place = slot === undefined ? {} : { slot };
       if (plan.kind === "held_by_us") {
         if (plan.lease.slot === slot) return plan.lease;
@@ -88,6 +101,13 @@ export function takeLease(
       return lease;
     },
   };
+}
+
+function birthOf(handle: Handle, born: Omit<Run, "createdAt"> | undefined): TakePlan["bear"] {
+  if (born === undefined) return null;
+  const birth = createRun(handle, born);
+  const there = birth.plan();
+  return () => void birth.apply(there);
 }
 
 export function renewLease(handle: Handle, lease: Lease): Job<Head, Lease> {

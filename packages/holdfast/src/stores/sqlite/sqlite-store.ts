@@ -167,8 +167,11 @@ export function createSqliteStore(params: {
         return Object.freeze(found);
       }),
 
-    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot }) {
-      const lease = await write(() => takeLease(handle, facts, { run: checkRunId(run), label, staleAfterMs, slot }));
+    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) {
+      const lease = await write(() => {
+        const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
+        return takeLease(handle, facts, { run: checkRunId(run), label, staleAfterMs, slot, born });
+      });
       held.set(run, lease);
       return lease;
     },

@@ -183,6 +183,30 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "a run that is born with its lease is made with it or not at all",
+    async run({ open }) {
+      const [store, other] = [await open(), await open()];
+      const birth = { workflow: "none", work: { kind: "task", text: "a" }, labels: { by: "x" } } as const;
+      const take = (handle: typeof store, run: string) =>
+        handle.takeLease({ run, label: "x", slot: { limit: 1, wait: false }, birth });
+      const lease = await take(store, "a");
+      assert.deepEqual([lease.epoch, lease.slot, (await store.getLease("a"))?.epoch], [1, "working", 1]);
+      const kinds = (await collect(other.readJournal({ run: "a" }))).map(({ kind }) => kind);
+      assert.deepEqual(kinds, ["run.created", "lease.taken"]);
+      await save(store, lease);
+      await refuses("LOOP_LIMIT", () => take(other, "b"));
+      assert.deepEqual([await other.getRun("b"), (await store.listRuns()).length], [undefined, 1]);
+      await refuses("RUN_NOT_FOUND", () => other.takeLease({ run: "b", label: "x" }));
+      await store.releaseLease(lease);
+      // The same birth again is the same run; another one is none of ours.
+      assert.equal((await take(other, "a")).epoch, 2);
+      await refuses("RUN_EXISTS", () =>
+        other.takeLease({ run: "a", label: "x", birth: { ...birth, workflow: "other" } }),
+      );
+      await refuses("USAGE", () => other.takeLease({ run: "No Id", label: "x", birth }));
+    },
+  },
+  {
     name: "whoever waits for a place holds its run, and its turn comes by priority, then by age",
     async run({ open, clock }) {
       const handles = [await open(), await open(), await open(), await open()];

@@ -2,6 +2,7 @@ import { defineWorkflow } from "../../engine/define-workflow.ts";
 import type { Workflow } from "../../engine/definition.ts";
 import type { StageFunction } from "../../engine/stage-context.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
+import { ralphFreshness } from "./freshness.ts";
 import { ralphGuard } from "./guard.ts";
 import type { LoopOptions } from "./options.ts";
 import { beginStage } from "./stages/begin.ts";
@@ -41,6 +42,7 @@ export function ralphWorkflow(options: LoopOptions, parts: WorkParts): Workflow<
     parseState: parseLoopState,
     reduce: reduceLoop,
     guard: ralphGuard(options),
+    freshness: ralphFreshness(options),
     // Far beyond what the limit allows: whoever comes here goes in circles that no guard counts.
     maxVisits: 100 + 10 * options.maxIterations,
   });

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
+import type { ImportPlan } from "../../../src/app.ts";
 import { validateFiles } from "../../../src/app/foreign/validate-files.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
@@ -97,7 +98,7 @@ function writeTheirs(root: string): void {
 }
 
 async function lookAtImport(root: string): Promise<{
-  readonly kind: "none" | "part" | "whole";
+  readonly kind: ImportPlan["before"];
   readonly refusal: string;
   readonly problems: readonly string[];
 }> {

@@ -12,6 +12,7 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
   const run = paint(page, "bold", escapeText(plan.run));
   const count = countText(plan.checkpoints.length, "checkpoint");
   const what = `${count} of ${plan.format}`;
+  if (plan.before === "own") return ownText(plan, { run, what }, page);
   const lines = [headline(plan, how, { run, what })];
   const hidden = Math.max(0, plan.checkpoints.length - SHOWN);
   if (hidden > 0) lines.push(`  ${hidden} older ones`);
@@ -31,6 +32,12 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
   for (const { name, error } of plan.broken)
     lines.push(...told(paint(page, "red", "left out:"), `${name}: ${error.message}`, page));
   return `${lines.join("\n")}\n`;
+}
+
+/** A second run of the same work is what hardly anybody means. */
+function ownText(plan: ImportPlan, { run, what }: { readonly run: string; readonly what: string }, page: Page): string {
+  const second = `${page.program} fork ${escapeText(plan.run)}@latest`;
+  return `Nothing to do: ${run} of this store wrote these files itself (${what}).\nFor a second run of it: ${second}, or name one with --run.\n`;
 }
 
 function told(head: string, text: string, page: Page): readonly string[] {
