@@ -9,7 +9,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 /** What was built is written down for those who use it. */
 export async function docsStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
-  await enterPhase(context, place, "docs");
+  await enterPhase(work, context, { place, phase: "docs" });
   const end = await runPhase(work, context, { phase: "docs", place });
   if (end.kind === "given_up") return fail(end.reason);
   const { moved } = await commitPhase(context, place, { phase: "docs", summary: end.summary });

@@ -9,7 +9,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 /** Does it work as a whole? The user's own command says so first, then those of the team who check. What fails goes back to be implemented. */
 export async function e2eStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
-  await enterPhase(context, place, "e2e");
+  await enterPhase(work, context, { place, phase: "e2e" });
   const { gate } = work.options;
   const verdict = await runGateCommand(work, context, place.worktree, { gate, commitAt: place.at });
   if (verdict.kind === "failed") return { event: "e2e_fail", reason: verdict.reason, feedback: verdict.detail };

@@ -9,7 +9,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 /** One round of implementing, with what the end-to-end check said of the round before. */
 export async function implementingStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
-  await enterPhase(context, place, "implementing");
+  await enterPhase(work, context, { place, phase: "implementing" });
   const end = await runPhase(work, context, { phase: "implementing", place });
   if (end.kind === "given_up") return fail(end.reason);
   const { moved } = await commitPhase(context, place, { phase: "implementing", summary: end.summary });
