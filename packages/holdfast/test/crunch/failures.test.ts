@@ -66,3 +66,31 @@ test("stopped by a person, it has given up with that reason", async () => {
   await bench.answer("stop");
   expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
 });
+
+test.each([
+  ["implementing, where nobody after it is to change files", [node("document", "techwriter")], "implementing"],
+  ["docs, where somebody was to change files until then", undefined, "docs"],
+])("a run in which nobody changed anything ends with %s", async (_name, docs, last) => {
+  await using bench = await makeBench({
+    answers: ["build", "check", "document"].map((role) => reply(role)),
+    options: { ...settings(docs === undefined ? {} : { docs }) },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringMatching(
+      new RegExp(`nobody is to in the phases after ${last}: there is nothing to open a pull`),
+    ),
+  });
+  expect((await bench.trail()).at(-1)).toBe(`${last}:fatal`);
+  expect(await bench.labels()).toEqual([`state:${last}`]);
+});
+
+test("a run that is to stop before the pull request may change nothing", async () => {
+  await using bench = await makeBench({
+    answers: [reply("build")],
+    options: { ...settings({ docs: [] }), target: "implementing" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("without any change") });
+});
