@@ -59,12 +59,17 @@ test("a critical node that fails aborts the rest and asks a person; tried again 
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "plan"]);
 });
 
-test("stopped by a person, it has given up with that reason", async () => {
+test("stopped by a person, it has given up with that reason; the next run of the issue knows of it", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "parked" });
   await bench.answer("stop");
   expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect((await bench.state()).team?.complexity).toMatchObject({ score: 0, factors: { priorFailures: false } });
+  // Who tries again knows that it is not easy.
+  const { team } = await bench.second(1);
+  expect(team?.complexity).toMatchObject({ score: 2, factors: { priorFailures: true } });
+  expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");
 });
 
 test.each([

@@ -17,6 +17,7 @@ import { hearReply } from "./hear-reply.ts";
 import { stoppedOver } from "./merge-batch.ts";
 import { nodePrompt } from "./node-prompt.ts";
 import { abortIn, resultOf, summaryOf } from "./node-result.ts";
+import { takeCheckpoint } from "./phase-work.ts";
 import type { PhaseWork } from "./phase-work.ts";
 
 /** One try of a node: asked for, worked on, answered and written down. */
@@ -53,6 +54,7 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
   const further = await addNodes(given, { node, scope, reply });
   await deliver(given, { node, scope, reply: { ...reply, summary: summaryOf(reply, further) } });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
+  await takeCheckpoint(given, "agent_complete", `${node.agent}: ${node.id}`);
   const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
   return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held, further }) };
 }
