@@ -60,17 +60,19 @@ function teamMember({ team }: CrunchState): JsonObject {
   };
 }
 
-/** By agent and action. The same action on several nodes is told for each. */
+/** By agent and action. The same action on several nodes is told for each, and the same node of several phases too. */
 function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
   const byAgent: Record<string, Record<string, Json>> = {};
   for (const output of outputs) {
     const actions = (byAgent[output.agent] ??= {});
-    const name = Object.hasOwn(actions, output.action) ? `${output.action} (${output.node})` : output.action;
+    const { action, node, phase } = output;
+    const names = [action, `${action} (${node})`, `${action} (${phase}/${node})`];
+    const name = names.find((one) => !Object.hasOwn(actions, one)) ?? action;
     actions[name] = {
       completed_at: output.completedAt,
       output_summary: output.summary,
       output_location: output.location,
-      node: output.node,
+      node,
     };
   }
   return byAgent;
