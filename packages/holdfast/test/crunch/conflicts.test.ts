@@ -140,10 +140,10 @@ test("what is handed over becomes a node of its own; what everybody must know an
   expect(names).toContain("system-architect: before the rest");
 });
 
-test("an abort ends the phase", async () => {
+test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says %s", async (status) => {
   const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
   await using bench = await makeBench({
-    answers: [reply("one", { broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
+    answers: [reply("one", { status, broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
     options: { ...settings({ enrich: graph }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({

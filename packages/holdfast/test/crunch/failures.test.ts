@@ -72,6 +72,31 @@ test("stopped by a person, it has given up with that reason; the next run of the
   expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");
 });
 
+test("gone on with without what failed, it says so", async () => {
+  const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
+  await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
+  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  await bench.answer("go on");
+  expect(await bench.work()).toMatchObject({
+    kind: "done",
+    reason: expect.stringContaining("spec failed (I cannot.)"),
+  });
+});
+
+test("what e2e writes is committed as its own, and not with the next phase", async () => {
+  const check = node("check", "qa-engineer", { edits: true });
+  await using bench = await makeBench({
+    answers: [writes("check", "e2e.txt", "tested\n"), ...PASS],
+    options: { ...settings({ e2e: [check] }), target: "e2e" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.git("worktree", "log", "-2", "--format=%s")).toBe(
+    "Issue #1, e2e: Add a greeting\nIssue #1, implementing: Add a greeting",
+  );
+  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+});
+
 test.each([
   ["implementing, where nobody after it is to change files", [node("document", "techwriter")], "implementing"],
   ["docs, where somebody was to change files until then", undefined, "docs"],

@@ -116,7 +116,7 @@ async function settleEnd(
       const options = [...PHASE_ANSWERS];
       const answer = await askPerson(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
       if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
-      return answer === "again" ? null : ended(graph, []);
+      return answer === "again" ? null : ended(graph, plan.failed);
     }
   }
 }

@@ -41,7 +41,9 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
   });
   const reply = report.outcome === "completed" ? parseReply(report.text) : null;
   if (reply !== null) await hearReply(given, { node, scope, request, reply, report });
-  if (reply === null || reply.status === "FAILED") {
+  // One that ends the phase for everybody is not tried again: it is heard.
+  const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
+  if (reply === null || (reply.status === "FAILED" && !aborts)) {
     if (aside !== null) await context.dropAside(aside);
     await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
     return failure(report, reply);

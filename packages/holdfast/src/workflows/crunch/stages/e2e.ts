@@ -1,6 +1,7 @@
 import type { CrunchState } from "../../../core/crunch/crunch-state.ts";
 import type { StageResult } from "../../../core/workflow.ts";
 import { runGateCommand } from "../../gate-command.ts";
+import { commitPhase } from "../commit-phase.ts";
 import { conclude, fail } from "../conclude.ts";
 import { enterPhase, findPlace } from "../enter-phase.ts";
 import { runPhase } from "../phase/run-phase.ts";
@@ -15,6 +16,7 @@ export async function e2eStage(work: CrunchWork, context: CrunchContext): Promis
   if (verdict.kind === "failed") return { event: "e2e_fail", reason: verdict.reason, feedback: verdict.detail };
   const end = await runPhase(work, context, { phase: "e2e", place });
   if (end.kind === "given_up") return fail(end.reason);
+  await commitPhase(context, place, { phase: "e2e", summary: end.summary });
   if (end.failing !== null) return { event: "e2e_fail", reason: end.failing.reason, feedback: end.failing.detail };
   const checked = gate === null ? "The team's checks passed" : "The gate command and the team's checks passed";
   return conclude(work.options, { stage: "e2e", event: "e2e_pass", reason: checked + end.remark, feedback: null });
