@@ -109,6 +109,63 @@ describe("agents beside the run", () => {
     expect(toy.logs.get("work x")).toEqual(["said in x"]);
   });
 
+  test("one that writes into the run's own worktree: that is saved, named and taken back, and nobody's change", async () => {
+    const seen = nothing();
+    const toy = await started(sideBySide(seen, ["x", "y"]), (task, root) => {
+      if (task.env["WHAT"] === "x") {
+        writeFileSync(join(root, "stray.txt"), "from x\n");
+        writeFileSync(join(root, "a.txt"), "from x\n");
+      }
+      return writeOwn(task);
+    });
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect([inRun(toy, "stray.txt"), inRun(toy, "a.txt")]).toEqual([null, "one\n"]);
+    expect(seen.merges).toEqual(["x", "y"].map((name) => ({ kind: "merged", files: [`${name}.txt`] })));
+    const notes = (await Array.fromAsync(toy.store.readJournal({ run: ID }))).filter(({ kind }) => kind === "note");
+    const [told] = notes.map(({ body }) => String(body["text"]));
+    expect(told).toMatch(/changed while only .*work x.*: a\.txt, stray\.txt\. It is saved as /);
+    const sequence = Number(/@(\d+)/.exec(told ?? "")?.[1]);
+    const { planes } = await toy.store.getCheckpoint({ run: ID, sequence });
+    expect(toy.tree.git("show", `${planes.files?.commit ?? ""}:stray.txt`)).toBe("from x\n");
+  });
+
+  test("and a checkpoint is taken meanwhile, another is opened, or work is stopped: nothing of it is built on", async () => {
+    const seen: string[] = [];
+    let save = (): Promise<void> => Promise.resolve();
+    let opened = (): void => {};
+    const later = new Promise<void>((resolve) => {
+      opened = resolve;
+    });
+    const stop = new AbortController();
+    const toy = await started(
+      async (context) => {
+        const { aside, agent } = context;
+        save = () => context.checkpoint({ trigger: "manual" });
+        const x = await aside("x");
+        const working = agent({ ...CALL, name: "work x", aside: x });
+        await later;
+        const y = await aside("y");
+        if (existsSync(join(y.root, "stray.txt"))) seen.push("in another aside");
+        stop.abort();
+        await working;
+        return DONE;
+      },
+      async (task, root) => {
+        writeFileSync(join(root, "stray.txt"), "from x\n");
+        await save();
+        opened();
+        await new Promise<void>((resolve) => task.signal.addEventListener("abort", () => resolve()));
+        writeFileSync(join(root, "late.txt"), "from x\n");
+        throw new Error("ended");
+      },
+    );
+    await expect(toy.go(toy.workflow, { signal: stop.signal })).resolves.toMatchObject({ kind: "interrupted" });
+    expect(seen).toEqual([]);
+    expect([inRun(toy, "stray.txt"), inRun(toy, "late.txt")]).toEqual([null, null]);
+    const newest = await toy.store.latest(ID);
+    expect(toy.tree.git("ls-tree", "--name-only", newest?.planes.files?.tree ?? "")).toBe(".gitignore\na.txt\n");
+  });
+
   test("what was too large to be carried is named, on both sides", async () => {
     const seen = nothing();
     const toy = await started(sideBySide(seen, ["x"]), (task) => {

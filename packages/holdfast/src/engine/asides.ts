@@ -6,6 +6,7 @@ import type { Workspace } from "../ports/workspace.ts";
 import { lookParams } from "./parts.ts";
 import type { Json } from "../core/json.ts";
 import { reasonOf } from "./reason-of.ts";
+import { takeBackStrays } from "./right-place.ts";
 import { playStep } from "./replay/play-step.ts";
 import { finishStep } from "./step-entries.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -51,6 +52,7 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
   async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
     const { workspace } = writer;
     if (workspace === undefined) throw noAsides(run.id, step);
+    await takeBackStrays(writer);
     const look = lookParams(parts);
     const files = await workspace.look(look);
     const base = await through.base({ run: run.id, files, at: look.at });

@@ -2,6 +2,7 @@ import { stepEffect } from "../core/effect-fold.ts";
 import type { NewEntry } from "../core/journal.ts";
 import type { Stopped } from "./halt.ts";
 import type { RunOutcome } from "./outcome.ts";
+import { takeBackStrays } from "./right-place.ts";
 import type { RunWriter } from "./run-writer.ts";
 
 /** What is saved when work was stopped from outside. */
@@ -35,6 +36,8 @@ async function saveStopped(
     readonly entries: readonly NewEntry[];
   },
 ): Promise<void> {
+  // Who goes on finds this checkpoint, and could not tell any more.
+  await takeBackStrays(writer);
   await writer.save({
     trigger: params.trigger,
     prepare: () => {

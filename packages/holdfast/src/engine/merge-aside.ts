@@ -6,6 +6,7 @@ import type { Look, RestorePlan, Workspace } from "../ports/workspace.ts";
 import { removeFolder, requireAsides, requireOpen } from "./asides.ts";
 import { lookParams } from "./parts.ts";
 import { placing } from "./placing.ts";
+import { takeBackStrays } from "./right-place.ts";
 import { playStep } from "./replay/play-step.ts";
 import { beginStep, failStep } from "./run-step.ts";
 import { finishStep } from "./step-entries.ts";
@@ -35,6 +36,7 @@ export async function mergeAside(
   async function merge(): Promise<AsideMerged> {
     const workspace = requireQuiet(stay, name);
     const asides = requireAsides(writer, name);
+    await takeBackStrays(writer);
     const ours = await workspace.look(lookParams(writer.parts));
     const found = await asides.merge({ base: open.base, ours, theirs: commit });
     if (found.kind === "conflict")

@@ -38,11 +38,14 @@ async function putBack(
   const from = await workspace.look(lookParams(writer.parts));
   if (from.tree === to.tree) {
     // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
-    if (writer.files?.tree === to.tree) await appendAll(writer, params.finish(to.tree));
-    else
+    if (writer.files?.tree === to.tree) {
+      writer.settled = { sequence: writer.sequence, files: writer.files };
+      await appendAll(writer, params.finish(to.tree));
+    } else
       await writer.save({
         trigger: "restore",
         name: `files of ${target.id}`,
+        settles: true,
         prepare: () => params.finish(to.tree),
       });
     return to.tree;
@@ -60,6 +63,7 @@ async function putBack(
   await writer.save({
     trigger: "restore",
     name: `files of ${target.id}`,
+    settles: true,
     prepare: () => [finished(target, tree), ...params.finish(tree)],
   });
   return tree;

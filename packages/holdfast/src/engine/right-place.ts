@@ -1,9 +1,9 @@
 import { HoldfastError } from "../core/error.ts";
 import type { FilesPlane } from "../core/checkpoint.ts";
-import type { Workspace } from "../ports/workspace.ts";
 import { lookParams } from "./parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import type { RunWriter } from "./run-writer.ts";
+import { onlyGuests, sameFiles } from "./settled-files.ts";
 
 /**
  * Agents are told to stay on the run's branch, and do not always. Wherever one has gone, the run goes on on its own branch with
@@ -38,34 +38,56 @@ async function checkPlace(writer: RunWriter, root: string, step: string): Promis
 /** Where the files stood when a call began: by the newest checkpoint, and by what of ours was at work on them. */
 export interface BeganAt {
   readonly files: FilesPlane | null;
-  readonly sequence: number;
   readonly fileSteps: number;
   readonly alone: boolean;
 }
 
-export function beganAt({ files, sequence, fileSteps, running }: RunWriter): BeganAt {
-  return { files, sequence, fileSteps, alone: ![...running.values()].some((step) => step.files) };
+export function beganAt({ files, fileSteps, running }: RunWriter): BeganAt {
+  return { files, fileSteps, alone: ![...running.values()].some((step) => step.files) };
 }
 
 /**
- * After a call that is to change nothing. What it changed all the same was seen by no gate and no review, so it is saved and then taken
- * back, commits included: where nothing of ours changed files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
+ * After a call that is to change nothing in the run's own worktree: it only looks, or it works aside. What came about there all the same was seen by no gate
+ * and no review, and would be committed as the work of somebody else. So it is saved and then taken back, commits included: where nothing of ours changed
+ * files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
  */
-export async function takeBackChanges(writer: RunWriter, step: string, began: BeganAt): Promise<void> {
-  const { workspace } = writer;
-  if (workspace === undefined || began.files === null || !began.alone || writer.fileSteps !== began.fileSteps) return;
-  if (!(await isChanged(writer, workspace, began.files))) return;
-  await writer.save({ trigger: "error_recovery", name: `what ${step} changed` });
-  const saved = `${writer.run.id}@${writer.sequence}`;
-  const own = ownBranch(began.files);
-  if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
-  await putFilesBack(writer, { to: began.sequence, trigger: "error_recovery", why: `${step} ended`, finish: () => [] });
-  await tellNote(writer, `${step} was to change nothing and did; it is saved as ${saved}, and taken back`);
+export async function takeBackChanges(writer: RunWriter, began: BeganAt): Promise<void> {
+  if (began.alone && writer.fileSteps === began.fileSteps) await takeBackStrays(writer);
 }
 
-async function isChanged(writer: RunWriter, workspace: Workspace, before: FilesPlane): Promise<boolean> {
-  const { tree, head, branch } = await workspace.look(lookParams(writer.parts));
-  return tree !== before.tree || head !== before.head || branch !== before.branch;
+/** The same while such calls are under way, before their files are built on. */
+export async function takeBackStrays(writer: RunWriter): Promise<void> {
+  const { workspace, settled, running, parts } = writer;
+  const { files } = settled;
+  if (workspace === undefined || files === null || parts.player !== undefined || !onlyGuests(running)) return;
+  const now = await workspace.look(lookParams(parts));
+  if (sameFiles(now, files)) return;
+  const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
+  const who = [...running.keys()].join(", ");
+  await writer.save({ trigger: "error_recovery", name: changedBy(who) });
+  const saved = `${writer.run.id}@${writer.sequence}`;
+  const own = ownBranch(files);
+  if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
+  const back = { to: settled.sequence, trigger: "error_recovery" } as const;
+  await putFilesBack(writer, { ...back, why: changedBy(who), finish: () => [] });
+  await tellNote(
+    writer,
+    `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}, and taken back`,
+  );
+}
+
+const NAME_CHARACTERS = 200;
+
+function changedBy(who: string): string {
+  return `what was changed while ${who} worked`.slice(0, NAME_CHARACTERS).toWellFormed();
+}
+
+const NAMED = 10;
+
+function named(paths: readonly string[]): string {
+  if (paths.length === 0) return "commits";
+  const more = paths.length > NAMED ? ` and ${paths.length - NAMED} more` : "";
+  return `${paths.slice(0, NAMED).join(", ")}${more}`;
 }
 
 function ownBranch(files: FilesPlane | null): { readonly branch: string; readonly head: string } | null {

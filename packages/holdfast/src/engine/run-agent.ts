@@ -108,7 +108,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (files) await keepBranch(writer, call.name, before.files);
-  else if (aside === null) await takeBackChanges(writer, call.name, before);
+  // In turn: an aside that is opened now has nothing of it.
+  else await stay.inTurn(() => takeBackChanges(writer, before));
   const who = { agent: trying.agent.name, model: trying.model };
   const { agent, model } = trying;
   const take = await takeAgent(writer, {

@@ -20,6 +20,8 @@ import { Halt } from "./halt.ts";
 import { lookParams } from "./parts.ts";
 import type { ProgressEvent, ProgressListener } from "./progress-event.ts";
 import type { Player } from "./replay/player.ts";
+import { onlyGuests, settledBy } from "./settled-files.ts";
+import type { SettledFiles } from "./settled-files.ts";
 import type { WorkParts } from "./work-parts.ts";
 
 export interface SaveRequest {
@@ -30,6 +32,8 @@ export interface SaveRequest {
    * entries that say so. Memory and disk change together.
    */
   readonly prepare?: (at: { readonly sequence: number; readonly files: FilesPlane | null }) => readonly NewEntry[];
+  /** The files are what they should be, whoever is at work. Default: unless only calls are that are to change nothing here. */
+  readonly settles?: boolean;
 }
 
 /**
@@ -76,6 +80,8 @@ export class RunWriter {
   /** Of the newest checkpoint that can be gone back to. */
   sequence: number;
   files: FilesPlane | null;
+  /** The newest that is one; `files` may hold more. */
+  settled: SettledFiles;
   /** Of the position; null: it has none. */
   schedule: GraphSchedule | null = null;
   /** This visit set it; else it is what an earlier one left. */
@@ -121,6 +127,7 @@ export class RunWriter {
     this.sequence = newest.sequence;
     this.#top = params.top;
     this.files = newest.planes.files;
+    this.settled = { sequence: newest.sequence, files: newest.planes.files };
     this.values = params.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
@@ -264,6 +271,7 @@ export class RunWriter {
   async #save(request: SaveRequest): Promise<CheckpointSummary> {
     const { trigger, name } = request;
     const sequence = this.#top + 1;
+    const settles = request.settles ?? !onlyGuests(this.running);
     const files = await this.#snapshot(sequence, name ?? trigger);
     this.countTime();
     const entries = this.#taped(request.prepare?.({ sequence, files }) ?? []);
@@ -274,6 +282,7 @@ export class RunWriter {
     this.sequence = sequence;
     this.#top = sequence;
     this.files = files;
+    this.settled = settledBy(this.settled, { sequence, files, settles });
     this.#note(committed);
     this.#saved = { entry: committed.entry, at: performance.now() };
     if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });

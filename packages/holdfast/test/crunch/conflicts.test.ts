@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { pendingMessages } from "../../src/core/crunch/message-book.ts";
 import { node, reply, settings, writes } from "./answers.ts";
 import type { Answer } from "./bench.ts";
 import { makeBench } from "./bench.ts";
@@ -83,13 +84,22 @@ test("two who write the same place: mended by the second, in the order of the de
 });
 
 test("what is handed over becomes a node of its own; what everybody must know and what only a person knows is heard", async () => {
-  const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
+  const graph = [
+    node("one", "system-architect"),
+    node("two", "qa-engineer", { after: ["one"] }),
+    node("three", "reviewer", { after: ["two"] }),
+  ];
   await using bench = await makeBench({
     answers: [
+      reply("three"),
       reply("one", {
         status: "PARTIAL",
         handoff: { to: "dev-python", reason: "It is Python." },
-        broadcasts: [{ event: "CHECKPOINT", message: "before the rest" }],
+        broadcasts: [
+          { event: "CHECKPOINT", message: "before the rest" },
+          { event: "CONTEXT_UPDATE", message: "The door is blue." },
+        ],
+        findings: [{ severity: "HIGH", title: "No lock", location: "door.py:3", recommendation: "Add one." }],
       }),
       reply("one-1-handoff"),
       reply("two", { escalate: { reason: "Which colour?", options: ["red", "blue"] } }),
@@ -101,14 +111,28 @@ test("what is handed over becomes a node of its own; what everybody must know an
     on: "person",
     reason: expect.stringContaining("Which colour?"),
   });
+  const asked = (await bench.state()).messages.records.filter(({ status }) => status.kind === "awaiting");
+  expect(asked).toMatchObject([{ message: { type: "ESCALATE" } }]);
   await bench.answer("blue");
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const { outputs, messages } = await bench.state();
   expect(outputs.map((output) => `${output.node} ${output.agent}`).toSorted()).toEqual([
     "one system-architect",
     "one-1-handoff dev-python",
+    "three reviewer",
     "two qa-engineer",
   ]);
+  expect(pendingMessages(messages)).toEqual([]);
+  const promptOf = (id: string): string =>
+    messages.records.flatMap(({ message: { type, payload } }) =>
+      type === "REQUEST" && payload.node === id ? [payload.prompt] : [],
+    )[0] ?? "";
+  for (const id of ["two", "three"]) {
+    expect(promptOf(id)).toContain("- The door is blue.");
+    expect(promptOf(id)).toContain("- HIGH No lock (door.py:3), found by system-architect: Add one.");
+  }
+  expect(promptOf("three")).toContain("qa-engineer (two) asks: Which colour?\n  Answer: blue");
+  expect(promptOf("one-1-handoff") + promptOf("two")).not.toContain("Answer:");
   expect(messages.records.map(({ message }) => message.type)).toEqual(
     expect.arrayContaining(["HANDOFF", "BROADCAST", "ESCALATE"]),
   );
@@ -116,10 +140,10 @@ test("what is handed over becomes a node of its own; what everybody must know an
   expect(names).toContain("system-architect: before the rest");
 });
 
-test("an abort ends the phase", async () => {
+test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says %s", async (status) => {
   const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
   await using bench = await makeBench({
-    answers: [reply("one", { broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
+    answers: [reply("one", { status, broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
     options: { ...settings({ enrich: graph }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({

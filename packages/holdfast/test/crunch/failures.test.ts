@@ -59,10 +59,68 @@ test("a critical node that fails aborts the rest and asks a person; tried again 
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "plan"]);
 });
 
-test("stopped by a person, it has given up with that reason", async () => {
+test("stopped by a person, it has given up with that reason; the next run of the issue knows of it", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "parked" });
   await bench.answer("stop");
   expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect((await bench.state()).team?.complexity).toMatchObject({ score: 0, factors: { priorFailures: false } });
+  // Who tries again knows that it is not easy.
+  const { team } = await bench.second(1);
+  expect(team?.complexity).toMatchObject({ score: 2, factors: { priorFailures: true } });
+  expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");
+});
+
+test("gone on with without what failed, it says so", async () => {
+  const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
+  await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
+  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  await bench.answer("go on");
+  expect(await bench.work()).toMatchObject({
+    kind: "done",
+    reason: expect.stringContaining("spec failed (I cannot.)"),
+  });
+});
+
+test("what e2e writes is committed as its own, and not with the next phase", async () => {
+  const check = node("check", "qa-engineer", { edits: true });
+  await using bench = await makeBench({
+    answers: [writes("check", "e2e.txt", "tested\n"), ...PASS],
+    options: { ...settings({ e2e: [check] }), target: "e2e" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.git("worktree", "log", "-2", "--format=%s")).toBe(
+    "Issue #1, e2e: Add a greeting\nIssue #1, implementing: Add a greeting",
+  );
+  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+});
+
+test.each([
+  ["implementing, where nobody after it is to change files", [node("document", "techwriter")], "implementing"],
+  ["docs, where somebody was to change files until then", undefined, "docs"],
+])("a run in which nobody changed anything ends with %s", async (_name, docs, last) => {
+  await using bench = await makeBench({
+    answers: ["build", "check", "document"].map((role) => reply(role)),
+    options: { ...settings(docs === undefined ? {} : { docs }) },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringMatching(
+      new RegExp(`nobody is to in the phases after ${last}: there is nothing to open a pull`),
+    ),
+  });
+  expect((await bench.trail()).at(-1)).toBe(`${last}:fatal`);
+  expect(await bench.labels()).toEqual([`state:${last}`]);
+});
+
+test("a run that is to stop before the pull request may change nothing", async () => {
+  await using bench = await makeBench({
+    answers: [reply("build")],
+    options: { ...settings({ docs: [] }), target: "implementing" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("without any change") });
 });

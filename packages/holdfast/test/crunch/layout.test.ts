@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
@@ -60,6 +60,22 @@ test("a run is seen in crunch's own directory as it goes, and ends there as it e
   expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "feature/issue-1-add-a-greeting")).not.toContain(
     ".claude",
   );
+});
+
+test("where it is switched on, every agent that delivers is saved, and shown once a phase", async () => {
+  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  const { holdfast, run } = bench;
+  await mkdir(join(bench.root, "clone/.claude"));
+  const config = join(bench.root, "clone/.claude/checkpoint-config.yaml");
+  await writeFile(config, "checkpoint: {checkpoint_triggers: {agent_complete: true}}\n");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const saved = await (await holdfast.run(run)).list({ trigger: "agent_complete" });
+  expect(saved.map(({ name }) => name).toReversed()).toEqual(["system-architect: spec", "dev-python: build"]);
+  const listed = documentAt(join(directoryOf(bench), "index.yaml"))["checkpoints"] as readonly JsonObject[];
+  expect(listed.filter(({ trigger }) => trigger === "agent_complete").map(({ phase }) => phase)).toEqual([
+    "enrich",
+    "implementing",
+  ]);
 });
 
 test("a checkpoint of its middle, written out and imported again, goes on at its phase with all that it had", async () => {

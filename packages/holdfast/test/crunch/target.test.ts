@@ -45,6 +45,42 @@ test("labels of two phases are for a person to decide", async () => {
   expect(await bench.labels()).toEqual(["state:ready"]);
 });
 
+/** In the middle of e2e, as a person would do it at the forge. */
+const relabel = (to: string): string =>
+  `sed -i 's/state:e2e/${to}/' "$(git remote get-url origin)/holdfast-forge/issues/1.md"`;
+
+test("a state label that a person moves while a phase is under way is not replaced: the run parks, and follows it when resumed", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), gate: relabel("state:ready-to-merge") },
+    issue: { labels: ["type:feature", "state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    on: "person",
+    reason: expect.stringMatching(/^Issue #1 carries state:ready-to-merge, set by somebody while the run was at e2e\./),
+  });
+  expect(await bench.labels()).toEqual(["type:feature", "state:ready-to-merge"]);
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { phases } = await bench.state();
+  expect(phases.map(({ phase }) => phase)).toEqual(["ready", "implementing", "e2e", "ready-to-merge"]);
+});
+
+test("labels of two phases while one is under way: the run parks, and goes on where it was when they are put right", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), gate: relabel("state:e2e, state:backlog"), target: "docs" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "parked",
+    reason: expect.stringContaining("carries state:e2e and state:backlog"),
+  });
+  await bench.forge.setLabels(1, ["state:e2e"]);
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.labels()).toEqual(["state:docs"]);
+});
+
 test("with the target done it waits for the merge; then the issue says done, and what was learnt is told to the next run", async () => {
   const learns = reply("spec", { knowledge: [{ type: "pattern", content: "Greetings are short.", tags: ["api"] }] });
   await using bench = await makeBench({

@@ -223,6 +223,9 @@ describe("what each does", () => {
     if (delivered === undefined) throw new Error("an output");
     const newer = { ...delivered, output: { ...delivered.output, summary: "newer" } };
     expect(fold([delivered, newer]).outputs).toMatchObject([{ summary: "newer" }]);
+    // A node may be called the same in two phases.
+    const elsewhere: CrunchEvent = { ...delivered, output: { ...delivered.output, phase: "e2e", summary: "of e2e" } };
+    expect(fold([delivered, elsewhere]).outputs).toMatchObject([{ summary: "s" }, { summary: "of e2e" }]);
   });
 });
 

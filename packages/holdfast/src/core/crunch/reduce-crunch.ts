@@ -79,7 +79,11 @@ function moveTask(state: CrunchState, event: Event<"task_moved">): CrunchState {
 function deliverOutput(state: CrunchState, event: Event<"output_delivered">): CrunchState {
   const { output } = event;
   const at = state.outputs.findIndex(
-    (one) => one.agent === output.agent && one.action === output.action && one.node === output.node,
+    (one) =>
+      one.agent === output.agent &&
+      one.action === output.action &&
+      one.phase === output.phase &&
+      one.node === output.node,
   );
   return { ...state, outputs: at === -1 ? [...state.outputs, output] : state.outputs.with(at, output) };
 }

@@ -90,6 +90,18 @@ const EVENTS: readonly CrunchEvent[] = [
       location: ".claude/crunch/42/spec.md",
     },
   },
+  ...(["implementing", "e2e", "docs"] as const).map((phase): CrunchEvent => ({
+    kind: "output_delivered",
+    output: {
+      agent: "orchestrator",
+      action: "merge_findings",
+      node: "report",
+      phase,
+      completedAt: AT,
+      summary: `Report of ${phase}`,
+      location: null,
+    },
+  })),
   { kind: "message_sent", message: request("MSG-1") },
   { kind: "message_sent", message: request("MSG-2") },
   { kind: "message_delivered", id: "MSG-2" },
@@ -178,12 +190,17 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     expect(document["team_state"]).toMatchObject({
       team_id: "TEAM-20260114-a3f2",
       members: [
-        { agent: "system-architect", role: "supervisor", status: "active", tasks_completed: 1, tasks_pending: 1 },
+        { agent: "system-architect", role: "supervisor", status: "active", tasks_completed: 1, tasks_pending: 2 },
       ],
     });
     expect(document["agent_outputs"]).toMatchObject({
       "system-architect": {
         create_spec: { output_summary: "Spec created", output_location: ".claude/crunch/42/spec.md" },
+      },
+      orchestrator: {
+        merge_findings: { output_summary: "Report of implementing" },
+        "merge_findings (report)": { output_summary: "Report of e2e" },
+        "merge_findings (docs/report)": { output_summary: "Report of docs" },
       },
     });
     expect(document["acp_state"]).toEqual({

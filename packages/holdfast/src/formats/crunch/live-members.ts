@@ -1,9 +1,11 @@
-import type { AgentOutput, CrunchState } from "../../core/crunch/crunch-state.ts";
+import type { AgentOutput } from "../../core/crunch/crunch-state.ts";
 import { capturedEntries } from "../../core/crunch/knowledge-book.ts";
 import { stateLabel } from "../../core/crunch/labels.ts";
 import { awaitingMessages, pendingMessages } from "../../core/crunch/message-book.ts";
 import { parsePhase } from "../../core/crunch/phase.ts";
 import { memberCounts } from "../../core/crunch/team.ts";
+import type { Team } from "../../core/crunch/team.ts";
+import { isWaiting, stateOf } from "../../core/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { encodeGraph } from "./crunch-graph.ts";
 import { KEPT, keptMember } from "./live-crunch.ts";
@@ -15,7 +17,7 @@ export function liveMembers(live: LiveCrunch): JsonObject {
   const { state, position } = live;
   return {
     workflow_state: stateMember(live),
-    team_state: teamMember(state),
+    team_state: teamMember(live),
     execution_graph: position.graph === null ? {} : encodeGraph(position.graph),
     agent_outputs: outputsMember(state.outputs),
     acp_state: {
@@ -47,7 +49,8 @@ function stateMember({ state, phase }: LiveCrunch): JsonObject {
   };
 }
 
-function teamMember({ team }: CrunchState): JsonObject {
+function teamMember(live: LiveCrunch): JsonObject {
+  const team = withPlanned(live);
   if (team === null) return {};
   const { score, level } = team.complexity;
   return {
@@ -60,17 +63,32 @@ function teamMember({ team }: CrunchState): JsonObject {
   };
 }
 
-/** By agent and action. The same action on several nodes is told for each. */
+/** What waits in the graph is somebody's to do, although nobody has begun it; in a further round of a phase, once more. */
+function withPlanned({ state, position, phase }: LiveCrunch): Team | null {
+  const { team } = state;
+  const { graph } = position;
+  const known = parsePhase(phase);
+  if (team === null || graph === null || known === null) return team;
+  const waiting = graph.nodes.filter(({ id }) => isWaiting(stateOf(graph, id)));
+  const planned = waiting.map(
+    ({ id, agent }) => [`${known}/${id}`, { agent, phase: known, status: "pending" }] as const,
+  );
+  return { ...team, tasks: { ...team.tasks, ...Object.fromEntries(planned) } };
+}
+
+/** By agent and action. The same action on several nodes is told for each, and the same node of several phases too. */
 function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
   const byAgent: Record<string, Record<string, Json>> = {};
   for (const output of outputs) {
     const actions = (byAgent[output.agent] ??= {});
-    const name = Object.hasOwn(actions, output.action) ? `${output.action} (${output.node})` : output.action;
+    const { action, node, phase } = output;
+    const names = [action, `${action} (${node})`, `${action} (${phase}/${node})`];
+    const name = names.find((one) => !Object.hasOwn(actions, one)) ?? action;
     actions[name] = {
       completed_at: output.completedAt,
       output_summary: output.summary,
       output_location: output.location,
-      node: output.node,
+      node,
     };
   }
   return byAgent;

@@ -1,6 +1,7 @@
 import type { Forge } from "../../ports/forge.ts";
 import { openWorktree, requireForge, stageTime } from "../worktree.ts";
 import type { Worktree } from "../worktree.ts";
+import { heedLabel } from "./heed-label.ts";
 import { setStateLabel } from "./set-state-label.ts";
 import { requireSetup, tell } from "./work.ts";
 import type { CrunchContext, CrunchWork } from "./work.ts";
@@ -20,8 +21,13 @@ export async function findPlace(work: CrunchWork, context: CrunchContext): Promi
 }
 
 /** What every phase begins with: the label that tells others, and a line in the run's own book. */
-export async function enterPhase(context: CrunchContext, place: Place, phase: CrunchStage): Promise<void> {
+export async function enterPhase(
+  work: CrunchWork,
+  context: CrunchContext,
+  { place, phase }: { readonly place: Place; readonly phase: CrunchStage },
+): Promise<void> {
   const { issue } = requireSetup(context);
+  await heedLabel(work, context, { forge: place.forge, phase });
   await setStateLabel(context, place.forge, { issue: issue.number, phase });
   await tell(context, "phase-entered", { kind: "phase_entered", phase, at: place.at });
 }

@@ -7,6 +7,9 @@ import type { Forge } from "../../ports/forge.ts";
 import type { AnyContext } from "../any-context.ts";
 import { parkOnce } from "../publish/park-once.ts";
 
+/** Kind of the effect. */
+export const STATE_LABEL = "state_label";
+
 type Receipt = { readonly labels: readonly string[] };
 
 /**
@@ -22,7 +25,7 @@ export async function setStateLabel(
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await context.effect<Receipt>({
       purpose: attempt === 1 ? "state-label" : `state-label-${attempt}`,
-      kind: "state_label",
+      kind: STATE_LABEL,
       target: `${forge.name} #${issue}`,
       payload: { label: stateLabel(phase) },
       lookUp: () => lookUp(forge, params),

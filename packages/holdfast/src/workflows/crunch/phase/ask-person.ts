@@ -1,4 +1,5 @@
 import type { EscalatePayload } from "../../../core/crunch/message.ts";
+import { tell } from "../work.ts";
 import { sendMessage } from "./send-message.ts";
 import type { Naming, PhaseWork } from "./phase-work.ts";
 
@@ -32,6 +33,7 @@ export async function askPerson(
       },
     },
   );
+  await tell(context, naming("put"), { kind: "message_delivered", id: asked.id });
   const answer = await context.decide({ name: naming("decision"), question, options });
   await sendMessage(
     context,

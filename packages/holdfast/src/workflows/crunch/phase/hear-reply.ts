@@ -30,12 +30,14 @@ export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
 async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promise<void> {
   const { context, phase } = given;
   for (const [index, { event, message }] of reply.broadcasts.entries()) {
-    await sendMessage(
+    const { id } = await sendMessage(
       context,
       { name: scope.name(`broadcast-${index}`), from: node.agent, to: "*", answers: null, phase, priority: "NORMAL" },
       { type: "BROADCAST", payload: { event, message, data: {}, affects: [] } },
     );
     if (event === "CHECKPOINT") await takeCheckpoint(given, "manual", `${node.agent}: ${message}`);
+    // Whoever begins to work after this reads it in its prompt.
+    await tell(context, scope.name(`broadcast-${index}-heard`), { kind: "message_delivered", id });
   }
 }
 

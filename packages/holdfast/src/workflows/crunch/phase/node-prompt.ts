@@ -1,5 +1,6 @@
 import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch/crunch-state.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
+import type { Finding } from "../../../core/crunch/message.ts";
 import { REPLY_FORM } from "../../../core/crunch/reply.ts";
 import type { GraphNode } from "../../../core/graph.ts";
 import { inOrder } from "../order-outputs.ts";
@@ -19,6 +20,12 @@ export function nodePrompt(params: {
   readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
   /** What others delivered before. */
   readonly outputs: readonly AgentOutput[];
+  /** What they found, each with who it was. */
+  readonly findings: readonly { readonly agent: string; readonly finding: Finding }[];
+  /** What they told everybody. */
+  readonly said: readonly string[];
+  /** What a person was asked, and said. */
+  readonly answers: readonly { readonly question: string; readonly answer: string }[];
   readonly conflicts: CrunchState["conflicts"];
   readonly knowledge: readonly KnowledgeEntry[];
   /** What the check before said. */
@@ -36,6 +43,12 @@ export function nodePrompt(params: {
     section("The issue", issueText(issue)),
     section("What the check before said, which must be put right now", params.feedback ?? ""),
     section("What others of the team delivered", inOrder(params.outputs).map(outputLine).join("\n")),
+    section("What they told everybody", params.said.map((text) => `- ${text}`).join("\n")),
+    section("What they found", params.findings.map(findingLine).join("\n")),
+    section(
+      "What a person answered, and holds",
+      params.answers.map(({ question, answer }) => `- ${question}\n  Answer: ${answer}`).join("\n"),
+    ),
     section("What was decided where opinions differed, and holds", decisions(params.conflicts).join("\n")),
     section(
       "What is known from earlier work",
@@ -69,6 +82,13 @@ ${REPLY_FORM}
 
 function outputLine({ phase, agent, action, summary }: AgentOutput): string {
   return `- ${phase}, ${agent} (${action}): ${summary}`;
+}
+
+function findingLine({ agent, finding }: { readonly agent: string; readonly finding: Finding }): string {
+  const { severity, title, location, description, recommendation } = finding;
+  const place = location === "" ? "" : ` (${location})`;
+  const more = [description, recommendation].filter((part) => part !== "").join(" ");
+  return `- ${severity} ${title}${place}, found by ${agent}${more === "" ? "" : `: ${more}`}`;
 }
 
 function decisions(conflicts: CrunchState["conflicts"]): readonly string[] {

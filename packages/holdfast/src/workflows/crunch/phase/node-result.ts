@@ -1,5 +1,5 @@
 import type { Recommendation } from "../../../core/crunch/conflict.ts";
-import type { Finding, ReplyStatus } from "../../../core/crunch/message.ts";
+import type { BroadcastPayload, Finding, ReplyStatus } from "../../../core/crunch/message.ts";
 import type { AgentReply, ReplyEscalation } from "../../../core/crunch/reply.ts";
 import type { Graph } from "../../../core/graph.ts";
 import { stateOf } from "../../../core/graph-state.ts";
@@ -24,6 +24,8 @@ export type NodeResult = {
   readonly escalate: ReplyEscalation | null;
   /** Why it wants the phase to end, for everybody. */
   readonly abort: string | null;
+  /** What it told everybody: those of later batches hear it. Absent: nothing. */
+  readonly said?: readonly string[];
   /** What the nodes are to do that it asked for, by their ids. Absent: it asked for none. */
   readonly further?: Readonly<Record<string, string>>;
 };
@@ -36,6 +38,7 @@ export function resultOf(params: {
   readonly further: Further;
 }): NodeResult {
   const { node, reply, of, aside, further } = params;
+  const said = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
   const tasks = further.nodes.map((one) => [one.id, one.task] as const);
   return {
     of,
@@ -46,8 +49,14 @@ export function resultOf(params: {
     aside,
     escalate: reply.escalate ?? stranded(further) ?? blocked(reply),
     abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
+    ...(said.length === 0 ? {} : { said }),
     ...(tasks.length === 0 ? {} : { further: Object.fromEntries(tasks) }),
   };
+}
+
+/** The other events say what is to be done, and that is done. */
+export function isForAgents(event: BroadcastPayload["event"]): boolean {
+  return event === "CONTEXT_UPDATE" || event === "PHASE_CHANGE";
 }
 
 /** With what it wanted done and nobody does: those who come after it read it here. */

@@ -14,8 +14,8 @@ export type PhaseEndPlan =
   | { readonly kind: "replay" }
   /** It does not do what it should: the work goes back. */
   | { readonly kind: "sent_back"; readonly reason: string; readonly detail: string }
-  /** A person must say how it goes on. */
-  | { readonly kind: "ask"; readonly question: string };
+  /** A person must say how it goes on; without those that failed, it may be. */
+  | { readonly kind: "ask"; readonly question: string; readonly failed: readonly FailedNode[] };
 
 export interface FailedNode {
   readonly node: string;
@@ -47,7 +47,8 @@ export function planPhaseEnd(params: {
   const halted = end.abortedBy !== null || end.batch !== null;
   if (!halted && params.replays < params.limit) return { kind: "replay" };
   if (!halted && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
-  return { kind: "ask", question: `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?` };
+  const question = `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?`;
+  return { kind: "ask", question, failed };
 }
 
 const HEAVY: ReadonlySet<string> = new Set(["critical", "high"]);

@@ -9,6 +9,7 @@ import { requireSetup, tell } from "../work.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
 import { askPerson } from "./ask-person.ts";
 import { COORDINATOR } from "./call-agent.ts";
+import { countFailures } from "./count-failures.ts";
 import { captureKnowledge, injectKnowledge, planDecisions } from "./keep-knowledge.ts";
 import { stoppedOver } from "./merge-batch.ts";
 import { resultsIn } from "./node-result.ts";
@@ -36,7 +37,7 @@ export async function runPhase(
   context: CrunchContext,
   { phase, place }: { readonly phase: GraphPhase; readonly place: Place },
 ): Promise<PhaseEnd> {
-  const team = await haveTeam(context, place.at);
+  const team = await haveTeam(work, context, place.at);
   if (phase === "enrich" || phase === "implementing")
     await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
   const given: PhaseWork = { work, context, phase, team, asides: new Map() };
@@ -50,12 +51,14 @@ export async function runPhase(
 }
 
 /** Composed when the first phase with a graph is entered, and kept. */
-async function haveTeam(context: CrunchContext, at: string): Promise<Team> {
+async function haveTeam({ parts }: CrunchWork, context: CrunchContext, at: string): Promise<Team> {
   const { state, position } = context;
   const composedHere = position.visit.steps["team-composed"] !== undefined;
   if (state.team !== null && !composedHere) return state.team;
   const { issue, settings } = requireSetup(context);
-  const team = composeTeam({ issue, settings, priorFailures: 0, at });
+  const of = { run: context.run.id, issue: issue.number };
+  const priorFailures = await context.step("prior-failures", () => countFailures(parts, of));
+  const team = composeTeam({ issue, settings, priorFailures, at });
   await tell(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
 }
@@ -113,7 +116,7 @@ async function settleEnd(
       const options = [...PHASE_ANSWERS];
       const answer = await askPerson(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
       if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
-      return answer === "again" ? null : ended(graph, []);
+      return answer === "again" ? null : ended(graph, plan.failed);
     }
   }
 }

@@ -24,7 +24,7 @@ export async function enrichStage(work: CrunchWork, context: CrunchContext): Pro
   const plan = await settleEntry(context, planEntry(issue));
   if (plan.kind === "over") return { ...fail(plan.reason), ...inputs };
   if (plan.kind === "enriched") return done(`Issue #${issue.number} is at ${plan.phase} by its label`);
-  await enterPhase(context, place, "enrich");
+  await enterPhase(work, context, { place, phase: "enrich" });
   const end = await runPhase(work, context, { phase: "enrich", place });
   if (end.kind === "given_up") return { ...fail(end.reason), ...inputs };
   return done(`Issue #${issue.number} is enriched${end.remark}`);

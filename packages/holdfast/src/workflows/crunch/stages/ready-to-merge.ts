@@ -18,7 +18,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 /** Everything is pushed and a pull request is open. Whether it is merged is for people to say. */
 export async function readyToMergeStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
-  await enterPhase(context, place, "ready-to-merge");
+  await enterPhase(work, context, { place, phase: "ready-to-merge" });
   const { head } = await commitPhase(context, place, { phase: "ready-to-merge", summary: "" });
   const remote = await settleRemote(context, place.worktree, { head });
   if (remote.kind === "stop") return fail(remote.reason);

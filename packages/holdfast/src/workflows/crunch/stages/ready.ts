@@ -7,7 +7,7 @@ import type { CrunchContext, CrunchWork } from "../work.ts";
 
 /** Nobody works here: what stands is that the issue can be implemented, for those who look at its label. */
 export async function readyStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
-  await enterPhase(context, await findPlace(work, context), "ready");
+  await enterPhase(work, context, { place: await findPlace(work, context), phase: "ready" });
   const { issue } = requireSetup(context);
   return conclude(work.options, {
     stage: "ready",

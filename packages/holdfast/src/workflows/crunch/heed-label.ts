@@ -1,0 +1,64 @@
+import { movedLabel } from "../../core/crunch/moved-label.ts";
+import type { MovedLabel } from "../../core/crunch/moved-label.ts";
+import { phaseOfLabels } from "../../core/crunch/labels.ts";
+import type { Phase } from "../../core/crunch/phase.ts";
+import type { Effect } from "../../core/effect.ts";
+import { isJsonArray, isJsonObject } from "../../core/json.ts";
+import type { Forge } from "../../ports/forge.ts";
+import { askForge } from "../publish/forge-answer.ts";
+import { parkOnce } from "../publish/park-once.ts";
+import { STATE_LABEL } from "./set-state-label.ts";
+import { requireSetup } from "./work.ts";
+import type { CrunchContext, CrunchWork } from "./work.ts";
+
+/**
+ * Before the label of the next phase replaces the one that is there. One that a person moved meanwhile says where the work is to go on: the run parks, and is
+ * taken up as by every resume, which follows the label or asks. Whoever resumes with it as it is has been heard.
+ */
+export async function heedLabel(
+  work: CrunchWork,
+  context: CrunchContext,
+  { forge, phase }: { readonly forge: Forge; readonly phase: Phase },
+): Promise<void> {
+  const { issue } = requireSetup(context);
+  const moved = await askForge(context, () =>
+    context.step("label-moved", async (): Promise<MovedLabel | null> => {
+      const found = await forge.getIssue(issue.number);
+      if (found === null) return null;
+      const own = await ownLabels(work, context.run.id);
+      return movedLabel({ now: found.labels, own, entering: phase, agreed: agreedLabels(context) });
+    }),
+  );
+  if (moved === null) return;
+  const at = context.state.phases.at(-1)?.phase ?? "its beginning";
+  const next =
+    moved.follows === null
+      ? `Put the right one there, then resume; as it is, the run goes on at ${phase}.`
+      : `Resume, and the run goes on at ${moved.follows}; put state:${at} there first, and it goes on at ${phase}.`;
+  const reason = `Issue #${issue.number} carries ${moved.says}, set by somebody while the run was at ${at}. ${next}`;
+  await parkOnce(context, { name: "label-moved-parked", on: "person", reason });
+}
+
+/** By the ledger, which goes back with no restore. null: none yet, or one may have come about that nobody knows of. */
+async function ownLabels({ parts }: CrunchWork, run: string): Promise<readonly string[] | null> {
+  const labelled = (await parts.store.listEffects(run)).filter(
+    ({ kind, state }) => kind === STATE_LABEL && state.kind !== "failed",
+  );
+  const newest = labelled.toSorted((a, b) => visitOf(b) - visitOf(a))[0]?.state;
+  if (newest?.kind !== "done" || !isJsonObject(newest.receipt)) return null;
+  const labels = newest.receipt["labels"] ?? null;
+  return isJsonArray(labels) ? labels.filter((label) => typeof label === "string") : null;
+}
+
+/** Keys end with the number of the visit, which only ever grows; clocks do not. */
+function visitOf({ key }: Effect): number {
+  return Number(key.slice(key.lastIndexOf(".") + 1));
+}
+
+/** What was taken over when the run was taken up last; null: nothing since the issue was read. */
+function agreedLabels({ inputs, state }: CrunchContext): readonly string[] | null {
+  const [agreed, read] = [inputs.issue?.labels, state.issue?.labels];
+  if (agreed === undefined || read === undefined) return null;
+  const same = JSON.stringify(phaseOfLabels(agreed)) === JSON.stringify(phaseOfLabels(read));
+  return same ? null : agreed;
+}
