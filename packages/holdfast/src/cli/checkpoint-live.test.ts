@@ -2,19 +2,15 @@ import { existsSync } from "node:fs";
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
+import { describe, expect, test as sequentialTest } from "vitest";
 import { openHoldfast } from "../app.ts";
-import { GOOD, startWork } from "./work-repository.ts";
+import { GOOD, workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 
 /** Each in a place of its own, and most of their time is spent waiting for other processes. */
 const test = sequentialTest.concurrent;
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-});
-afterAll(() => work.remove());
+const work = workSuite();
 
 const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
 

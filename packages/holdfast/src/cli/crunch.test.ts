@@ -1,15 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openLocalForge } from "../forges/local/local-forge.ts";
-import { startWork } from "./work-repository.ts";
+import { workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(() => work.remove());
+const work = workSuite();
 
 const SAYS = { reply: '{"status": "SUCCESS", "summary": "Done."}', usage: { input: 800, output: 200 } };
 

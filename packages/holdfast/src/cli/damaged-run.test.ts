@@ -1,14 +1,10 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { GOOD, startWork } from "./work-repository.ts";
+import { expect, test } from "vitest";
+import { GOOD, workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(() => work.remove());
+const work = workSuite();
 
 /** Killed while the reviewer works, when everything of the implementation is saved. */
 async function dieInReview(place: WorkPlace): Promise<void> {

@@ -3,21 +3,15 @@ import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
+import { describe, expect, test as sequentialTest } from "vitest";
 import { parse } from "yaml";
-import { startWork } from "./work-repository.ts";
+import { workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 
 const test = sequentialTest.concurrent;
 const golden = fileURLToPath(new URL("../formats/golden/", import.meta.url));
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(async () => {
-  await work.remove();
-});
+const work = workSuite();
 
 /** A run with so many checkpoints that a person asked for; crunch keeps its files under `none`, for want of an issue. */
 async function runOf(place: WorkPlace, count: number): Promise<void> {

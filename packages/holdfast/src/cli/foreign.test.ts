@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
-import { GOOD, startWork } from "./work-repository.ts";
+import { describe, expect, test as sequentialTest } from "vitest";
+import { GOOD, workSuite } from "./work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 const test = sequentialTest.concurrent;
@@ -22,13 +22,7 @@ const REVIEW = {
   }),
 };
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(async () => {
-  await work.remove();
-});
+const work = workSuite();
 
 /** A document of the other tool at this stage of issue 1, with fields that nobody knows. */
 async function implFile(place: { readonly clone: string }, state: object): Promise<string> {

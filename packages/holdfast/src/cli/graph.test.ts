@@ -7,11 +7,11 @@ import type { Graph } from "../core/graph.ts";
 import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
 import { stepGraph } from "../core/graph-state.ts";
 import type { GraphEvent } from "../core/graph-state.ts";
-import { startWork } from "./work-repository.ts";
+import { workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
+const work = workSuite();
 let place: WorkPlace;
 let holdfast: Holdfast;
 
@@ -41,14 +41,10 @@ async function runWith(id: string, graph: Graph | null) {
 }
 
 beforeAll(async () => {
-  work = await startWork();
   place = await work.begin();
   holdfast = await openHoldfast({ cwd: place.clone });
 }, 60_000);
-afterAll(async () => {
-  await holdfast.close();
-  await work.remove();
-});
+afterAll(() => holdfast.close());
 
 async function shown(...args: readonly string[]): Promise<string> {
   const { status, stdout, stderr } = await place.run(...args, "--quiet");

@@ -1,15 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startWork } from "./work-repository.ts";
+import { describe, expect, test } from "vitest";
+import { workSuite } from "./work-repository.ts";
 import type { Started, WorkPlace } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-});
-afterAll(() => work.remove());
+const work = workSuite();
 
 /** A run whose agent does not listen to SIGTERM and would work for a long time. */
 async function startStubborn(place: WorkPlace): Promise<Started & { readonly agent: number }> {

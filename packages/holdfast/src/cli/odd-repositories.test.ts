@@ -1,13 +1,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { GOOD, startWork } from "./work-repository.ts";
+import { describe, expect, test } from "vitest";
+import { GOOD, workSuite } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-});
-afterAll(() => work.remove());
+const work = workSuite();
 
 describe("the remote is asked, whatever is checked out here", () => {
   test("nothing but a commit: a run begins, and goes on", async () => {

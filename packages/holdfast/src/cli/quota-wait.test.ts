@@ -1,14 +1,10 @@
 import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { GOOD, startWork } from "./work-repository.ts";
+import { expect, test } from "vitest";
+import { GOOD, workSuite } from "./work-repository.ts";
 import type { WorkPlace } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-});
-afterAll(() => work.remove());
+const work = workSuite();
 
 const limited = (attempt: number, untilMs = 4_000) => ({
   when: { role: "impl", attempt },

@@ -1,11 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { startWork } from "./work-repository.ts";
+import { expect, test } from "vitest";
+import { workSuite } from "./work-repository.ts";
 
-let bench: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  bench = await startWork();
-}, 60_000);
-afterAll(() => bench.remove());
+const bench = workSuite();
 
 const write = (text: string, iteration?: number) => ({
   ...(iteration === undefined ? {} : { when: { iteration } }),

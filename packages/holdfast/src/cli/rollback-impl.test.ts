@@ -1,11 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { GOOD, startWork } from "./work-repository.ts";
+import { expect, test } from "vitest";
+import { GOOD, workSuite } from "./work-repository.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(() => work.remove());
+const work = workSuite();
 
 const poor = {
   when: { role: "review" },

@@ -1,14 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { startWork } from "./work-repository.ts";
+import { expect, test } from "vitest";
+import { workSuite } from "./work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-}, 60_000);
-afterAll(() => work.remove());
+const work = workSuite();
 
 /** Something of each kind. The guard counts what comes after it as an iteration. */
 const WORKFLOW = `

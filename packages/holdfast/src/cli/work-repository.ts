@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { openHoldfast } from "../app.ts";
 import { buildCommand } from "./built-command.ts";
 import type { BuiltCommand, Finished } from "./built-command.ts";
@@ -37,17 +37,25 @@ export const GOOD = {
   usage: { input: 800, output: 200, microUsd: 5000 },
 };
 
-export async function startWork(): Promise<{ begin(): Promise<WorkPlace>; remove(): Promise<void> }> {
-  const holdfast = await buildCommand();
+/** For the tests of one file: the command is built before them and gone after them, and each begins a place of its own. */
+export function workSuite(): { begin(): Promise<WorkPlace> } {
+  let built: BuiltCommand | undefined;
   let count = 0;
+  beforeAll(async () => {
+    built = await buildCommand();
+  }, BUILD_MS);
+  afterAll(() => built?.remove());
   return {
-    remove: () => holdfast.remove(),
     async begin() {
+      if (built === undefined) throw new Error("a place is begun in a test, or in a hook before it");
       count += 1;
-      return await makePlace(holdfast, join(holdfast.directory, `work-${count}`));
+      return await makePlace(built, join(built.directory, `work-${count}`));
     },
   };
 }
+
+/** On whatever else the machine has to do. */
+const BUILD_MS = 60_000;
 
 async function makePlace(holdfast: BuiltCommand, directory: string): Promise<WorkPlace> {
   const [clone, remote] = [join(directory, "shop"), join(directory, "shop.git")];

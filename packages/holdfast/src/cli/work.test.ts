@@ -3,20 +3,16 @@ import { existsSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test as sequentialTest } from "vitest";
+import { describe, expect, test as sequentialTest } from "vitest";
 import { openHoldfast } from "../app.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
-import { GOOD, startWork } from "./work-repository.ts";
+import { GOOD, workSuite } from "./work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 /** Each in a place of its own, and most of their time is spent waiting for disks. */
 const test = sequentialTest.concurrent;
 
-let work: Awaited<ReturnType<typeof startWork>>;
-beforeAll(async () => {
-  work = await startWork();
-});
-afterAll(() => work.remove());
+const work = workSuite();
 
 const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
 
