@@ -1,6 +1,6 @@
 import type { IssueSnapshot } from "../checkpoint.ts";
 import type { JsonObject } from "../json.ts";
-import { count, list, nullable, object, oneOf, parseShape, tagged, text } from "../shape.ts";
+import { count, list, nullable, object, oneOf, optional, parseShape, tagged, text } from "../shape.ts";
 import type { Shape } from "../shape.ts";
 import { CONFLICT_SHAPE } from "./conflict-shape.ts";
 import type { Conflict } from "./conflict.ts";
@@ -34,6 +34,8 @@ export type AgentOutput = {
   readonly summary: string;
   /** A path in the repository, or null when the summary is all there is. */
   readonly location: string | null;
+  /** What it was to deliver by name (a specification), written out in its answer. Absent: the summary is all. */
+  readonly delivered?: string;
 };
 
 /** An event that did not fit the state it met. It changed nothing, and it is not hidden. */
@@ -103,6 +105,7 @@ export const OUTPUT_SHAPE: Shape<AgentOutput> = object<AgentOutput>({
   completedAt: text,
   summary: text,
   location: nullable(text),
+  delivered: optional(text),
 });
 
 export const BASE_SHAPE: Shape<CrunchBase> = object<CrunchBase>({ branch: text, commit: text });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { movedLabel } from "./moved-label.ts";
 
-const own = ["type:bug", "state:implementing"];
+const own = [["type:bug", "state:implementing"]];
 const at = { own, entering: "e2e", agreed: null } as const;
 
 describe("a state label that somebody moved", () => {
@@ -27,8 +27,9 @@ describe("a state label that somebody moved", () => {
     expect(movedLabel({ ...at, now })).toBe(null);
   });
 
-  test("not before the run has set one, nor one that was agreed on", () => {
-    expect(movedLabel({ ...at, own: null, now: ["state:docs"] })).toBe(null);
+  test("not before the run has set one, nor one that the forge may still show, nor one that was agreed on", () => {
+    expect(movedLabel({ ...at, own: [], now: ["state:docs"] })).toBe(null);
+    expect(movedLabel({ ...at, own: [...own, ["state:ready"]], now: ["state:ready"] })).toBe(null);
     expect(movedLabel({ ...at, agreed: ["state:backlog"], now: ["state:backlog", "x"] })).toBe(null);
   });
 });

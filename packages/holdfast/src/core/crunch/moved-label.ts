@@ -10,15 +10,15 @@ export type MovedLabel = { readonly says: string; readonly follows: Phase | null
  */
 export function movedLabel(params: {
   readonly now: readonly string[];
-  /** As the run itself left them; null: it has set none yet. */
-  readonly own: readonly string[] | null;
+  /** As the run itself left them, and as a forge that is slow to tell may still show them; none: it has set none yet. */
+  readonly own: readonly (readonly string[])[];
   readonly entering: Phase;
   readonly agreed: readonly string[] | null;
 }): MovedLabel | null {
   const { now, own, agreed, entering } = params;
-  if (own === null) return null;
+  if (own.length === 0) return null;
   const said = phasesOf(now);
-  const known = [own, ...(agreed === null ? [] : [agreed])].map(phasesOf);
+  const known = [...own, ...(agreed === null ? [] : [agreed])].map(phasesOf);
   if (known.includes(said) || said === entering) return null;
   const labelled = phaseOfLabels(now);
   if (labelled.kind === "several") return { says: labelled.labels.join(" and "), follows: null };

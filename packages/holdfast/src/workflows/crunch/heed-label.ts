@@ -4,6 +4,7 @@ import { phaseOfLabels } from "../../core/crunch/labels.ts";
 import type { Phase } from "../../core/crunch/phase.ts";
 import type { Effect } from "../../core/effect.ts";
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { askForge } from "../publish/forge-answer.ts";
 import { parkOnce } from "../publish/park-once.ts";
@@ -25,7 +26,7 @@ export async function heedLabel(
     context.step("label-moved", async (): Promise<MovedLabel | null> => {
       const found = await forge.getIssue(issue.number);
       if (found === null) return null;
-      const own = await ownLabels(work, context.run.id);
+      const own = await ownLabels(work, context);
       return movedLabel({ now: found.labels, own, entering: phase, agreed: agreedLabels(context) });
     }),
   );
@@ -39,15 +40,26 @@ export async function heedLabel(
   await parkOnce(context, { name: "label-moved-parked", on: "person", reason });
 }
 
-/** By the ledger, which goes back with no restore. null: none yet, or one may have come about that nobody knows of. */
-async function ownLabels({ parts }: CrunchWork, run: string): Promise<readonly string[] | null> {
-  const labelled = (await parts.store.listEffects(run)).filter(
-    ({ kind, state }) => kind === STATE_LABEL && state.kind !== "failed",
-  );
-  const newest = labelled.toSorted((a, b) => visitOf(b) - visitOf(a))[0]?.state;
-  if (newest?.kind !== "done" || !isJsonObject(newest.receipt)) return null;
-  const labels = newest.receipt["labels"] ?? null;
-  return isJsonArray(labels) ? labels.filter((label) => typeof label === "string") : null;
+/**
+ * By the ledger, which goes back with no restore. None where the run has set none yet, or one may have come about that nobody knows of. A forge may
+ * answer from a copy that is behind: right after a change, what was there before is the run's own too.
+ */
+async function ownLabels({ parts }: CrunchWork, context: CrunchContext): Promise<readonly (readonly string[])[]> {
+  const [newest, before] = (await parts.store.listEffects(context.run.id))
+    .filter(({ kind, state }) => kind === STATE_LABEL && state.kind !== "failed")
+    .toSorted((a, b) => visitOf(b) - visitOf(a))
+    .map(({ state }) => state);
+  if (newest?.kind !== "done") return [];
+  const own = [labelsIn(newest.receipt)];
+  if (context.now() - Date.parse(newest.at) > BEHIND_MS) return own;
+  return [...own, before?.kind === "done" ? labelsIn(before.receipt) : (context.state.issue?.labels ?? [])];
+}
+
+const BEHIND_MS = 10_000;
+
+function labelsIn(receipt: Json): readonly string[] {
+  const labels = isJsonObject(receipt) ? (receipt["labels"] ?? null) : null;
+  return isJsonArray(labels) ? labels.filter((label) => typeof label === "string") : [];
 }
 
 /** Keys end with the number of the visit, which only ever grows; clocks do not. */

@@ -39,10 +39,13 @@ export function nodePrompt(params: {
     `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
     `Your task (${node.action}): ${params.task}`,
     rule,
-    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}.`]),
+    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
     section("The issue", issueText(issue)),
     section("What the check before said, which must be put right now", params.feedback ?? ""),
     section("What others of the team delivered", inOrder(params.outputs).map(outputLine).join("\n")),
+    ...inOrder(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
+      section(`What was delivered in ${when} by ${agent}, ${action}`, delivered),
+    ),
     section("What they told everybody", params.said.map((text) => `- ${text}`).join("\n")),
     section("What they found", params.findings.map(findingLine).join("\n")),
     section(
@@ -74,6 +77,9 @@ export function mendPrompt(params: {
     ANSWER,
   ].join("\n\n");
 }
+
+const WRITTEN_OUT =
+  "Write it out in your answer, before the JSON that ends it: those who work after you read it there.";
 
 const ANSWER = `When you have finished, end with one JSON object in a fenced block. Leave out what is empty.
 \`\`\`json

@@ -1,4 +1,5 @@
 import { editsFiles } from "../../../core/crunch/plan-phase-graph.ts";
+import { proseOf } from "../../../core/crunch/prose-of.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { TaskStatus } from "../../../core/crunch/team.ts";
@@ -50,7 +51,7 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
   }
   // Of a try that failed nothing follows: the next one asks again.
   const further = await addNodes(given, { node, scope, reply });
-  await deliver(given, { node, scope, reply: { ...reply, summary: summaryOf(reply, further) } });
+  await deliver(given, { node, scope, text: report.text, reply: { ...reply, summary: summaryOf(reply, further) } });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
   await takeCheckpoint(given, "agent_complete", `${node.agent}: ${node.id}`);
   const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
@@ -73,14 +74,20 @@ async function moveTask(
 
 async function deliver(
   { context, phase }: PhaseWork,
-  params: { readonly node: GraphNode; readonly scope: NodeScope; readonly reply: AgentReply },
+  params: {
+    readonly node: GraphNode;
+    readonly scope: NodeScope;
+    readonly reply: AgentReply;
+    readonly text: string;
+  },
 ): Promise<void> {
   const { node, scope, reply } = params;
+  const delivered = node.outputs.length === 0 ? "" : proseOf(params.text);
   const { agent, action, id } = node;
   const output = { agent, action, node: id, phase, completedAt: isoNow(context), summary: reply.summary };
   await tell(context, scope.name("delivered"), {
     kind: "output_delivered",
-    output: { ...output, location: reply.outputs[0] ?? null },
+    output: { ...output, location: reply.outputs[0] ?? null, ...(delivered === "" ? {} : { delivered }) },
   });
 }
 

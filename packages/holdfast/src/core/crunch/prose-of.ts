@@ -1,0 +1,7 @@
+const MAX_PROSE = 12_000;
+
+/** What an agent wrote before the JSON that ends its answer: a specification, a plan. Empty: nothing, or no such end can be seen. */
+export function proseOf(text: string): string {
+  const end = text.lastIndexOf("```json");
+  return end === -1 ? "" : text.slice(0, end).trim().slice(0, MAX_PROSE).toWellFormed();
+}
