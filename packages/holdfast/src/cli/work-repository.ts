@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -39,14 +40,27 @@ export const GOOD = {
 
 export async function startWork(): Promise<{ begin(): Promise<WorkPlace>; remove(): Promise<void> }> {
   const holdfast = await buildCommand();
+  const places: WorkPlace[] = [];
   let count = 0;
   return {
-    remove: () => holdfast.remove(),
+    async remove() {
+      for (const { clone } of places) await endLeftovers(clone);
+      await holdfast.remove();
+    },
     async begin() {
       count += 1;
-      return await makePlace(holdfast, join(holdfast.directory, `work-${count}`));
+      const place = await makePlace(holdfast, join(holdfast.directory, `work-${count}`));
+      places.push(place);
+      return place;
     },
   };
+}
+
+/** What was killed without a word leaves its agent behind, which waits for ever where nobody resumes the run. */
+async function endLeftovers(clone: string): Promise<void> {
+  if (!existsSync(join(clone, ".git/holdfast"))) return;
+  await using holdfast = await openHoldfast({ cwd: clone });
+  for (const { id } of await holdfast.listRuns()) await holdfast.work.endProcesses(id);
 }
 
 async function makePlace(holdfast: BuiltCommand, directory: string): Promise<WorkPlace> {
