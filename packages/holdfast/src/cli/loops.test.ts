@@ -103,6 +103,7 @@ describe("the limit", () => {
       expect(end.stderr).toMatch(new RegExp(`one loop may be at work.*\\(pid ${winner?.child.pid} on`));
       expect(end.stderr).toContain("--wait");
     }
+    expect((await loops()).loops.map((one) => one.run.work)).toEqual([{ kind: "task", text: winner?.task }]);
     const low = start("run", ...words("low"), "--wait", "--max-loops", "1");
     expect(await until("low", "queued")).toMatchObject({ turn: 1 });
     const high = start("run", ...words("high"), "--wait", "--priority", "high", "--max-loops", "1");

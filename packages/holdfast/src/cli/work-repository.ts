@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -40,22 +41,35 @@ export const GOOD = {
 /** For the tests of one file: the command is built before them and gone after them, and each begins a place of its own. */
 export function workSuite(): { begin(): Promise<WorkPlace> } {
   let built: BuiltCommand | undefined;
+  const places: WorkPlace[] = [];
   let count = 0;
   beforeAll(async () => {
     built = await buildCommand();
   }, BUILD_MS);
-  afterAll(() => built?.remove());
+  afterAll(async () => {
+    for (const { clone } of places) await endLeftovers(clone);
+    await built?.remove();
+  }, BUILD_MS);
   return {
     async begin() {
       if (built === undefined) throw new Error("a place is begun in a test, or in a hook before it");
       count += 1;
-      return await makePlace(built, join(built.directory, `work-${count}`));
+      const place = await makePlace(built, join(built.directory, `work-${count}`));
+      places.push(place);
+      return place;
     },
   };
 }
 
 /** On whatever else the machine has to do. */
 const BUILD_MS = 60_000;
+
+/** What was killed without a word leaves its agent behind, which waits for ever where nobody resumes the run. */
+async function endLeftovers(clone: string): Promise<void> {
+  if (!existsSync(join(clone, ".git/holdfast"))) return;
+  await using holdfast = await openHoldfast({ cwd: clone });
+  for (const { id } of await holdfast.listRuns()) await holdfast.work.endProcesses(id);
+}
 
 async function makePlace(holdfast: BuiltCommand, directory: string): Promise<WorkPlace> {
   const [clone, remote] = [join(directory, "shop"), join(directory, "shop.git")];

@@ -17,6 +17,11 @@ export function checkRunId(run: unknown): string {
   );
 }
 
+/** Each once, without the one that they are others of. */
+export function othersOf(run: string, others: readonly string[]): readonly string[] {
+  return [...new Set(others.map(checkRunId))].filter((one) => one !== run);
+}
+
 /** Kinds that only the store itself writes: they are the record of its own methods. */
 const OWN_KINDS: ReadonlySet<string> = new Set([
   "run.created",

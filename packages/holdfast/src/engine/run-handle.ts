@@ -113,8 +113,13 @@ export class RunHandle implements AsyncDisposable {
     return this.#parts.store.watch({ run: this.id, signal });
   }
 
-  async tag(sequence: number, name: string, options: { readonly move?: boolean } = {}): Promise<void> {
-    await this.#parts.store.tag({ run: this.id, sequence, name, move: options.move ?? false });
+  /** `from`: other runs that lose the tag in the same moment. */
+  async tag(
+    sequence: number,
+    name: string,
+    { move = false, from = [] }: { readonly move?: boolean; readonly from?: readonly string[] } = {},
+  ): Promise<void> {
+    await this.#parts.store.tag({ run: this.id, sequence, name, move, from });
   }
 
   async untag(name: string): Promise<void> {

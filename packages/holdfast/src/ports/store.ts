@@ -82,12 +82,16 @@ export interface Store {
 
   listEffects(run: string): Promise<readonly Effect[]>;
 
-  /** A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. */
+  /**
+   * A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. `from`: other runs that lose the
+   * tag in the same transaction, those of them that have it.
+   */
   tag(params: {
     readonly run: string;
     readonly sequence: number;
     readonly name: string;
     readonly move?: boolean;
+    readonly from?: readonly string[];
   }): Promise<void>;
   /** Removing a tag that is not there is no error. */
   untag(params: { readonly run: string; readonly name: string }): Promise<void>;

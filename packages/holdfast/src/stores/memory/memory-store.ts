@@ -18,7 +18,7 @@ import { runExists, runNotFound, storeClosed, tagExists } from "../../core/refus
 import type { Run } from "../../core/run.ts";
 import { NEW_RUN } from "../../core/run-fold.ts";
 import { sameBirth } from "../../core/same-birth.ts";
-import { captureNewRun, checkRunId, checkSequence, checkTime } from "../../core/store-arguments.ts";
+import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../../core/store-arguments.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { NewRun, Store } from "../../ports/store.ts";
 import { systemClock } from "../../system/clock.ts";
@@ -78,6 +78,10 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     if (found === undefined) return emptyRun(deepFreeze({ ...born, createdAt: at() }));
     if (!sameBirth(found.run, born)) throw runExists(born.id);
     return found;
+  }
+
+  function removeTag(run: MemoryRun, name: string): void {
+    if (run.tags.delete(name)) append(world, run, { kind: "tag.removed", body: { name }, epoch: 0, at: at() });
   }
 
   function keep(born: MemoryRun): void {
@@ -173,23 +177,22 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     listEffects: (run) =>
       step(() => Object.freeze([...runOf(run).effects.values()].sort((a, b) => (a.key < b.key ? -1 : 1)))),
 
-    tag: ({ run: id, sequence, name, move = false }) =>
+    tag: ({ run: id, sequence, name, move = false, from = [] }) =>
       change(() => {
         checkTagName(name);
         const run = runOf(id);
+        const losing = othersOf(id, from).map(runOf);
         const current = run.tags.get(name);
-        if (current === checkSequence(sequence)) return;
-        checkpointOf(run, sequence);
-        if (current !== undefined && !move) throw tagExists({ run: id, name, sequence: current });
+        if (current !== checkSequence(sequence)) {
+          checkpointOf(run, sequence);
+          if (current !== undefined && !move) throw tagExists({ run: id, name, sequence: current });
+        }
+        for (const other of losing) removeTag(other, name);
+        if (current === sequence) return;
         run.tags.set(name, sequence);
         append(world, run, { kind: "tag.added", body: { name, sequence }, epoch: 0, at: at() });
       }),
-    untag: ({ run: id, name }) =>
-      change(() => {
-        const run = runOf(id);
-        if (!run.tags.delete(name)) return;
-        append(world, run, { kind: "tag.removed", body: { name }, epoch: 0, at: at() });
-      }),
+    untag: ({ run: id, name }) => change(() => removeTag(runOf(id), name)),
 
     drop: ({ run, drops }) => change(() => drop(world, runOf(run), { drops, at: at() })),
     listTombstones: (run) =>

@@ -28,7 +28,7 @@ import type { Lease } from "../../core/lease.ts";
 import { DEFAULT_STALE_AFTER_MS } from "../../core/plan-lease.ts";
 import { runNotFound, storeClosed } from "../../core/refusals.ts";
 import type { RunSummary } from "../../core/run.ts";
-import { captureNewRun, checkRunId, checkSequence, checkTime } from "../../core/store-arguments.ts";
+import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../../core/store-arguments.ts";
 import type { Store } from "../../ports/store.ts";
 
 const PAGE = 256;
@@ -210,13 +210,14 @@ export function createSqliteStore(params: {
 
     listEffects: (run) => read(() => Object.freeze(effects.list(rowOf(run).no))),
 
-    tag: ({ run, sequence, name, move = false }) =>
+    tag: ({ run, sequence, name, move = false, from = [] }) =>
       write(() =>
         addTag(handle, books, {
           run: checkRunId(run),
           sequence: checkSequence(sequence),
           name: checkTagName(name),
           move,
+          from: othersOf(run, from),
         }),
       ),
     untag: ({ run, name }) => write(() => removeTag(handle, tags, { run: checkRunId(run), name })),

@@ -48,25 +48,33 @@ interface TagParams {
   readonly sequence: number;
   readonly name: string;
   readonly move: boolean;
+  /** Other runs. */
+  readonly from: readonly string[];
 }
 
 export function addTag(
   handle: Handle,
   books: { readonly tags: Tags; readonly tombstones: Tombstones },
   params: TagParams,
-): Job<Head | null, void> {
+): Job<{ readonly head: Head | null; readonly losing: readonly (() => void)[] }, void> {
   const { tags } = books;
   return {
     plan() {
+      const losing = params.from.map((run) => {
+        const removal = removeTag(handle, tags, { run, name: params.name });
+        const planned = removal.plan();
+        return () => removal.apply(planned);
+      });
       const head = handle.heads.of(params.run);
       const current = tags.get(head.no, params.name);
-      if (current === params.sequence) return null;
+      if (current === params.sequence) return { head: null, losing };
       findCheckpoint(handle, books.tombstones, head, params.sequence);
       if (current !== undefined && !params.move)
         throw tagExists({ run: params.run, name: params.name, sequence: current });
-      return head;
+      return { head, losing };
     },
-    apply(head) {
+    apply({ head, losing }) {
+      for (const lose of losing) lose();
       if (head === null) return;
       tags.put(head.no, params.name, params.sequence);
       handle.append.outside(

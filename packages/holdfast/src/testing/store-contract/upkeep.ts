@@ -46,6 +46,28 @@ async function populate(store: Store): Promise<void> {
 
 export const upkeepCases: readonly StoreCase[] = [
   {
+    name: "a tag that is taken from other runs is theirs or this run's, never both",
+    async run({ open }) {
+      const store = await open();
+      for (const run of ["a", "b", "c"]) await save(store, await leasedRun(store, run));
+      const tagsOf = async (run: string) => (await store.listCheckpoints({ run })).map(({ tags }) => tags);
+      const put = (run: string) =>
+        store.tag({ run, sequence: 1, name: "best", move: true, from: ["a", "b", "b", "c"] });
+      await put("a");
+      await put("b");
+      await put("b");
+      assert.deepEqual([await tagsOf("a"), await tagsOf("b"), await tagsOf("c")], [[[]], [["best"]], [[]]]);
+      const kinds = async (run: string) =>
+        (await collect(store.readJournal({ run }))).map(({ kind }) => kind).filter((kind) => kind.startsWith("tag."));
+      assert.deepEqual([await kinds("a"), await kinds("b")], [["tag.added", "tag.removed"], ["tag.added"]]);
+      await refuses("CHECKPOINT_NOT_FOUND", () =>
+        store.tag({ run: "a", sequence: 9, name: "best", move: true, from: ["b"] }),
+      );
+      await refuses("RUN_NOT_FOUND", () => store.tag({ run: "a", sequence: 1, name: "best", from: ["b", "gone"] }));
+      assert.deepEqual([await tagsOf("a"), await tagsOf("b")], [[[]], [["best"]]]);
+    },
+  },
+  {
     name: "a healthy store verifies, whole or one run, and the summary counts",
     async run({ open }) {
       const store = await open();

@@ -12,7 +12,7 @@ export interface Choice {
   readonly untagged: readonly string[];
 }
 
-/** The winner first: killed in between, two are tagged and none is lost, and the same choice again puts it right. */
+/** In one write: whoever is killed has chosen or has not, and there is never more than one winner among them. */
 export async function choose(
   shell: Shell,
   holdfast: Holdfast,
@@ -30,16 +30,12 @@ export async function choose(
   }
   const others = [...new Set(runs.map((one) => one.run))].filter((one) => one !== run);
   const work = async (): Promise<Choice> => {
-    await (await holdfast.run(run)).tag(sequence, CHOSEN, { move: true });
     const untagged: string[] = [];
     for (const other of others) {
       const handle = await holdfast.run(other);
-      for await (const checkpoint of handle.checkpoints()) {
-        if (!checkpoint.tags.includes(CHOSEN)) continue;
-        await handle.untag(CHOSEN);
-        untagged.push(checkpoint.id);
-      }
+      for await (const { id: before, tags } of handle.checkpoints()) if (tags.includes(CHOSEN)) untagged.push(before);
     }
+    await (await holdfast.run(run)).tag(sequence, CHOSEN, { move: true, from: others });
     return { id, tag: CHOSEN, untagged };
   };
   return await shell.finish(work(), { done: () => `${id} was chosen` });

@@ -6,7 +6,7 @@ export const compareSpec = {
   details: [
     "State, code, checks, scores, metrics, effects, cost and time of two to eight runs, whatever their workflows and whether they are done, parked, dead or at work. Looks only: no lease is taken. RUN is the run as it stands, with the files of its newest checkpoint; RUN@7 is the run as it was then.",
     "Code is counted against the checkpoint that all of them were forked from, else the commit that all began from, else each against its own beginning; and each against each other. What is best in one respect is marked with *; nothing is summed up.",
-    "--choose tags the checkpoint of the winner as `chosen`, so that retention keeps it, takes that tag off the others, and says what to do next. Nothing else is changed, and saying it again changes nothing.",
+    "--choose tags the checkpoint of the winner as `chosen`, so that retention keeps it, takes that tag off the others in the same write, and says what to do next. Nothing else is changed, and saying it again changes nothing.",
   ],
   operands: [
     { name: "RUN", about: "a run id, an issue number or an address", required: true, completes: "address" },
