@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { constants, zstdCompressSync } from "node:zlib";
 import { deepFreeze } from "../packages/holdfast/src/core/deep-freeze.ts";
-import { emptyPlanes } from "../packages/holdfast/src/core/checkpoint.ts";
-import type { Planes } from "../packages/holdfast/src/core/checkpoint.ts";
+import { emptyPlanes } from "../packages/holdfast/src/core/checkpoint/checkpoint.ts";
+import type { Planes } from "../packages/holdfast/src/core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../packages/holdfast/src/core/json.ts";
-import type { Lease } from "../packages/holdfast/src/core/lease.ts";
+import type { Lease } from "../packages/holdfast/src/core/lease/lease.ts";
 import type { Store } from "../packages/holdfast/src/ports/store.ts";
 import { openSqliteStore } from "../packages/holdfast/src/stores/sqlite/open.ts";
 

@@ -16,7 +16,8 @@ const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
 const report = join(folder, "report.json");
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
 const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)];
-const env = { ...process.env, HOLDFAST_FORGE_PROGRAMS: "tried" };
+const dist = join(root, "packages/holdfast/dist");
+const env = { ...process.env, HOLDFAST_FORGE_PROGRAMS: "tried", HOLDFAST_TEST_DIST: dist };
 const run = spawnSync(process.execPath, [vitest, ...args], { cwd: root, stdio: "inherit", env });
 
 const counts = readCounts();

@@ -1,6 +1,6 @@
-import { ALL_CHECKPOINTS } from "../../packages/holdfast/src/core/checkpoint-switches.ts";
+import { ALL_CHECKPOINTS } from "../../packages/holdfast/src/core/checkpoint/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../../packages/holdfast/src/core/error-policy/policy.ts";
-import { defaultRetention } from "../../packages/holdfast/src/core/retention.ts";
+import { defaultRetention } from "../../packages/holdfast/src/core/retention/retention.ts";
 import type { WorkParts } from "../../packages/holdfast/src/engine/work-parts.ts";
 import type { Store } from "../../packages/holdfast/src/ports/store.ts";
 import { systemClock } from "../../packages/holdfast/src/system/clock.ts";

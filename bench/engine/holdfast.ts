@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { beginRun } from "../../packages/holdfast/src/engine/begin-run.ts";
-import { conduct } from "../../packages/holdfast/src/engine/conduct.ts";
+import { beginRun } from "../../packages/holdfast/src/engine/conduct/begin-run.ts";
+import { conduct } from "../../packages/holdfast/src/engine/conduct/conduct.ts";
 import { defineWorkflow } from "../../packages/holdfast/src/engine/define-workflow.ts";
-import { emptyPlanes } from "../../packages/holdfast/src/core/checkpoint.ts";
+import { emptyPlanes } from "../../packages/holdfast/src/core/checkpoint/checkpoint.ts";
 import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
 import { systemClock } from "../../packages/holdfast/src/system/clock.ts";
 import { benchParts } from "./bench-parts.ts";

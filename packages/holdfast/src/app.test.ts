@@ -6,8 +6,8 @@ import { openHoldfast } from "./app.ts";
 import type { Holdfast, OpenParams } from "./app.ts";
 import type { JsonObject } from "./core/json.ts";
 import type { VerifyEvent } from "./ports/store.ts";
-import { createTestRepository, readWorktree, userState as gitState } from "./testing/workspace-repository.ts";
-import type { TestRepository } from "./testing/workspace-repository.ts";
+import { createTestRepository, readWorktree, userState as gitState } from "./testing/workspace/workspace-repository.ts";
+import type { TestRepository } from "./testing/workspace/workspace-repository.ts";
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {

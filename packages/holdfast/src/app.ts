@@ -5,12 +5,12 @@ import { checkOpenParams } from "./app/open-params.ts";
 import type { OpenParams } from "./app/open-params.ts";
 import { openOwnStore } from "./app/open-own-store.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
-import { WorkDesk } from "./app/work-desk.ts";
-import { ALL_CHECKPOINTS } from "./core/checkpoint-switches.ts";
+import { WorkDesk } from "./app/work/work-desk.ts";
+import { ALL_CHECKPOINTS } from "./core/checkpoint/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "./core/error-policy/policy.ts";
-import { DEFAULT_LOOP_LAYOUT } from "./core/loop-layout.ts";
-import { DEFAULT_LOOPS } from "./core/loop-settings.ts";
-import { defaultRetention } from "./core/retention.ts";
+import { DEFAULT_LOOP_LAYOUT } from "./core/lease/loop-layout.ts";
+import { DEFAULT_LOOPS } from "./core/lease/loop-settings.ts";
+import { defaultRetention } from "./core/retention/retention.ts";
 import type { Parts } from "./engine/parts.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { systemClock } from "./system/clock.ts";
@@ -25,29 +25,29 @@ export type { OpenParams } from "./app/open-params.ts";
 export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 
 // Work that a workflow carries
-export { loadWorkflow } from "./app/load-workflow.ts";
-export type { StartParams } from "./app/start-params.ts";
-export type { StartPlan } from "./app/plan-start.ts";
-export type { ResumeParams } from "./app/resume-params.ts";
-export type { WorkReport } from "./app/start-run.ts";
+export { loadWorkflow } from "./app/work/load-workflow.ts";
+export type { StartParams } from "./app/work/start-params.ts";
+export type { StartPlan } from "./app/work/plan-start.ts";
+export type { ResumeParams } from "./app/work/resume-params.ts";
+export type { WorkReport } from "./app/work/start-run.ts";
 export type { WorkParts } from "./engine/work-parts.ts";
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent } from "./engine/progress-event.ts";
-export type { Ordered } from "./engine/give-order.ts";
-export type { RerunReport } from "./app/rerun.ts";
+export type { Ordered } from "./engine/orders/give-order.ts";
+export type { RerunReport } from "./app/work/rerun.ts";
 export type { ReplayReport } from "./engine/replay/replay-report.ts";
 
 // Where runs stand
-export type { Condition } from "./app/run-condition.ts";
-export type { RunStatus } from "./app/run-status.ts";
-export type { RunStanding } from "./core/run-standing.ts";
-export type { Question } from "./app/journal-picture.ts";
-export type { AgentLogFile } from "./app/agent-logs.ts";
+export type { Condition } from "./app/look/run-condition.ts";
+export type { RunStatus } from "./app/look/run-status.ts";
+export type { RunStanding } from "./core/run/run-standing.ts";
+export type { Question } from "./app/look/journal-picture.ts";
+export type { AgentLogFile } from "./app/look/agent-logs.ts";
 
 // Loops
-export type { Loops, Stood } from "./app/loops.ts";
-export type { PlaceParams } from "./app/place-request.ts";
-export type { LoopSettings } from "./core/loop-settings.ts";
+export type { Loops, Stood } from "./app/look/loops.ts";
+export type { PlaceParams } from "./app/work/place-request.ts";
+export type { LoopSettings } from "./core/lease/loop-settings.ts";
 export { loopPicture } from "./workflows/ralph/loop-picture.ts";
 export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
 
@@ -55,18 +55,18 @@ export type { LoopPicture } from "./workflows/ralph/loop-picture.ts";
 export type { CreateRunParams } from "./app/create-run.ts";
 export type { RunHandle } from "./engine/run-handle.ts";
 export type { SaveParams } from "./engine/planes.ts";
-export type { SavePlan } from "./engine/saver.ts";
-export { refuseBlocked } from "./engine/restorer.ts";
-export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
-export type { RestoreStep } from "./core/restore-step.ts";
+export type { SavePlan } from "./engine/save/saver.ts";
+export { refuseBlocked } from "./engine/restore/restorer.ts";
+export type { RestoreReport, RunRestorePlan } from "./engine/restore/restorer.ts";
+export type { RestoreStep } from "./core/resume/restore-step.ts";
 export type { Rejected, RollbackChoice } from "./core/rollback/choose-rollback.ts";
-export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
-export type { GraftPlan } from "./engine/plan-graft.ts";
-export type { GraftReport } from "./engine/apply-graft.ts";
+export type { CheckpointPreview } from "./engine/restore/preview-checkpoints.ts";
+export type { GraftPlan } from "./engine/graft/plan-graft.ts";
+export type { GraftReport } from "./engine/graft/apply-graft.ts";
 export type { HoldfastDiff } from "./app/diff-checkpoints.ts";
 export type { ComparedPair, ComparedSide, Comparison } from "./app/compare/comparison.ts";
-export type { GcPlan, GcReport } from "./engine/collector.ts";
-export type { Repaired } from "./engine/examiner.ts";
+export type { GcPlan, GcReport } from "./engine/upkeep/collector.ts";
+export type { Repaired } from "./engine/upkeep/examiner.ts";
 
 // Checkpoints of other tools
 export { schemaText } from "./app/foreign/published-schema.ts";

@@ -6,28 +6,28 @@ export { doctor } from "./doctor.ts";
 // Work that a workflow carries
 export type { Condition, RunStatus, StartPlan, WorkParts, WorkReport } from "./app.ts";
 export type { ResumeParams, StartParams } from "./app.ts";
-export type { Answers, ResumePlan } from "./core/resume.ts";
+export type { Answers, ResumePlan } from "./core/resume/resume.ts";
 
 // Runs and checkpoints
 export type { RunHandle } from "./engine/run-handle.ts";
 export type { SaveParams } from "./engine/planes.ts";
-export type { SavePlan } from "./engine/saver.ts";
-export type { RestoreReport, RunRestorePlan } from "./engine/restorer.ts";
-export type { RestoreStep } from "./core/restore-step.ts";
-export type { GraftReport } from "./engine/apply-graft.ts";
-export type { GraftPlan } from "./engine/plan-graft.ts";
+export type { SavePlan } from "./engine/save/saver.ts";
+export type { RestoreReport, RunRestorePlan } from "./engine/restore/restorer.ts";
+export type { RestoreStep } from "./core/resume/restore-step.ts";
+export type { GraftReport } from "./engine/graft/apply-graft.ts";
+export type { GraftPlan } from "./engine/graft/plan-graft.ts";
 export type { Comparison } from "./app/compare/comparison.ts";
 export type { RollbackChoice } from "./core/rollback/choose-rollback.ts";
-export type { CheckpointPreview } from "./engine/preview-checkpoints.ts";
-export type { GcPlan, GcReport } from "./engine/collector.ts";
+export type { CheckpointPreview } from "./engine/restore/preview-checkpoints.ts";
+export type { GcPlan, GcReport } from "./engine/upkeep/collector.ts";
 export type { DoctorReport } from "./engine/diagnosis.ts";
-export type { Checkpoint, CheckpointSummary, Planes } from "./core/checkpoint.ts";
-export type { JournalEntry } from "./core/journal.ts";
+export type { Checkpoint, CheckpointSummary, Planes } from "./core/checkpoint/checkpoint.ts";
+export type { JournalEntry } from "./core/journal/journal.ts";
 export type { Json, JsonObject } from "./core/json.ts";
-export type { Run, RunState, RunSummary, Work } from "./core/run.ts";
-export type { RetentionPolicy } from "./core/retention.ts";
-export { TRIGGERS } from "./core/trigger.ts";
-export type { Trigger } from "./core/trigger.ts";
+export type { Run, RunState, RunSummary, Work } from "./core/run/run.ts";
+export type { RetentionPolicy } from "./core/retention/retention.ts";
+export { TRIGGERS } from "./core/checkpoint/trigger.ts";
+export type { Trigger } from "./core/checkpoint/trigger.ts";
 
 // What is done about failed calls, and which checkpoints are taken
 export { defaultErrorPolicy } from "./core/error-policy/policy.ts";
@@ -35,7 +35,7 @@ export type { ErrorPolicy, ErrorRule, RetryPlan } from "./core/error-policy/poli
 export { readPattern } from "./core/error-policy/pattern.ts";
 export type { Pattern } from "./core/error-policy/pattern.ts";
 export type { ErrorVerdict } from "./core/error-policy/call-errors.ts";
-export type { CheckpointSwitches } from "./core/checkpoint-switches.ts";
+export type { CheckpointSwitches } from "./core/checkpoint/checkpoint-switches.ts";
 
 // Workflows of one's own
 export { defineWorkflow } from "./engine/define-workflow.ts";
@@ -51,10 +51,10 @@ export type {
   NodeScope,
   NodeWork,
 } from "./engine/graph/graph-work.ts";
-export type { Graph, GraphEdge, GraphNode, NodeState } from "./core/graph.ts";
-export type { GraphEvent } from "./core/graph-state.ts";
-export type { GraphView } from "./core/graph-schedule.ts";
-export { resumePoint } from "./core/graph-recovery.ts";
+export type { Graph, GraphEdge, GraphNode, NodeState } from "./core/graph/graph.ts";
+export type { GraphEvent } from "./core/graph/graph-state.ts";
+export type { GraphView } from "./core/graph/graph-schedule.ts";
+export { resumePoint } from "./core/graph/graph-recovery.ts";
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
 export type {
@@ -71,8 +71,8 @@ export type {
   StepOptions,
   StepScope,
 } from "./engine/stage-context.ts";
-export type { Position } from "./core/position.ts";
-export type { StageResult, TransitionTable, WorkflowShape } from "./core/workflow.ts";
+export type { Position } from "./core/position/position.ts";
+export type { StageResult, TransitionTable, WorkflowShape } from "./core/position/workflow.ts";
 
 // Errors
 export { ERROR_CODES, HoldfastError } from "./core/error.ts";

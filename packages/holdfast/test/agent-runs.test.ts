@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
+import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
 import { readProcessTable } from "../src/system/process-table.ts";
-import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../src/testing/codex-scene.ts";
-import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../src/testing/gemini-scene.ts";
-import { createLocalForgeScene } from "../src/testing/local-forge-scene.ts";
+import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../src/testing/scenes/codex-scene.ts";
+import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../src/testing/scenes/gemini-scene.ts";
+import { createLocalForgeScene } from "../src/testing/scenes/local-forge-scene.ts";
 import type { ModelScript, ModelTool } from "../src/testing/model-server/model-script.ts";
 import type { ModelServer } from "../src/testing/model-server/model-server.ts";
-import { testRepositoryAt } from "../src/testing/workspace-repository.ts";
+import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
 
 /** Whole runs by agents other than Claude Code, which has its own in claude-github-run.test.ts. */
 const AGENTS = [

@@ -2,8 +2,8 @@ import { execFile } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { userState } from "../src/testing/workspace-repository.ts";
-import { startCommitted } from "../src/testing/workspace-start.ts";
+import { userState } from "../src/testing/workspace/workspace-repository.ts";
+import { startCommitted } from "../src/testing/workspace/workspace-start.ts";
 import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { buildCommand } from "../src/cli/built-command.ts";
-import { startGraftScene } from "../src/testing/graft-scene.ts";
+import { buildCommand } from "../src/cli/testing/built-command.ts";
+import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
 const DIE_AT = new URL("../src/testing/store-processes/die-at.ts", import.meta.url).href;

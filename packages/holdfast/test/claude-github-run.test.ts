@@ -1,16 +1,16 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/built-command.ts";
+import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
 import { readProcessTable } from "../src/system/process-table.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../src/testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../src/testing/scenes/claude-scene.ts";
 import type { Fault } from "../src/testing/forge-server/faults.ts";
-import { createGithubScene, type GithubScene } from "../src/testing/github-scene.ts";
+import { createGithubScene, type GithubScene } from "../src/testing/scenes/github-scene.ts";
 import type { ModelScript } from "../src/testing/model-server/model-script.ts";
 import type { ModelServer } from "../src/testing/model-server/model-server.ts";
 import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
 import { waysToForge } from "../src/testing/ways-to-forge.ts";
-import { testRepositoryAt } from "../src/testing/workspace-repository.ts";
+import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
 
 const [, gh] = waysToForge("gh");
 const TITLE = "[feat][#1] Say hello";

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { carryKillRun } from "../src/testing/kill-run.ts";
 import { createOutside } from "../src/testing/kill-workflow.ts";
 import { ID } from "../src/testing/toy-run.ts";
-import { createTestRepository, readWorktree } from "../src/testing/workspace-repository.ts";
+import { createTestRepository, readWorktree } from "../src/testing/workspace/workspace-repository.ts";
 import { openSqliteStore } from "../src/stores/sqlite/open.ts";
 import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
 

@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../src/system/clock.ts";
-import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/github-scene.ts";
-import { createGitlabScene, GITLAB_TOKEN } from "../src/testing/gitlab-scene.ts";
+import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/scenes/github-scene.ts";
+import { createGitlabScene, GITLAB_TOKEN } from "../src/testing/scenes/gitlab-scene.ts";
 import { waysToForge } from "../src/testing/ways-to-forge.ts";
-import { createTestRepository, type TestRepository } from "../src/testing/workspace-repository.ts";
+import { createTestRepository, type TestRepository } from "../src/testing/workspace/workspace-repository.ts";
 import { createGitBranches } from "../src/workspaces/branch/git-branches.ts";
 import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
 import { findForge, type ForgeChoice } from "../src/app/find-forge.ts";

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
-import { startGraftScene } from "../src/testing/graft-scene.ts";
+import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
 const CHILDREN = join(import.meta.dirname, "../src/testing/store-processes");

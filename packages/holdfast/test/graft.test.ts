@@ -2,10 +2,10 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, syml
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { openHoldfast } from "../src/app.ts";
-import { emptyPlanes } from "../src/core/checkpoint.ts";
-import type { Position } from "../src/core/position.ts";
-import { startGraftScene } from "../src/testing/graft-scene.ts";
-import type { GraftScene } from "../src/testing/graft-scene.ts";
+import { emptyPlanes } from "../src/core/checkpoint/checkpoint.ts";
+import type { Position } from "../src/core/position/position.ts";
+import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
+import type { GraftScene } from "../src/testing/scenes/graft-scene.ts";
 
 const start = (): Promise<GraftScene> =>
   startGraftScene({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { readProcess } from "../src/system/process-table.ts";
-import { createGithubScene, type GithubScene } from "../src/testing/github-scene.ts";
+import { createGithubScene, type GithubScene } from "../src/testing/scenes/github-scene.ts";
 import { waysToForge } from "../src/testing/ways-to-forge.ts";
 
 const CHILD = join(import.meta.dirname, "../src/testing/store-processes/forge-run.ts");

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "../src/core/error.ts";
 import { EXIT_OF, EXITS } from "../src/core/exit.ts";
-import { defaultFindingPolicy, FINDING_KINDS } from "../src/core/finding.ts";
-import { defaultRetention } from "../src/core/retention.ts";
-import { TRIGGERS } from "../src/core/trigger.ts";
+import { defaultFindingPolicy, FINDING_KINDS } from "../src/core/resume/finding.ts";
+import { defaultRetention } from "../src/core/retention/retention.ts";
+import { TRIGGERS } from "../src/core/checkpoint/trigger.ts";
 
 /** docs/errors.md and docs/glossary.md say what the code says, or this fails. */
 

@@ -1,4 +1,4 @@
-import type { PriceTable } from "../core/price.ts";
+import type { PriceTable } from "../core/position/price.ts";
 
 /**
  * Of agents that tell tokens and no money: US dollars for a million tokens, from the makers' public lists as of January 2026, standard tier, prompts of

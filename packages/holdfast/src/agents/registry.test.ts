@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AGENT_LIST, AGENT_NAMES } from "../core/agent-names.ts";
+import { AGENT_LIST, AGENT_NAMES } from "../core/agent/agent-names.ts";
 import { systemClock } from "../system/clock.ts";
 import { createAgentRegistry } from "./registry.ts";
 

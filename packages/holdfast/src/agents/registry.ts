@@ -1,5 +1,5 @@
-import type { AgentArgs } from "../core/agent-args.ts";
-import { AGENT_LIST } from "../core/agent-names.ts";
+import type { AgentArgs } from "../core/agent/agent-args.ts";
+import { AGENT_LIST } from "../core/agent/agent-names.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Agent } from "../ports/agent.ts";

@@ -1,11 +1,11 @@
 import { HoldfastError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
 import { checkOneOf, checkOptions } from "../core/options.ts";
-import { RUN_ID } from "../core/run.ts";
-import type { Run, Work } from "../core/run.ts";
-import { makeRunId } from "../core/run-id.ts";
+import { RUN_ID } from "../core/run/run.ts";
+import type { Run, Work } from "../core/run/run.ts";
+import { makeRunId } from "../core/run/run-id.ts";
 import type { Parts } from "../engine/parts.ts";
-import { WORKTREE } from "../engine/worktree-label.ts";
+import { WORKTREE } from "../engine/save/worktree-label.ts";
 import { labelHere } from "./here.ts";
 
 /** A run that its caller carries by hand. */

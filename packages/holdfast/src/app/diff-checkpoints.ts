@@ -1,4 +1,4 @@
-import type { Checkpoint, FilesPlane } from "../core/checkpoint.ts";
+import type { Checkpoint, FilesPlane } from "../core/checkpoint/checkpoint.ts";
 import type { Json } from "../core/json.ts";
 import { diffJson } from "../core/values/index.ts";
 import type { JsonChange } from "../core/values/index.ts";

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
-import { anyFolder } from "../engine/any-folder.ts";
+import { anyFolder } from "../engine/save/any-folder.ts";
 import { detectForge, type DetectedForge } from "../forges/detect-forge.ts";
 import { openGithubForge } from "../forges/github/github-forge.ts";
 import { openGitlabForge } from "../forges/gitlab/gitlab-forge.ts";

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
-import { labelOf } from "../engine/worktree-label.ts";
+import { labelOf } from "../engine/save/worktree-label.ts";
 import type { Workspace, Workspaces } from "../ports/workspace.ts";
 
 /** The worktree that we are in; undefined where there is none. */

@@ -1,5 +1,5 @@
 import { createAgentRegistry } from "../agents/registry.ts";
-import { AGENT_PROGRAMS } from "../core/agent-names.ts";
+import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
 import type { AgentCapabilities, AgentProbe } from "../ports/agent.ts";
 import { systemClock } from "../system/clock.ts";
 

@@ -1,11 +1,11 @@
-import type { AgentArgs } from "../core/agent-args.ts";
-import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
+import type { AgentArgs } from "../core/agent/agent-args.ts";
+import type { CheckpointSwitches } from "../core/checkpoint/checkpoint-switches.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
-import type { LoopLayoutSettings } from "../core/loop-layout.ts";
-import type { LoopSettings } from "../core/loop-settings.ts";
+import type { LoopLayoutSettings } from "../core/lease/loop-layout.ts";
+import type { LoopSettings } from "../core/lease/loop-settings.ts";
 import { checkOptions } from "../core/options.ts";
-import type { PriceTable } from "../core/price.ts";
-import type { RetentionPolicy } from "../core/retention.ts";
+import type { PriceTable } from "../core/position/price.ts";
+import type { RetentionPolicy } from "../core/retention/retention.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, readdir, realpath, rm, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createAgentRegistry } from "../agents/registry.ts";
-import { splitAgent } from "../core/agent-names.ts";
+import { splitAgent } from "../core/agent/agent-names.ts";
 import type { AgentEvent, AgentOutcome } from "../ports/agent.ts";
 import { systemClock } from "../system/clock.ts";
 import { randomId } from "../system/ids.ts";

@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS } from "../core/agent-names.ts";
-import { buildCommand, type BuiltCommand } from "./built-command.ts";
+import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
+import { buildCommand, type BuiltCommand } from "./testing/built-command.ts";
 import { gitIn } from "./commands/demo/demo-repository.ts";
 
 /** Asked about this machine: with programs of our own making in the place of the agents. */

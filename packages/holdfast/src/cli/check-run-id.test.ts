@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { HoldfastError } from "../core/error.ts";
-import { RUN_ID } from "../core/run.ts";
+import { RUN_ID } from "../core/run/run.ts";
 import { checkNewRunId } from "./check-run-id.ts";
 
 test("what is wrong gets an id that is right", () => {

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
-import { RUN_ID } from "../core/run.ts";
+import { RUN_ID } from "../core/run/run.ts";
 
 /** For flags that may name a run which is not there yet. Says what the id could be instead. */
 export function checkNewRunId(id: string | undefined): void {

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test as sequentialTest } from "vitest";
 import { openHoldfast } from "../app.ts";
-import { GOOD, workSuite } from "./work-repository.ts";
-import type { WorkPlace } from "./work-repository.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
 
 /** Each in a place of its own, and most of their time is spent waiting for other processes. */
 const test = sequentialTest.concurrent;

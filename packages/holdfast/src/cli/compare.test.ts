@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { openHoldfast } from "../app.ts";
 import type { Holdfast } from "../app.ts";
-import { startJourney } from "./journey-repository.ts";
-import type { Journey } from "./journey-repository.ts";
+import { startJourney } from "./testing/journey-repository.ts";
+import type { Journey } from "./testing/journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 

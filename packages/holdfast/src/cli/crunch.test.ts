@@ -2,8 +2,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openLocalForge } from "../forges/local/local-forge.ts";
-import { workSuite } from "./work-repository.ts";
-import type { WorkPlace } from "./work-repository.ts";
+import { workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
 
 const work = workSuite();
 

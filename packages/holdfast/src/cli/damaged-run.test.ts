@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { GOOD, workSuite } from "./work-repository.ts";
-import type { WorkPlace } from "./work-repository.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
 
 const work = workSuite();
 

@@ -1,8 +1,8 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCommand } from "./built-command.ts";
-import type { BuiltCommand } from "./built-command.ts";
+import { buildCommand } from "./testing/built-command.ts";
+import type { BuiltCommand } from "./testing/built-command.ts";
 import { COMMANDS } from "./command-table.ts";
 import { commandText, overviewText } from "./help-text.ts";
 

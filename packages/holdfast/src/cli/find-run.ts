@@ -1,6 +1,6 @@
 import type { Holdfast } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { RunSummary } from "../core/run.ts";
+import type { RunSummary } from "../core/run/run.ts";
 
 /** A run by its id or by the issue it works on ("42", "#42"): the open one, else the newest. Exactly that issue. */
 export async function findRun(holdfast: Holdfast, typed: string | undefined): Promise<RunSummary> {

@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test as sequentialTest } from "vitest";
 import { parse } from "yaml";
-import { workSuite } from "./work-repository.ts";
-import type { WorkPlace } from "./work-repository.ts";
+import { workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
 
 const test = sequentialTest.concurrent;
 const golden = fileURLToPath(new URL("../formats/golden/", import.meta.url));

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test as sequentialTest } from "vitest";
-import { GOOD, workSuite } from "./work-repository.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 const test = sequentialTest.concurrent;

@@ -2,7 +2,7 @@ import { userInfo } from "node:os";
 import type { Holdfast, Ordered, Stood } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
-import { isAtWork } from "../core/run-standing.ts";
+import { isAtWork } from "../core/run/run-standing.ts";
 import type { Shell } from "./command.ts";
 import { findRun } from "./find-run.ts";
 import { escapeText } from "./output/escape-text.ts";

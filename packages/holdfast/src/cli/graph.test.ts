@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
 import type { Holdfast } from "../app.ts";
-import type { Graph } from "../core/graph.ts";
-import { sampleGraph, sampleNode } from "../core/graph-sample.ts";
-import { stepGraph } from "../core/graph-state.ts";
-import type { GraphEvent } from "../core/graph-state.ts";
-import { workSuite } from "./work-repository.ts";
-import type { WorkPlace } from "./work-repository.ts";
+import type { Graph } from "../core/graph/graph.ts";
+import { sampleGraph, sampleNode } from "../core/graph/graph-sample.ts";
+import { stepGraph } from "../core/graph/graph-state.ts";
+import type { GraphEvent } from "../core/graph/graph-state.ts";
+import { workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 const work = workSuite();

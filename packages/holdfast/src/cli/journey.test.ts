@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
-import type { BuiltCommand } from "./built-command.ts";
-import { startJourney } from "./journey-repository.ts";
-import type { Journey } from "./journey-repository.ts";
+import type { BuiltCommand } from "./testing/built-command.ts";
+import { startJourney } from "./testing/journey-repository.ts";
+import type { Journey } from "./testing/journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
 
 let journey: Journey;

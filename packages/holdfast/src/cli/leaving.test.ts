@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { workSuite } from "./work-repository.ts";
-import type { Started, WorkPlace } from "./work-repository.ts";
+import { workSuite } from "./testing/work-repository.ts";
+import type { Started, WorkPlace } from "./testing/work-repository.ts";
 
 const work = workSuite();
 

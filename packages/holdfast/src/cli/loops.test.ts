@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Loops, Stood } from "../app.ts";
 import { openHoldfast } from "../app.ts";
-import { buildCommand } from "./built-command.ts";
-import type { BuiltCommand, Finished } from "./built-command.ts";
+import { buildCommand } from "./testing/built-command.ts";
+import type { BuiltCommand, Finished } from "./testing/built-command.ts";
 import { gitIn } from "./commands/demo/demo-repository.ts";
 
 let holdfast: BuiltCommand;

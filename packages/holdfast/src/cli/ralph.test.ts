@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { workSuite } from "./work-repository.ts";
+import { workSuite } from "./testing/work-repository.ts";
 
 const bench = workSuite();
 

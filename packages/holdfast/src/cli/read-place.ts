@@ -1,6 +1,6 @@
 import type { PlaceParams } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
-import { parsePriority } from "../core/priority.ts";
+import { parsePriority } from "../core/run/priority.ts";
 import { parseCount } from "./parse-count.ts";
 
 interface PlaceFlags {

@@ -1,4 +1,4 @@
-import { parseAddress } from "../core/address.ts";
+import { parseAddress } from "../core/checkpoint/address.ts";
 import { HoldfastError } from "../core/error.ts";
 
 /** For commands about a whole run: RUN@7 would be answered as if @7 had not been typed. */

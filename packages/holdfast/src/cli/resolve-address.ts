@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Holdfast } from "../app.ts";
-import type { CheckpointSummary } from "../core/checkpoint.ts";
+import type { CheckpointSummary } from "../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Shell } from "./command.ts";
 

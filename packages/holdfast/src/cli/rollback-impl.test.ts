@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { GOOD, workSuite } from "./work-repository.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
 
 const work = workSuite();
 

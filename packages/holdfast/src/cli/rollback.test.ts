@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { startJourney } from "./journey-repository.ts";
-import type { Journey } from "./journey-repository.ts";
+import { startJourney } from "./testing/journey-repository.ts";
+import type { Journey } from "./testing/journey-repository.ts";
 import { displayWidth } from "./output/display-width.ts";
 import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
 import { workflowSource } from "../testing/workflow-source.ts";

@@ -3,8 +3,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCommand } from "./built-command.ts";
-import type { BuiltCommand } from "./built-command.ts";
+import { buildCommand } from "./testing/built-command.ts";
+import type { BuiltCommand } from "./testing/built-command.ts";
 import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
 
 let holdfast: BuiltCommand;

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { workSuite } from "./work-repository.ts";
+import { workSuite } from "./testing/work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 const work = workSuite();

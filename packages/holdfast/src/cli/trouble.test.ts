@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
 import { countGit } from "../testing/counted-git.ts";
-import { startJourney } from "./journey-repository.ts";
-import type { Journey } from "./journey-repository.ts";
+import { startJourney } from "./testing/journey-repository.ts";
+import type { Journey } from "./testing/journey-repository.ts";
 
 let journey: Journey;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import type { Holdfast } from "../app.ts";
-import type { CheckpointSummary } from "../core/checkpoint.ts";
+import type { CheckpointSummary } from "../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Shell } from "./command.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunHandle } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { Lease } from "../core/lease.ts";
+import type { Lease } from "../core/lease/lease.ts";
 import { leaseHeld } from "../core/refusals.ts";
 import type { Shell } from "./command.ts";
 import { escapeText } from "./output/escape-text.ts";

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { describe, expect, test as sequentialTest } from "vitest";
 import { openHoldfast } from "../app.ts";
 import { openLocalForge } from "../forges/local/local-forge.ts";
-import { GOOD, workSuite } from "./work-repository.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
 import { workflowSource } from "../testing/workflow-source.ts";
 
 /** Each in a place of its own, and most of their time is spent waiting for disks. */

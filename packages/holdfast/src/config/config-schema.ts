@@ -1,11 +1,11 @@
 import * as z from "zod/mini";
-import { parseAgentArgs } from "../core/agent-args.ts";
-import { EXECUTION_MODES } from "../core/execution-mode.ts";
+import { parseAgentArgs } from "../core/agent/agent-args.ts";
+import { EXECUTION_MODES } from "../core/run/execution-mode.ts";
 import { FORMAT_NAMES } from "../core/format-names.ts";
-import type { Price, PriceTable } from "../core/price.ts";
+import type { Price, PriceTable } from "../core/position/price.ts";
 import { asRecord, isRecord } from "../core/record.ts";
-import type { KeepRule } from "../core/retention.ts";
-import { TRIGGERS } from "../core/trigger.ts";
+import type { KeepRule } from "../core/retention/retention.ts";
+import { TRIGGERS } from "../core/checkpoint/trigger.ts";
 import { milliseconds, money } from "./amount.ts";
 import { errorSchema } from "./errors/error-schema.ts";
 import { choice, count, leaf, model, nonEmpty, whole, yesOrNo } from "./leaf.ts";

@@ -1,4 +1,4 @@
-import { AGENT_LIST } from "../core/agent-names.ts";
+import { AGENT_LIST } from "../core/agent/agent-names.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { Setting } from "./effective-config.ts";
 import { AGE_RULE, DONE_RULE, neverDroppedText } from "./never-dropped.ts";

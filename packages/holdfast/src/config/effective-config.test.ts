@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { defaultRetention } from "../core/retention.ts";
+import { defaultRetention } from "../core/retention/retention.ts";
 import { configTemplate } from "./config-template.ts";
 import { mergeConfig, openParamsOf } from "./effective-config.ts";
 import type { ConfigLayers } from "./effective-config.ts";

@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import type { OpenParams } from "../app.ts";
-import { defaultRetention, RETENTION_PRESETS } from "../core/retention.ts";
-import type { KeepRule, RetentionPolicy } from "../core/retention.ts";
+import { defaultRetention, RETENTION_PRESETS } from "../core/retention/retention.ts";
+import type { KeepRule, RetentionPolicy } from "../core/retention/retention.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
-import { TRIGGERS } from "../core/trigger.ts";
-import type { Trigger } from "../core/trigger.ts";
+import { TRIGGERS } from "../core/checkpoint/trigger.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
 import type { FileConfig } from "./config-schema.ts";
 import { formatDuration } from "./parse-duration.ts";
 import { formatSize } from "./parse-size.ts";

@@ -1,6 +1,6 @@
 /**
  * What no rule drops, in the words that `gc --help`, docs/config.md and the config template share. A test holds all of
- * them to this list; the rules themselves are in core/retention-plan.ts and engine/collector.ts.
+ * them to this list; the rules themselves are in core/retention/retention-plan.ts and engine/upkeep/collector.ts.
  */
 export const NEVER_DROPPED = [
   "the newest checkpoint of a run",

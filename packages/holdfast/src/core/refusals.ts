@@ -1,7 +1,7 @@
-import type { CheckpointId } from "./checkpoint.ts";
+import type { CheckpointId } from "./checkpoint/checkpoint.ts";
 import { HoldfastError } from "./error.ts";
-import type { Lease } from "./lease.ts";
-import type { SlotLease } from "./plan-slot.ts";
+import type { Lease } from "./lease/lease.ts";
+import type { SlotLease } from "./lease/plan-slot.ts";
 
 /** What every store refuses, in the same words. */
 

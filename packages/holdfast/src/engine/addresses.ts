@@ -1,11 +1,11 @@
-import { parseAddress } from "../core/address.ts";
-import type { CheckpointSummary } from "../core/checkpoint.ts";
+import { parseAddress } from "../core/checkpoint/address.ts";
+import type { CheckpointSummary } from "../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { nearest } from "../core/nearest.ts";
-import type { RunSummary } from "../core/run.ts";
-import { allCheckpoints } from "./all-checkpoints.ts";
+import type { RunSummary } from "../core/run/run.ts";
+import { allCheckpoints } from "./upkeep/all-checkpoints.ts";
 import type { Parts } from "./parts.ts";
-import { WORKTREE } from "./worktree-label.ts";
+import { WORKTREE } from "./save/worktree-label.ts";
 
 /** The run that the address names; without one, the run of this worktree, else the only or newest run. */
 export async function resolveRun(

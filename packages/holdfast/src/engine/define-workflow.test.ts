@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emptyPlanes } from "../core/checkpoint.ts";
+import { emptyPlanes } from "../core/checkpoint/checkpoint.ts";
 import { sha256 } from "../system/hash.ts";
 import { canonicalJson } from "../core/values/index.ts";
 import { defineWorkflow } from "./define-workflow.ts";

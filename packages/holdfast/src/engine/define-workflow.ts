@@ -1,10 +1,10 @@
-import type { Freshness } from "../core/freshness.ts";
+import type { Freshness } from "../core/resume/freshness.ts";
 import type { JsonObject } from "../core/json.ts";
 import { pureSha256 } from "../core/sha256.ts";
 import { canonicalJson } from "../core/values/index.ts";
-import { checkWorkflow } from "../core/workflow-check.ts";
-import type { Pair } from "../core/workflow-check.ts";
-import type { TransitionTable, WorkflowShape } from "../core/workflow.ts";
+import { checkWorkflow } from "../core/position/workflow-check.ts";
+import type { Pair } from "../core/position/workflow-check.ts";
+import type { TransitionTable, WorkflowShape } from "../core/position/workflow.ts";
 import type { Guard, Reducer, Workflow } from "./definition.ts";
 import type { StageFunction } from "./stage-context.ts";
 

@@ -1,7 +1,7 @@
-import type { Freshness } from "../core/freshness.ts";
+import type { Freshness } from "../core/resume/freshness.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { Position } from "../core/position.ts";
-import type { StageResult, WorkflowShape } from "../core/workflow.ts";
+import type { Position } from "../core/position/position.ts";
+import type { StageResult, WorkflowShape } from "../core/position/workflow.ts";
 import type { StageFunction } from "./stage-context.ts";
 
 /** A workflow that runs: its data, its stages' functions, and how counting turns events into limits. */

@@ -1,5 +1,5 @@
 import { runNotFound } from "../core/refusals.ts";
-import type { RunSummary } from "../core/run.ts";
+import type { RunSummary } from "../core/run/run.ts";
 import type { Store } from "../ports/store.ts";
 
 /** RUN_NOT_FOUND where there is none. */

@@ -1,5 +1,5 @@
-import type { Finding } from "../core/finding.ts";
-import type { ParkedOn } from "../core/run.ts";
+import type { Finding } from "../core/resume/finding.ts";
+import type { ParkedOn } from "../core/run/run.ts";
 
 /** How a stretch of work on a run ended. Whatever it is, everything up to here is saved. */
 export type RunOutcome =

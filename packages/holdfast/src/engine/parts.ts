@@ -1,5 +1,5 @@
-import type { LeaseOwner, OwnerLiveness } from "../core/lease.ts";
-import type { RetentionPolicy } from "../core/retention.ts";
+import type { LeaseOwner, OwnerLiveness } from "../core/lease/lease.ts";
+import type { RetentionPolicy } from "../core/retention/retention.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Requests } from "../ports/requests.ts";

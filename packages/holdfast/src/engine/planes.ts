@@ -1,14 +1,14 @@
-import { forgetAsideCalls } from "../core/aside.ts";
-import type { Planes } from "../core/checkpoint.ts";
+import { forgetAsideCalls } from "../core/position/aside.ts";
+import type { Planes } from "../core/checkpoint/checkpoint.ts";
 import { forgetAborts } from "../core/error-policy/forget-aborts.ts";
 import { HoldfastError } from "../core/error.ts";
-import { recoveryEvents } from "../core/graph-recovery.ts";
-import { stepGraph } from "../core/graph-state.ts";
+import { recoveryEvents } from "../core/graph/graph-recovery.ts";
+import { stepGraph } from "../core/graph/graph-state.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { checkOptions } from "../core/options.ts";
-import type { Position } from "../core/position.ts";
-import type { Trigger } from "../core/trigger.ts";
-import type { Visit } from "../core/visit.ts";
+import type { Position } from "../core/position/position.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
+import type { Visit } from "../core/position/visit.ts";
 import { capture } from "../core/values/index.ts";
 
 /** What a caller saves: `values` is the usual one; `planes` for those who fill more. */

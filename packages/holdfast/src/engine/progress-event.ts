@@ -1,9 +1,9 @@
 import type { AgentEvent } from "../ports/agent.ts";
-import type { CheckpointSummary } from "../core/checkpoint.ts";
+import type { CheckpointSummary } from "../core/checkpoint/checkpoint.ts";
 import type { ErrorVerdict } from "../core/error-policy/call-errors.ts";
-import type { Finding } from "../core/finding.ts";
-import type { GraphEvent } from "../core/graph-state.ts";
-import type { ParkedOn } from "../core/run.ts";
+import type { Finding } from "../core/resume/finding.ts";
+import type { GraphEvent } from "../core/graph/graph-state.ts";
+import type { ParkedOn } from "../core/run/run.ts";
 
 /**
  * What a runner tells whoever watches, as it happens. News only: the journal is the record, and a front end that comes

@@ -1,13 +1,13 @@
-import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/checkpoint.ts";
-import type { Lookup } from "../core/effect-decision.ts";
-import type { Graph } from "../core/graph.ts";
-import type { GraphEvent } from "../core/graph-state.ts";
-import type { GraphView } from "../core/graph-schedule.ts";
+import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/checkpoint/checkpoint.ts";
+import type { Lookup } from "../core/effect/effect-decision.ts";
+import type { Graph } from "../core/graph/graph.ts";
+import type { GraphEvent } from "../core/graph/graph-state.ts";
+import type { GraphView } from "../core/graph/graph-schedule.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { Amounts, Position } from "../core/position.ts";
-import type { ParkedOn, Run } from "../core/run.ts";
-import type { StageResult } from "../core/workflow.ts";
-import type { Trigger } from "../core/trigger.ts";
+import type { Amounts, Position } from "../core/position/position.ts";
+import type { ParkedOn, Run } from "../core/run/run.ts";
+import type { StageResult } from "../core/position/workflow.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
 import type { AgentUsage, FailureCause } from "../ports/agent.ts";
 import type { Workspace } from "../ports/workspace.ts";
 

@@ -1,4 +1,4 @@
-import type { Stay } from "./stay.ts";
+import type { Stay } from "./stage/stay.ts";
 
 /**
  * While `work` is under way, checkpoints are taken by the clock and for whoever asks. `before` brings up to date what they are to hold. When this

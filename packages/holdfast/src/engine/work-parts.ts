@@ -1,10 +1,10 @@
-import type { CheckpointSwitches } from "../core/checkpoint-switches.ts";
-import type { Planes } from "../core/checkpoint.ts";
+import type { CheckpointSwitches } from "../core/checkpoint/checkpoint-switches.ts";
+import type { Planes } from "../core/checkpoint/checkpoint.ts";
 import type { CrunchTriggers } from "../core/crunch/triggers.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { JsonObject } from "../core/json.ts";
-import type { PriceTable } from "../core/price.ts";
-import type { Run } from "../core/run.ts";
+import type { PriceTable } from "../core/position/price.ts";
+import type { Run } from "../core/run/run.ts";
 import type { Agent } from "../ports/agent.ts";
 import type { Branches } from "../ports/branch.ts";
 import type { Commands } from "../ports/command.ts";

@@ -1,7 +1,7 @@
-import type { Planes } from "../core/checkpoint.ts";
+import type { Planes } from "../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../core/json.ts";
-import type { Work } from "../core/run.ts";
-import type { Trigger } from "../core/trigger.ts";
+import type { Work } from "../core/run/run.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
 
 /**
  * How a foreign tool's files become checkpoints and back. Pure: bytes in, values out; nothing is read, written or asked.

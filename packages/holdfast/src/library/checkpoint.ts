@@ -1,4 +1,4 @@
-import type { Context as StoredContext } from "../core/context.ts";
+import type { Context as StoredContext } from "../core/context/context.ts";
 import type { JsonObject } from "../core/json.ts";
 import { canonicalJson, capture } from "../core/values/index.ts";
 import { checkFields, parseDocument } from "./checkpoint-document.ts";

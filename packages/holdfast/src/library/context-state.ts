@@ -1,4 +1,4 @@
-import { deleteValue, getValue, openNode, updateValues, valuesOf } from "../core/context-tree.ts";
+import { deleteValue, getValue, openNode, updateValues, valuesOf } from "../core/context/context-tree.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Place } from "./place.ts";

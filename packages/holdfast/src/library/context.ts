@@ -1,6 +1,6 @@
-import type { ContextConflict } from "../core/context-merge.ts";
-import { rewindContext } from "../core/context-rewind.ts";
-import { addTokens, snapshotContext, tokensOf } from "../core/context-tree.ts";
+import type { ContextConflict } from "../core/context/context-merge.ts";
+import { rewindContext } from "../core/context/context-rewind.ts";
+import { addTokens, snapshotContext, tokensOf } from "../core/context/context-tree.ts";
 import type { JsonObject } from "../core/json.ts";
 import { checkOneOf, checkOptions } from "../core/options.ts";
 import type { CheckpointStore } from "./checkpoint-store.ts";

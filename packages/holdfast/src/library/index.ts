@@ -14,7 +14,7 @@ export type { OpenOptions } from "./tasks.ts";
 // What a task works with
 export { Context } from "./context.ts";
 export type { ContextState } from "./context-state.ts";
-export type { ContextConflict } from "../core/context-merge.ts";
+export type { ContextConflict } from "../core/context/context-merge.ts";
 export type { Json, JsonObject } from "../core/json.ts";
 
 // Errors: every failure is a HoldfastError with code, hint and data; `CheckpointError` is the same class.

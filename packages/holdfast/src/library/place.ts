@@ -1,8 +1,8 @@
-import { discardContext, mergeContext } from "../core/context-merge.ts";
-import type { ContextConflict } from "../core/context-merge.ts";
-import { forkContext, openNode, restoreContext } from "../core/context-tree.ts";
-import type { ContextTree } from "../core/context-tree.ts";
-import type { Context as StoredContext } from "../core/context.ts";
+import { discardContext, mergeContext } from "../core/context/context-merge.ts";
+import type { ContextConflict } from "../core/context/context-merge.ts";
+import { forkContext, openNode, restoreContext } from "../core/context/context-tree.ts";
+import type { ContextTree } from "../core/context/context-tree.ts";
+import type { Context as StoredContext } from "../core/context/context.ts";
 import { HoldfastError } from "../core/error.ts";
 
 /**

@@ -1,11 +1,11 @@
-import type { Checkpoint as StoredCheckpoint } from "../core/checkpoint.ts";
+import type { Checkpoint as StoredCheckpoint } from "../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../core/error.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { JsonObject } from "../core/json.ts";
-import { makeRunId } from "../core/run-id.ts";
-import { RUN_ID } from "../core/run.ts";
-import type { Run } from "../core/run.ts";
-import { allCheckpoints } from "../engine/all-checkpoints.ts";
+import { makeRunId } from "../core/run/run-id.ts";
+import { RUN_ID } from "../core/run/run.ts";
+import type { Run } from "../core/run/run.ts";
+import { allCheckpoints } from "../engine/upkeep/all-checkpoints.ts";
 import type { Parts } from "../engine/parts.ts";
 import { RunHandle } from "../engine/run-handle.ts";
 import { sha256 } from "../system/hash.ts";

@@ -1,6 +1,6 @@
 import { findStoreDirectory } from "../app/store-directory.ts";
 import { checkOptions } from "../core/options.ts";
-import { defaultRetention } from "../core/retention.ts";
+import { defaultRetention } from "../core/retention/retention.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { Store } from "../ports/store.ts";
 import { openSqliteStore } from "../stores/sqlite/open.ts";

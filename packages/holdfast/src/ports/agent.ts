@@ -1,5 +1,5 @@
-import { FAILURE_CAUSES } from "../core/failure-cause.ts";
-import type { FailureCause } from "../core/failure-cause.ts";
+import { FAILURE_CAUSES } from "../core/agent/failure-cause.ts";
+import type { FailureCause } from "../core/agent/failure-cause.ts";
 
 /**
  * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent

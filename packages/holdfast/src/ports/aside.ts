@@ -1,4 +1,4 @@
-import type { GitPath } from "../core/checkpoint.ts";
+import type { GitPath } from "../core/checkpoint/checkpoint.ts";
 import type { Look, Workspace } from "./workspace.ts";
 
 /**
@@ -46,7 +46,7 @@ export interface AsideName {
 
 export interface AsideInfo {
   readonly run: string;
-  /** As core/aside.ts makes it of the name. */
+  /** As core/position/aside.ts makes it of the name. */
   readonly key: string;
   readonly path: string;
   readonly exists: boolean;

@@ -1,4 +1,4 @@
-import type { GitPath } from "../core/checkpoint.ts";
+import type { GitPath } from "../core/checkpoint/checkpoint.ts";
 
 /**
  * The run's own branch and the remote it goes to. Everything here may be called again after a crash and ends in the

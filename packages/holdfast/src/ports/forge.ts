@@ -1,4 +1,4 @@
-import type { IssueSnapshot } from "../core/checkpoint.ts";
+import type { IssueSnapshot } from "../core/checkpoint/checkpoint.ts";
 import type { Json } from "../core/json.ts";
 
 /**

@@ -1,10 +1,10 @@
-import type { Checkpoint, CheckpointParent, CheckpointSummary, Planes } from "../core/checkpoint.ts";
-import type { Effect } from "../core/effect.ts";
+import type { Checkpoint, CheckpointParent, CheckpointSummary, Planes } from "../core/checkpoint/checkpoint.ts";
+import type { Effect } from "../core/effect/effect.ts";
 import type { Digest, JsonObject } from "../core/json.ts";
-import type { JournalEntry, NewEntry } from "../core/journal.ts";
-import type { Lease } from "../core/lease.ts";
-import type { Run, RunSummary, Work } from "../core/run.ts";
-import type { Trigger } from "../core/trigger.ts";
+import type { JournalEntry, NewEntry } from "../core/journal/journal.ts";
+import type { Lease } from "../core/lease/lease.ts";
+import type { Run, RunSummary, Work } from "../core/run/run.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
 
 /**
  * Where runs, journals and checkpoints live.

@@ -1,4 +1,4 @@
-import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint.ts";
+import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint/checkpoint.ts";
 import type { Asides } from "./aside.ts";
 
 /**

@@ -1,15 +1,21 @@
-import type { CheckpointParent, Planes } from "../core/checkpoint.ts";
+import type { CheckpointParent, Planes } from "../core/checkpoint/checkpoint.ts";
 import { deepFreeze } from "../core/deep-freeze.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { EntryKind } from "../core/journal.ts";
+import type { EntryKind } from "../core/journal/journal.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import { claimOf } from "../core/lease-claim.ts";
-import type { LeaseClaim } from "../core/lease-claim.ts";
-import { createSmallStateWriter } from "../core/small-state.ts";
-import type { SmallStateWriter } from "../core/small-state.ts";
-import { checkEntryKind, checkName, checkSequence, checkTrigger, planeFacts } from "../core/store-arguments.ts";
-import type { PlaneFacts } from "../core/store-arguments.ts";
-import type { Trigger } from "../core/trigger.ts";
+import { claimOf } from "../core/lease/lease-claim.ts";
+import type { LeaseClaim } from "../core/lease/lease-claim.ts";
+import { createSmallStateWriter } from "../core/context/small-state.ts";
+import type { SmallStateWriter } from "../core/context/small-state.ts";
+import {
+  checkEntryKind,
+  checkName,
+  checkSequence,
+  checkTrigger,
+  planeFacts,
+} from "../core/checkpoint/store-arguments.ts";
+import type { PlaneFacts } from "../core/checkpoint/store-arguments.ts";
+import type { Trigger } from "../core/checkpoint/trigger.ts";
 import { canonicalJson, capture } from "../core/values/index.ts";
 import type { Commit, NewCheckpoint } from "../ports/store.ts";
 

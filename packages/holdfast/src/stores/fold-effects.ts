@@ -1,8 +1,8 @@
 import type { CapturedEntry } from "./capture-commit.ts";
 import { deepFreeze } from "../core/deep-freeze.ts";
-import type { Effect } from "../core/effect.ts";
-import { checkIntent } from "../core/effect-decision.ts";
-import { concernsEffect, stepEffect } from "../core/effect-fold.ts";
+import type { Effect } from "../core/effect/effect.ts";
+import { checkIntent } from "../core/effect/effect-decision.ts";
+import { concernsEffect, stepEffect } from "../core/effect/effect-fold.ts";
 import { HoldfastError } from "../core/error.ts";
 import { effectConflict } from "../core/refusals.ts";
 

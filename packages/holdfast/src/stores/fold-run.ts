@@ -1,8 +1,8 @@
 import type { CapturedEntry } from "./capture-commit.ts";
 import { deepFreeze } from "../core/deep-freeze.ts";
 import { HoldfastError } from "../core/error.ts";
-import { concernsRun, stepRun } from "../core/run-fold.ts";
-import type { RunFold } from "../core/run-fold.ts";
+import { concernsRun, stepRun } from "../core/journal/run-fold.ts";
+import type { RunFold } from "../core/journal/run-fold.ts";
 
 /** What a commit's entries make of the run as a whole; null when none of them speaks of it. USAGE for a body that cannot be read later. */
 export function foldRunEntries(params: {

@@ -1,6 +1,6 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import type { LeaseOwner, OwnerLiveness } from "../core/lease.ts";
+import type { LeaseOwner, OwnerLiveness } from "../core/lease/lease.ts";
 
 /** What tells this process from any other, also from a later one with the same pid. */
 export type ProcessIdentity = Pick<LeaseOwner, "host" | "pid" | "started" | "boot">;

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { ForgeHarness } from "./forge-contract/harness.ts";
-import { createTestRepository, testRepositoryAt, type TestRepository } from "./workspace-repository.ts";
+import { createTestRepository, testRepositoryAt, type TestRepository } from "./workspace/workspace-repository.ts";
 
 /** A bare repository whose `main` has one commit with `a.txt`, and somebody who pushes to it: what every forge under test stands on. */
 export interface BareRemote extends Pick<ForgeHarness, "push" | "tip" | "isAncestor" | "makeDefault"> {

@@ -1,6 +1,6 @@
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
-import { conduct } from "../engine/conduct.ts";
+import { conduct } from "../engine/conduct/conduct.ts";
 import type { RunOutcome } from "../engine/outcome.ts";
 import { openSqliteStore } from "../stores/sqlite/open.ts";
 import { systemClock } from "../system/clock.ts";

@@ -9,7 +9,7 @@ import { modelHarness } from "./agent-contract/model-harness.ts";
 import { withEnvironment } from "./agent-contract/with-environment.ts";
 import { killAgent, midStream } from "./kill-agent.ts";
 import type { ModelFault, ModelScript, ModelStep, ModelTool, ModelUsage } from "./model-server/model-script.ts";
-import type { AgentScene } from "./open-agent-scene.ts";
+import type { AgentScene } from "./scenes/open-agent-scene.ts";
 import { findRealAgent } from "./real-agents.ts";
 import { sampleBySeed, SEED } from "./sample-by-seed.ts";
 

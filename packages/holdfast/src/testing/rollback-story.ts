@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RollbackChoice } from "../core/rollback/choose-rollback.ts";
 import type { EffectSpec, StageFunction } from "../engine/stage-context.ts";
-import { findRollback } from "../engine/find-rollback.ts";
+import { findRollback } from "../engine/restore/find-rollback.ts";
 import { RunHandle } from "../engine/run-handle.ts";
 import { begin, define, ID } from "./toy-run.ts";
 import type { State } from "./toy-run.ts";

@@ -9,9 +9,9 @@ import type { ToyRun } from "./toy-run.ts";
 import { createBenchAgent } from "./work-bench.ts";
 import type { BenchOutcome } from "./work-bench.ts";
 import { SQLITE } from "./work-stores.ts";
-import { startCommitted } from "./workspace-start.ts";
-import { testRepositoryAt } from "./workspace-repository.ts";
-import type { TestRepository } from "./workspace-repository.ts";
+import { startCommitted } from "./workspace/workspace-start.ts";
+import { testRepositoryAt } from "./workspace/workspace-repository.ts";
+import type { TestRepository } from "./workspace/workspace-repository.ts";
 
 export interface ToyWorktree extends ToyRun {
   readonly workspace: Workspace;

@@ -1,4 +1,4 @@
-import type { IssueSnapshot } from "../core/checkpoint.ts";
+import type { IssueSnapshot } from "../core/checkpoint/checkpoint.ts";
 
 /** The issue in words, for an agent. */
 export function issueText(issue: Pick<IssueSnapshot, "title" | "body" | "labels">): string {

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../core/error.ts";
-import { runMark } from "../engine/run-mark.ts";
+import { runMark } from "../engine/save/run-mark.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import type { Branch } from "../ports/branch.ts";
 import type { Forge } from "../ports/forge.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createTestRepository, readWorktree, type TestRepository } from "../testing/workspace-repository.ts";
-import { openWorkspaceSession } from "../testing/workspace-session.ts";
+import { createTestRepository, readWorktree, type TestRepository } from "../testing/workspace/workspace-repository.ts";
+import { openWorkspaceSession } from "../testing/workspace/workspace-session.ts";
 import { openGitWorkspaces } from "./git-workspaces.ts";
 
 let repo: TestRepository;

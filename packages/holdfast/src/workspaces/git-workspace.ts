@@ -1,14 +1,14 @@
 import type { Workspace } from "../ports/workspace.ts";
-import { performRestore } from "./apply-restore.ts";
-import { captureTree, DEFAULT_CAPTURE, type CaptureOptions, type CapturePlace } from "./capture.ts";
-import { guardMethods } from "./failure-border.ts";
-import { healing } from "./heal-objects.ts";
-import { prepareRestore } from "./prepare-restore.ts";
-import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
-import { sweepOperations } from "./private-index.ts";
+import { performRestore } from "./restore/apply-restore.ts";
+import { captureTree, DEFAULT_CAPTURE, type CaptureOptions, type CapturePlace } from "./capture/capture.ts";
+import { guardMethods } from "./git/failure-border.ts";
+import { healing } from "./objects/heal-objects.ts";
+import { prepareRestore } from "./restore/prepare-restore.ts";
+import { ensureHome, ensurePrivateGitDir } from "./indexes/private-git-dir.ts";
+import { sweepOperations } from "./indexes/private-index.ts";
 import type { Checkout, Repository } from "./repository.ts";
-import { filesOf, lookAt, takeSnapshot } from "./snapshot.ts";
-import { standOn } from "./stand-on.ts";
+import { filesOf, lookAt, takeSnapshot } from "./capture/snapshot.ts";
+import { standOn } from "./worktree/stand-on.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
   const place = await capturePlaceOf(repository, checkout);

@@ -4,20 +4,20 @@ import { HoldfastError } from "../core/error.ts";
 import type { Workspaces } from "../ports/workspace.ts";
 import { createGitAsides } from "./aside/git-asides.ts";
 import { openGitWorkspace } from "./git-workspace.ts";
-import { syncRepository } from "./durable.ts";
-import { checkWorktree, createWorktree } from "./create-worktree.ts";
-import { diffSnapshots, listFiles } from "./diff-snapshots.ts";
-import { createBranch, readBranchTip } from "./branch-tip.ts";
-import { keepCommit } from "./keep-commit.ts";
-import { findUnpublished, hasSnapshot } from "./objects.ts";
-import { clearLeftovers } from "./git-leftovers.ts";
-import { guardMethods, tellFailures } from "./failure-border.ts";
-import { listPins, pinCommit, removePins } from "./pin.ts";
-import { removeWorktree } from "./remove-worktree.ts";
-import { sweepOperations } from "./private-index.ts";
+import { syncRepository } from "./objects/durable.ts";
+import { checkWorktree, createWorktree } from "./worktree/create-worktree.ts";
+import { diffSnapshots, listFiles } from "./capture/diff-snapshots.ts";
+import { createBranch, readBranchTip } from "./worktree/branch-tip.ts";
+import { keepCommit } from "./objects/keep-commit.ts";
+import { findUnpublished, hasSnapshot } from "./objects/objects.ts";
+import { clearLeftovers } from "./git/git-leftovers.ts";
+import { guardMethods, tellFailures } from "./git/failure-border.ts";
+import { listPins, pinCommit, removePins } from "./objects/pin.ts";
+import { removeWorktree } from "./worktree/remove-worktree.ts";
+import { sweepOperations } from "./indexes/private-index.ts";
 import { findCheckout, findRepository, type Repository } from "./repository.ts";
-import { asideOwner } from "./worktree-entry.ts";
-import { findWorktree, listWorktrees } from "./worktree-list.ts";
+import { asideOwner } from "./worktree/worktree-entry.ts";
+import { findWorktree, listWorktrees } from "./worktree/worktree-list.ts";
 
 /** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
 export function openGitWorkspaces(path: string): Promise<Workspaces> {

@@ -1,9 +1,13 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { armRepository, HOSTILE_ATTRIBUTES, springTraps } from "../testing/workspace-hostile.ts";
-import { createTestRepository, testRepositoryAt, type TestRepository } from "../testing/workspace-repository.ts";
-import { openWorkspaceSession } from "../testing/workspace-session.ts";
+import { armRepository, HOSTILE_ATTRIBUTES, springTraps } from "../testing/workspace/workspace-hostile.ts";
+import {
+  createTestRepository,
+  testRepositoryAt,
+  type TestRepository,
+} from "../testing/workspace/workspace-repository.ts";
+import { openWorkspaceSession } from "../testing/workspace/workspace-session.ts";
 import { openGitWorkspaces } from "./git-workspaces.ts";
 
 let repo: TestRepository;

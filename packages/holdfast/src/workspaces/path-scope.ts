@@ -1,6 +1,6 @@
 import { HoldfastError } from "../core/error.ts";
-import type { GitPath } from "../core/checkpoint.ts";
-import { parentOf } from "./inspect-path.ts";
+import type { GitPath } from "../core/checkpoint/checkpoint.ts";
+import { parentOf } from "./capture/inspect-path.ts";
 import { parsePath, type RawPath } from "./raw-path.ts";
 import { isSafePath } from "./safe-path.ts";
 

@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readWorktree, testRepositoryAt, userState } from "../testing/workspace-repository.ts";
-import { startCommitted, startSession, startWorkspace } from "../testing/workspace-start.ts";
+import { readWorktree, testRepositoryAt, userState } from "../testing/workspace/workspace-repository.ts";
+import { startCommitted, startSession, startWorkspace } from "../testing/workspace/workspace-start.ts";
 import { openGitWorkspaces } from "./git-workspaces.ts";
 
 test("copilot-cli#1675: a restore deletes output that the agent never touched", async () => {

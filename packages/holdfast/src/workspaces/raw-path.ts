@@ -1,4 +1,4 @@
-import type { GitPath } from "../core/checkpoint.ts";
+import type { GitPath } from "../core/checkpoint/checkpoint.ts";
 
 /**
  * A path inside a worktree as git and the kernel have it: bytes. Held as a string with one character a byte (latin1), so that

@@ -1,10 +1,10 @@
 import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../core/error.ts";
-import { createGit, gitFailure, type Git } from "./git-command.ts";
-import { checkGitVersion } from "./git-version.ts";
-import { fileKey } from "./private-index.ts";
-import { ensureHome, ensurePrivateGitDir } from "./private-git-dir.ts";
+import { createGit, gitFailure, type Git } from "./git/git-command.ts";
+import { checkGitVersion } from "./git/git-version.ts";
+import { fileKey } from "./indexes/private-index.ts";
+import { ensureHome, ensurePrivateGitDir } from "./indexes/private-git-dir.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
 

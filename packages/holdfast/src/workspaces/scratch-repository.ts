@@ -1,7 +1,7 @@
 import { copyFile, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createGit } from "./git-command.ts";
+import { createGit } from "./git/git-command.ts";
 
 export interface ScratchRepository extends AsyncDisposable {
   readonly root: string;

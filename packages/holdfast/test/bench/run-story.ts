@@ -1,5 +1,5 @@
-import type { Planes } from "../../src/core/checkpoint.ts";
-import type { JournalEntry } from "../../src/core/journal.ts";
+import type { Planes } from "../../src/core/checkpoint/checkpoint.ts";
+import type { JournalEntry } from "../../src/core/journal/journal.ts";
 import type { Store } from "../../src/ports/store.ts";
 
 /** What a store tells of one run. */

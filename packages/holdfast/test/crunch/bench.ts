@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
-import type { ExecutionConfig } from "../../src/core/checkpoint.ts";
+import type { ExecutionConfig } from "../../src/core/checkpoint/checkpoint.ts";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { CrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { JsonObject } from "../../src/core/json.ts";

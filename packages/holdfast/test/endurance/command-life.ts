@@ -1,4 +1,4 @@
-import type { BuiltCommand } from "../../src/cli/built-command.ts";
+import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
 import type { Place } from "./ground.ts";
 
 export interface Started {

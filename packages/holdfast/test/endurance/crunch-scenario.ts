@@ -2,7 +2,7 @@ import { defaultCrunchSettings } from "../../src/core/crunch/default-settings.ts
 import type { TemplateNode } from "../../src/core/crunch/graph-template.ts";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import type { Position } from "../../src/core/position.ts";
+import type { Position } from "../../src/core/position/position.ts";
 import { node } from "../crunch/answers.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
-import { buildCommand } from "../../src/cli/built-command.ts";
-import type { BuiltCommand } from "../../src/cli/built-command.ts";
+import { buildCommand } from "../../src/cli/testing/built-command.ts";
+import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { startCommand } from "./command-life.ts";

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../src/core/json.ts";
 import type { Testimony } from "./witness.ts";
-import type { Budget } from "../../src/core/position.ts";
+import type { Budget } from "../../src/core/position/position.ts";
 
 /** One process after another, each to the end that is expected of it; a scenario is over with its last leg. */
 export interface Leg {

@@ -2,7 +2,7 @@ import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast } from "../../src/app.ts";
-import type { Position } from "../../src/core/position.ts";
+import type { Position } from "../../src/core/position/position.ts";
 import { HoldfastError } from "../../src/core/error.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/open.ts";

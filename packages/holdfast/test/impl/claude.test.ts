@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../src/testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../src/testing/scenes/claude-scene.ts";
 import { title } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { cleanUpDaily } from "../../src/app/foreign/loop-cleanup.ts";
 import { LoopLayout } from "../../src/app/foreign/loop-layout.ts";
 import type { LoopPlace } from "../../src/app/foreign/loop-layout.ts";
-import { DEFAULT_LOOP_LAYOUT } from "../../src/core/loop-layout.ts";
+import { DEFAULT_LOOP_LAYOUT } from "../../src/core/lease/loop-layout.ts";
 import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
 import { createWorkBench } from "../../src/testing/work-bench.ts";
 import { LOOP, beginLoop, names, save } from "./loop-run.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast, ProgressEvent, RunOutcome, StartPlan } from "../../src/app.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import type { Budget } from "../../src/core/position.ts";
+import type { Budget } from "../../src/core/position/position.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
 import { parseLoopState } from "../../src/workflows/ralph/state.ts";
 import type { LoopState } from "../../src/workflows/ralph/state.ts";

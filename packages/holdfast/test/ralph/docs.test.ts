@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parseRalphOptions } from "../../src/core/ralph/options.ts";
-import { buildCommand } from "../../src/cli/built-command.ts";
+import { buildCommand } from "../../src/cli/testing/built-command.ts";
 import { readYaml } from "../../src/system/yaml-text.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { RALPH_SHAPE } from "../../src/workflows/ralph/workflow-shape.ts";

@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, expect, test } from "vitest";
 import { openHoldfast } from "../../src/app.ts";
-import type { JournalEntry } from "../../src/core/journal.ts";
-import { buildCommand } from "../../src/cli/built-command.ts";
+import type { JournalEntry } from "../../src/core/journal/journal.ts";
+import { buildCommand } from "../../src/cli/testing/built-command.ts";
 import { readProcessTable } from "../../src/system/process-table.ts";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";

@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../src/core/journal.ts";
+import type { JournalEntry } from "../../src/core/journal/journal.ts";
 import { asRecord } from "../../src/core/record.ts";
 import type { Life, LoopLives } from "./kill-loop.ts";
 import type { Look } from "./watch-loops.ts";

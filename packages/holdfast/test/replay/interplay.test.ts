@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Holdfast, WorkReport } from "../../src/app.ts";
-import { ALL_CHECKPOINTS } from "../../src/core/checkpoint-switches.ts";
+import { ALL_CHECKPOINTS } from "../../src/core/checkpoint/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
 import type { ErrorPolicy, ErrorRule } from "../../src/core/error-policy/policy.ts";
 import type { JsonObject } from "../../src/core/json.ts";

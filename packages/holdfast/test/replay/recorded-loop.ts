@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
 import type { Holdfast, OpenParams, WorkReport } from "../../src/app.ts";
-import type { ExecutionConfig } from "../../src/core/checkpoint.ts";
+import type { ExecutionConfig } from "../../src/core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { defineWorkflow } from "../../src/engine/define-workflow.ts";
 import type { Workflow } from "../../src/engine/definition.ts";

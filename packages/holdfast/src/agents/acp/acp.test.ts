@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
-import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
+import { ACP_LINE, openAcpScene } from "../../testing/scenes/acp-scene.ts";
 import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
 import { createAcpAgent } from "./acp.ts";
 

@@ -1,9 +1,9 @@
 import { systemClock } from "../../system/clock.ts";
-import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
+import { ACP_LINE, openAcpScene } from "../../testing/scenes/acp-scene.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract } from "../../testing/agent-contract/keep-contract.ts";
 import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
-import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { createAcpAgent } from "./acp.ts";
 
 const APART: Readonly<Record<string, string>> = {

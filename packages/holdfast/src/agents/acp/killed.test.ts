@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
-import { ACP_LINE, openAcpScene } from "../../testing/acp-scene.ts";
+import { ACP_LINE, openAcpScene } from "../../testing/scenes/acp-scene.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { killSuite } from "../../testing/real-agent-suite.ts";
 import { findChats } from "../gemini/chat-files.ts";
 import { transcriptPlace } from "../gemini/transcript-place.ts";

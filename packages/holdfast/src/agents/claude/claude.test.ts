@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "../../ports/agent.ts";
 import { appears, assertGone, prepareCall, processesOf } from "../../testing/agent-contract/harness.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude-scene.ts";
 import { killAgent } from "../../testing/kill-agent.ts";
 import type { ModelScript, ModelTool, ModelUsage } from "../../testing/model-server/model-script.ts";
 import { readAdded } from "./find-transcripts.ts";

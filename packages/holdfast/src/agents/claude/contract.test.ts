@@ -3,7 +3,7 @@ import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
 import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
 import { withEnvironment } from "../../testing/agent-contract/with-environment.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude-scene.ts";
 import { createClaudeAgent } from "./claude.ts";
 import { systemClock } from "../../system/clock.ts";
 

@@ -4,7 +4,7 @@ import { decideFailure, type FailureDecision } from "../../core/error-policy/dec
 import { defaultErrorPolicy } from "../../core/error-policy/policy.ts";
 import type { AgentOutcome } from "../../ports/agent.ts";
 import { assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude-scene.ts";
 import type { ModelFault } from "../../testing/model-server/model-script.ts";
 
 /** What the provider, or the way to it, does wrong; what that is called; and what the run then does. */

@@ -7,7 +7,7 @@ import type { AgentTask } from "../../ports/agent.ts";
 import { sha256 } from "../../system/hash.ts";
 import { readProcessTable } from "../../system/process-table.ts";
 import { assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude-scene.ts";
 
 const SEED = process.env["HOLDFAST_SEED"] ?? String(randomInt(2 ** 31));
 const KILLS = process.env["HOLDFAST_FULL"] === "1" ? 40 : 4;

@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { AgentTask } from "../../ports/agent.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/claude-scene.ts";
+import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude-scene.ts";
 import { claudeSessions, lastMessageIn } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 

@@ -2,7 +2,7 @@ import { systemClock } from "../../system/clock.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
 import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
-import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
+import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../../testing/scenes/codex-scene.ts";
 import { createCodexAgent } from "./codex.ts";
 
 const APART: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { FailureCause } from "../../ports/agent.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
+import { openCodexScene, REAL_CODEX } from "../../testing/scenes/codex-scene.ts";
 import type { ModelFault } from "../../testing/model-server/model-script.ts";
 
 const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;

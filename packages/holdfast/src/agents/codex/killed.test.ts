@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openCodexScene, REAL_CODEX, type CodexScene } from "../../testing/codex-scene.ts";
+import { openCodexScene, REAL_CODEX, type CodexScene } from "../../testing/scenes/codex-scene.ts";
 import type { ModelStep, ModelUsage } from "../../testing/model-server/model-script.ts";
 import { killAgent, midStream } from "../../testing/kill-agent.ts";
 import { findRollout } from "./find-rollout.ts";

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { AgentTask } from "../../ports/agent.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openCodexScene, REAL_CODEX } from "../../testing/codex-scene.ts";
+import { openCodexScene, REAL_CODEX } from "../../testing/scenes/codex-scene.ts";
 import { findRollout } from "./find-rollout.ts";
 import { codexSessions } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";

@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { REAL_COPILOT } from "../../testing/copilot-scene.ts";
+import { REAL_COPILOT } from "../../testing/scenes/copilot-scene.ts";
 import { contractSuite, faultSuite, killSuite, recordSuite } from "../../testing/real-agent-suite.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 

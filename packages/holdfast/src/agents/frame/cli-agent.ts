@@ -1,4 +1,4 @@
-import type { AgentArgs } from "../../core/agent-args.ts";
+import type { AgentArgs } from "../../core/agent/agent-args.ts";
 import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { findProgram } from "../../system/probe.ts";

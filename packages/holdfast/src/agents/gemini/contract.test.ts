@@ -2,7 +2,7 @@ import { systemClock } from "../../system/clock.ts";
 import type { AgentHarness } from "../../testing/agent-contract.ts";
 import { keepContract, READS_OUR_ENVIRONMENT } from "../../testing/agent-contract/keep-contract.ts";
 import { modelHarness } from "../../testing/agent-contract/model-harness.ts";
-import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { createGeminiAgent } from "./gemini.ts";
 
 const APART: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { FailureCause } from "../../ports/agent.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openGeminiScene, REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { openGeminiScene, REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import type { ModelFault } from "../../testing/model-server/model-script.ts";
 import { sampleBySeed, SEED } from "../../testing/sample-by-seed.ts";
 

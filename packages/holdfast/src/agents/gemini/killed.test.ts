@@ -2,7 +2,7 @@ import { renameSync, rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI, type GeminiScene } from "../../testing/gemini-scene.ts";
+import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI, type GeminiScene } from "../../testing/scenes/gemini-scene.ts";
 import { killSuite } from "../../testing/real-agent-suite.ts";
 import { findChats } from "./chat-files.ts";
 import { createGeminiAgent } from "./gemini.ts";

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { AgentTask } from "../../ports/agent.ts";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { openGeminiScene, REAL_GEMINI } from "../../testing/gemini-scene.ts";
+import { openGeminiScene, REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { geminiSessions } from "./sessions.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { appears, prepareCall } from "../../testing/agent-contract/harness.ts";
-import { REAL_OPENCODE } from "../../testing/opencode-scene.ts";
+import { REAL_OPENCODE } from "../../testing/scenes/opencode-scene.ts";
 import { contractSuite, faultSuite, killSuite } from "../../testing/real-agent-suite.ts";
 import { findRealAgent } from "../../testing/real-agents.ts";
 

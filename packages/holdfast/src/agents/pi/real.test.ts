@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { REAL_PI } from "../../testing/pi-scene.ts";
+import { REAL_PI } from "../../testing/scenes/pi-scene.ts";
 import { contractSuite, faultSuite, killSuite, recordSuite } from "../../testing/real-agent-suite.ts";
 import { findSession } from "./sessions.ts";
 

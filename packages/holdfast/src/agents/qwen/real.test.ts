@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { prepareCall } from "../../testing/agent-contract/harness.ts";
-import { REAL_QWEN, settleQwen } from "../../testing/qwen-scene.ts";
+import { REAL_QWEN, settleQwen } from "../../testing/scenes/qwen-scene.ts";
 import { contractSuite, faultSuite, killSuite, recordSuite } from "../../testing/real-agent-suite.ts";
 import { findRealAgent } from "../../testing/real-agents.ts";
 import { sessionFile } from "./sessions.ts";

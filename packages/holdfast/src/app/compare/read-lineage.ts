@@ -1,4 +1,4 @@
-import type { CheckpointParent } from "../../core/checkpoint.ts";
+import type { CheckpointParent } from "../../core/checkpoint/checkpoint.ts";
 import type { LineagePoint } from "../../core/compare/lineage.ts";
 import { HistoryReader } from "../../core/compare/read-history.ts";
 import type { History, HistoryStep } from "../../core/compare/read-history.ts";

@@ -1,18 +1,18 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import { checkTrails } from "../../core/compare/check-trails.ts";
 import type { ComparedRun } from "../../core/compare/compared-run.ts";
 import { readMeasures } from "../../core/compare/read-measures.ts";
 import type { HistoryStep } from "../../core/compare/read-history.ts";
-import { newBudget } from "../../core/budget.ts";
-import type { Position } from "../../core/position.ts";
-import { reliedOn } from "../../core/relied-on.ts";
+import { newBudget } from "../../core/position/budget.ts";
+import type { Position } from "../../core/position/position.ts";
+import { reliedOn } from "../../core/resume/relied-on.ts";
 import type { RunHandle } from "../../engine/run-handle.ts";
-import { journalDamage } from "../../engine/journal-damage.ts";
-import { readStanding } from "../../engine/standing.ts";
+import { journalDamage } from "../../engine/resume/journal-damage.ts";
+import { readStanding } from "../../engine/conduct/standing.ts";
 import type { Store } from "../../ports/store.ts";
-import { conditionOf } from "../run-condition.ts";
-import type { Condition } from "../run-condition.ts";
-import { pullRequestOf } from "../run-status.ts";
+import { conditionOf } from "../look/run-condition.ts";
+import type { Condition } from "../look/run-condition.ts";
+import { pullRequestOf } from "../look/run-status.ts";
 import { readJournal, readLineage } from "./read-lineage.ts";
 import type { Beginning } from "./read-lineage.ts";
 

@@ -1,16 +1,16 @@
-import type { Checkpoint, ExecutionConfig, InputsPlane } from "../../core/checkpoint.ts";
+import type { Checkpoint, ExecutionConfig, InputsPlane } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
-import type { StageEntered } from "../../core/journal.ts";
+import type { StageEntered } from "../../core/journal/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { RunSummary } from "../../core/run.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import type { Workflow } from "../../engine/definition.ts";
-import { holdLease } from "../../engine/hold-lease.ts";
+import { holdLease } from "../../engine/lease/hold-lease.ts";
 import { lookParams } from "../../engine/parts.ts";
-import { findRunWorkspace } from "../../engine/run-workspace.ts";
+import { findRunWorkspace } from "../../engine/save/run-workspace.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Workspace } from "../../ports/workspace.ts";
-import { planPlace } from "../plan-start.ts";
-import type { StartPlan } from "../plan-start.ts";
+import { planPlace } from "../work/plan-start.ts";
+import type { StartPlan } from "../work/plan-start.ts";
 import { IMPORT_LABEL, importedOf, isWhole, namedWorktrees } from "./imported.ts";
 
 export interface Adoption {

@@ -1,6 +1,6 @@
-import type { NewEntry } from "../../core/journal.ts";
-import type { Planes } from "../../core/checkpoint.ts";
-import { holdLease } from "../../engine/hold-lease.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
+import { holdLease } from "../../engine/lease/hold-lease.ts";
 import type { Parts } from "../../engine/parts.ts";
 import { IMPORT_ENTRY } from "./imported.ts";
 import type { ImportPlan } from "./plan-import.ts";

@@ -1,6 +1,6 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Run } from "../../core/run.ts";
+import type { Run } from "../../core/run/run.ts";
 import type { ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
 import { IMPORTED, importedOf } from "./imported.ts";
 import type { Imported } from "./imported.ts";

@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import type { Work } from "../../core/run.ts";
+import type { Work } from "../../core/run/run.ts";
 import { parseCrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import type { CrunchConfig } from "../../formats/crunch/crunch-config.ts";
 import { crunchPlace } from "./write-foreign.ts";

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openHoldfast } from "../../app.ts";
 import type { Holdfast } from "../../app.ts";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 
 let directory: string;
 let holdfast: Holdfast;

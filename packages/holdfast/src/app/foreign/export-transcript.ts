@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import type { InputsPlane } from "../../core/checkpoint.ts";
-import type { RunSummary } from "../../core/run.ts";
-import { allCheckpoints } from "../../engine/all-checkpoints.ts";
+import type { InputsPlane } from "../../core/checkpoint/checkpoint.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import { allCheckpoints } from "../../engine/upkeep/all-checkpoints.ts";
 import type { Parts } from "../../engine/parts.ts";
 import { exportAtif } from "../../formats/atif/export-atif.ts";
 import type { Encoded, Loss } from "../../formats/format.ts";
-import { listAgentLogs, readLogLines } from "../agent-logs.ts";
+import { listAgentLogs, readLogLines } from "../look/agent-logs.ts";
 import { readPackageFile } from "./package-file.ts";
 
 /** A whole run as an ATIF trajectory: its journal, and what its agents said as far as that is kept. */

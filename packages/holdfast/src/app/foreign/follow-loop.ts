@@ -1,4 +1,4 @@
-import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
+import type { LoopLayoutSettings } from "../../core/lease/loop-layout.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { ProgressListener } from "../../engine/progress-event.ts";
 import { crunchRoot } from "./crunch-root.ts";

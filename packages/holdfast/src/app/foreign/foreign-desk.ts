@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { CheckpointRef } from "../../ports/store.ts";
-import type { RunSummary } from "../../core/run.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import { HoldfastError } from "../../core/error.ts";
-import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
-import { findRunWorkspace } from "../../engine/run-workspace.ts";
+import type { LoopLayoutSettings } from "../../core/lease/loop-layout.ts";
+import { findRunWorkspace } from "../../engine/save/run-workspace.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import type { ImportReport } from "./apply-import.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { implJson } from "../../formats/impl-json/impl-json.ts";
 import { initialImplState } from "../../workflows/impl/state.ts";

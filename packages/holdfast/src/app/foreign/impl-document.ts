@@ -1,4 +1,4 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { ImplDocumentParams } from "../../engine/work-parts.ts";
 import { implJson } from "../../formats/impl-json/impl-json.ts";

@@ -1,9 +1,9 @@
-import type { Planes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { FORMAT_NAMES } from "../../core/format-names.ts";
-import { TRIGGERS } from "../../core/trigger.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 

@@ -1,6 +1,6 @@
-import { layoutRetention } from "../../core/loop-layout.ts";
-import { planRetention } from "../../core/retention-plan.ts";
-import { allCheckpoints } from "../../engine/all-checkpoints.ts";
+import { layoutRetention } from "../../core/lease/loop-layout.ts";
+import { planRetention } from "../../core/retention/retention-plan.ts";
+import { allCheckpoints } from "../../engine/upkeep/all-checkpoints.ts";
 import { LayoutFiles } from "./layout-files.ts";
 import { filesOf, LoopLayout } from "./loop-layout.ts";
 import type { LoopPlace } from "./loop-layout.ts";

@@ -1,12 +1,12 @@
 import { gzipSync } from "node:zlib";
 import { basename, dirname, join } from "node:path";
-import type { CheckpointSummary } from "../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { LoopLayoutSettings } from "../../core/loop-layout.ts";
-import type { RunSummary } from "../../core/run.ts";
-import { allCheckpoints } from "../../engine/all-checkpoints.ts";
+import type { LoopLayoutSettings } from "../../core/lease/loop-layout.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import { allCheckpoints } from "../../engine/upkeep/all-checkpoints.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded } from "../../formats/format.ts";
 import { encodeLive, WRITTEN_BY } from "../../formats/loop-json/encode-live.ts";

@@ -1,10 +1,10 @@
-import type { RunSummary } from "../../core/run.ts";
-import { newestWhole } from "../../engine/newest-whole.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import { newestWhole } from "../../engine/conduct/newest-whole.ts";
 import type { Parts } from "../../engine/parts.ts";
 import { liveLoop } from "../../formats/loop-json/live-loop.ts";
 import type { LoopStanding, LoopStatus, StandingLoop } from "../../formats/loop-json/loop-standing.ts";
-import { standAll } from "../loops.ts";
-import type { Stood } from "../loops.ts";
+import { standAll } from "../look/loops.ts";
+import type { Stood } from "../look/loops.ts";
 
 /** All loops of the store that have not ended, oldest first. */
 export async function standingLoops(parts: Parts): Promise<readonly StandingLoop[]> {

@@ -1,5 +1,5 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
-import type { RunSummary } from "../../core/run.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import type { Parts } from "../../engine/parts.ts";
 import type { Encoded, FormatName, Loss } from "../../formats/format.ts";
 import { defaultCrunchConfig } from "../../formats/crunch/crunch-config.ts";

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import { WORKFLOW_TYPES } from "../../core/ralph/options.ts";
-import type { Work } from "../../core/run.ts";
+import type { Work } from "../../core/run/run.ts";
 import type { ForeignCheckpoint } from "../../formats/format.ts";
 import { parseLoopOptions } from "../../workflows/ralph/options.ts";
 import { parseLoopState } from "../../workflows/ralph/state.ts";

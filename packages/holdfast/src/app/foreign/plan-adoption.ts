@@ -1,7 +1,7 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { RunSummary } from "../../core/run.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import type { Workflow } from "../../engine/definition.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import { adoptCrunchState } from "../../workflows/crunch/adopt-state.ts";
@@ -13,7 +13,7 @@ import { implOptionsJson, parseImplOptions } from "../../workflows/impl/options.
 import { loopOptionsJson, parseLoopOptions } from "../../workflows/ralph/options.ts";
 import { ralphWorkflow } from "../../workflows/ralph/ralph-workflow.ts";
 import { OUTPUT_DIRECTORY } from "../../workflows/worktree.ts";
-import { configOf } from "../plan-start.ts";
+import { configOf } from "../work/plan-start.ts";
 import type { Adoption } from "./adopt-import.ts";
 import { importedOf } from "./imported.ts";
 

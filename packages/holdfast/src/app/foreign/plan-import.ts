@@ -1,12 +1,12 @@
 import { realpathSync } from "node:fs";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { HoldfastError } from "../../core/error.ts";
-import type { Planes } from "../../core/checkpoint.ts";
-import type { Work } from "../../core/run.ts";
-import { makeRunId } from "../../core/run-id.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
+import type { Work } from "../../core/run/run.ts";
+import { makeRunId } from "../../core/run/run-id.ts";
 import { canonicalJson, capture } from "../../core/values/index.ts";
 import type { Parts } from "../../engine/parts.ts";
-import { WORKTREE, labelOf } from "../../engine/worktree-label.ts";
+import { WORKTREE, labelOf } from "../../engine/save/worktree-label.ts";
 import type { ForeignCheckpoint, FormatName, Remark } from "../../formats/format.ts";
 import { sha256 } from "../../system/hash.ts";
 import { decodeHistories, loopOf } from "./decode-sources.ts";

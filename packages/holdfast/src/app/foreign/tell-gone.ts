@@ -1,8 +1,8 @@
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { isHeld } from "../../core/run-standing.ts";
+import { isHeld } from "../../core/run/run-standing.ts";
 import { REGISTRY_PATH, statePath } from "../../formats/loop-json/registry-document.ts";
-import { standAll } from "../loops.ts";
+import { standAll } from "../look/loops.ts";
 import { LayoutFiles } from "./layout-files.ts";
 import { LoopLayout } from "./loop-layout.ts";
 import type { LoopPlace } from "./loop-layout.ts";

@@ -1,6 +1,6 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Checkpoint, CheckpointSummary, Planes } from "../../core/checkpoint.ts";
-import type { RunSummary } from "../../core/run.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Checkpoint, CheckpointSummary, Planes } from "../../core/checkpoint/checkpoint.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import type { Page } from "../output/page.ts";
 
 /** For the tests of views: one page, one run, one checkpoint, changed as a test needs it. */

@@ -1,7 +1,7 @@
 import type { ProgressEvent } from "../../app.ts";
 import { verdictText } from "../../core/error-policy/call-errors.ts";
-import { belongsToGraph } from "../../core/graph-names.ts";
-import { graphMoveText } from "../../core/graph-words.ts";
+import { belongsToGraph } from "../../core/graph/graph-names.ts";
+import { graphMoveText } from "../../core/graph/graph-words.ts";
 import { escapeText, escapeWords } from "../output/escape-text.ts";
 import { paint } from "../output/page.ts";
 import type { Page } from "../output/page.ts";

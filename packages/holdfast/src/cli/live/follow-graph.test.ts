@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { openHoldfast } from "../../app.ts";
 import type { ProgressEvent } from "../../app.ts";
-import type { GraphPicture } from "../../core/graph-picture.ts";
-import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
+import type { GraphPicture } from "../../core/graph/graph-picture.ts";
+import { sampleGraph, sampleNode } from "../../core/graph/graph-sample.ts";
 import { followGraph } from "./follow-graph.ts";
 
 const NEWS: ProgressEvent = { run: "r", at: "2026-11-15T12:00:00.000Z", kind: "note", text: "" };

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ProgressEvent } from "../../app.ts";
-import { pictureGraph } from "../../core/graph-picture.ts";
-import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
+import { pictureGraph } from "../../core/graph/graph-picture.ts";
+import { sampleGraph, sampleNode } from "../../core/graph/graph-sample.ts";
 import { clockText } from "../output/clock-text.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { canRedraw } from "./can-redraw.ts";

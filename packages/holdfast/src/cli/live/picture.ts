@@ -1,7 +1,7 @@
-import { graphMoveText } from "../../core/graph-words.ts";
+import { graphMoveText } from "../../core/graph/graph-words.ts";
 import type { LoopPicture, ProgressEvent } from "../../app.ts";
-import type { GraphPicture } from "../../core/graph-picture.ts";
-import type { Amounts } from "../../core/position.ts";
+import type { GraphPicture } from "../../core/graph/graph-picture.ts";
+import type { Amounts } from "../../core/position/position.ts";
 import { actionText } from "./action-text.ts";
 
 /** What the live view shows of a run, folded from what the runner tells. */

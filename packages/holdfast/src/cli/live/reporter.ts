@@ -1,6 +1,6 @@
 import type { LoopPicture, ProgressEvent } from "../../app.ts";
-import type { GraphPicture } from "../../core/graph-picture.ts";
-import type { Amounts } from "../../core/position.ts";
+import type { GraphPicture } from "../../core/graph/graph-picture.ts";
+import type { Amounts } from "../../core/position/position.ts";
 import type { Shell } from "../command.ts";
 import { wrapStyled } from "../output/wrap-styled.ts";
 import { canRedraw } from "./can-redraw.ts";

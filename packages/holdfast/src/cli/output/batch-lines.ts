@@ -1,5 +1,5 @@
-import { NODE_CONDITIONS, countConditions } from "../../core/graph-picture.ts";
-import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph-picture.ts";
+import { NODE_CONDITIONS, countConditions } from "../../core/graph/graph-picture.ts";
+import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph/graph-picture.ts";
 import { displayWidth, padEnd, truncate } from "./display-width.ts";
 import { escapeText } from "./escape-text.ts";
 import { elapsedText, signOf, styleOf } from "./node-mark.ts";

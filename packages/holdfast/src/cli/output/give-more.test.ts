@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { newBudget } from "../../core/budget.ts";
+import { newBudget } from "../../core/position/budget.ts";
 import { giveMoreFlags } from "./give-more.ts";
 
 const budget = newBudget({ milliseconds: 5000, tokens: 100 });

@@ -1,6 +1,6 @@
-import { RESOURCES, exceeded } from "../../core/budget.ts";
-import type { Resource } from "../../core/budget.ts";
-import type { Budget } from "../../core/position.ts";
+import { RESOURCES, exceeded } from "../../core/position/budget.ts";
+import type { Resource } from "../../core/position/budget.ts";
+import type { Budget } from "../../core/position/position.ts";
 
 /** The flags that raise what is used up; where nothing is yet, those of all limits: the next call would not fit in. */
 export function giveMoreFlags(budget: Budget | null): string {

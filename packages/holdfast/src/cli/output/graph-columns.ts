@@ -1,4 +1,4 @@
-import type { GraphPicture, NodePicture } from "../../core/graph-picture.ts";
+import type { GraphPicture, NodePicture } from "../../core/graph/graph-picture.ts";
 import type { GraphPage } from "./batch-lines.ts";
 import { displayWidth, truncate } from "./display-width.ts";
 import { escapeText } from "./escape-text.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Graph, NodeStatus } from "../../core/graph.ts";
-import { pictureGraph } from "../../core/graph-picture.ts";
-import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
+import type { Graph, NodeStatus } from "../../core/graph/graph.ts";
+import { pictureGraph } from "../../core/graph/graph-picture.ts";
+import { sampleGraph, sampleNode } from "../../core/graph/graph-sample.ts";
 import { displayWidth } from "./display-width.ts";
 import { compactGraphLines, graphLines } from "./graph-lines.ts";
 

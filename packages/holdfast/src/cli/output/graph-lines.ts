@@ -1,5 +1,5 @@
-import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph-picture.ts";
-import type { Amounts } from "../../core/position.ts";
+import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph/graph-picture.ts";
+import type { Amounts } from "../../core/position/position.ts";
 import { batchLines, countsText } from "./batch-lines.ts";
 import type { GraphPage } from "./batch-lines.ts";
 import { truncate } from "./display-width.ts";

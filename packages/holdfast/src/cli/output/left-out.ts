@@ -1,4 +1,4 @@
-import type { FilesPlane, Skipped } from "../../core/checkpoint.ts";
+import type { FilesPlane, Skipped } from "../../core/checkpoint/checkpoint.ts";
 import { byteText } from "./byte-text.ts";
 import { displayWidth, truncate } from "./display-width.ts";
 import { escapeText } from "./escape-text.ts";

@@ -1,6 +1,6 @@
-import type { Graph, GraphEdge } from "../../core/graph.ts";
-import { NODE_CONDITIONS } from "../../core/graph-picture.ts";
-import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph-picture.ts";
+import type { Graph, GraphEdge } from "../../core/graph/graph.ts";
+import { NODE_CONDITIONS } from "../../core/graph/graph-picture.ts";
+import type { GraphPicture, NodeCondition, NodePicture } from "../../core/graph/graph-picture.ts";
 import { clockText } from "./clock-text.ts";
 import { truncate } from "./display-width.ts";
 import { escapeWords } from "./escape-text.ts";

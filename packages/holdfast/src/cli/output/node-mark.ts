@@ -1,4 +1,4 @@
-import type { Elapsed, NodeCondition } from "../../core/graph-picture.ts";
+import type { Elapsed, NodeCondition } from "../../core/graph/graph-picture.ts";
 import { clockText } from "./clock-text.ts";
 import type { Page, Style } from "./page.ts";
 

@@ -1,4 +1,4 @@
-import type { Amounts, Budget } from "../../core/position.ts";
+import type { Amounts, Budget } from "../../core/position/position.ts";
 
 /** "120k tokens, $1.25, 2 min"; null when nothing was spent. Limits are named where there are any. */
 export function spentText(spent: Amounts, limit?: Budget["limit"]): string | null {

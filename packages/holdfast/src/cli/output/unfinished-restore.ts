@@ -1,4 +1,4 @@
-import type { RunSummary } from "../../core/run.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import { escapeText } from "./escape-text.ts";
 import { paint } from "./page.ts";
 import type { Page } from "./page.ts";

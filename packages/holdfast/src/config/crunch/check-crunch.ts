@@ -1,4 +1,4 @@
-import { validateGraph } from "../../core/graph-order.ts";
+import { validateGraph } from "../../core/graph/graph-order.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { AgentProfile } from "../../core/crunch/settings.ts";
 import type { AgentsFile, GraphFile } from "./crunch-schema.ts";

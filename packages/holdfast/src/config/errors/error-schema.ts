@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { readPattern } from "../../core/error-policy/pattern.ts";
 import type { Pattern } from "../../core/error-policy/pattern.ts";
 import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS } from "../../core/error-policy/policy.ts";
-import { FAILURE_CAUSES } from "../../core/failure-cause.ts";
+import { FAILURE_CAUSES } from "../../core/agent/failure-cause.ts";
 import { milliseconds } from "../amount.ts";
 import { choice, leaf, model, nonEmpty, whole } from "../leaf.ts";
 

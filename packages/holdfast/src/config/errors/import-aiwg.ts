@@ -1,4 +1,4 @@
-import { AGENT_NAMES, splitAgent } from "../../core/agent-names.ts";
+import { AGENT_NAMES, splitAgent } from "../../core/agent/agent-names.ts";
 import { delaysOf } from "../../core/error-policy/delays.ts";
 import { ERROR_TYPES } from "../../core/error-policy/policy.ts";
 import type { ErrorAction, ErrorPolicy, ErrorRule, LastAction, RetryPlan } from "../../core/error-policy/policy.ts";

@@ -1,5 +1,5 @@
-import type { Amounts } from "../position.ts";
-import type { Work } from "../run.ts";
+import type { Amounts } from "../position/position.ts";
+import type { Work } from "../run/run.ts";
 import type { CheckTrail } from "./check-trails.ts";
 import type { EffectSeen } from "./read-history.ts";
 import type { LineagePoint } from "./lineage.ts";

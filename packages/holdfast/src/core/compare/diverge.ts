@@ -1,4 +1,4 @@
-import type { Work } from "../run.ts";
+import type { Work } from "../run/run.ts";
 import { commonPoint } from "./lineage.ts";
 import type { LineagePoint } from "./lineage.ts";
 import type { HistoryStep } from "./read-history.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EntryKind, JournalEntry } from "../journal.ts";
+import type { EntryKind, JournalEntry } from "../journal/journal.ts";
 import type { JsonObject } from "../json.ts";
 import { pureSha256 } from "../sha256.ts";
 import { HistoryReader } from "./read-history.ts";

@@ -1,10 +1,10 @@
-import type { JournalEntry } from "../journal.ts";
-import { textOf } from "../journal-field.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { textOf } from "../journal/journal-field.ts";
 import { isJsonArray, isJsonObject } from "../json.ts";
 import type { Hasher, Json, JsonObject } from "../json.ts";
-import type { Amounts } from "../position.ts";
+import type { Amounts } from "../position/position.ts";
 import { canonicalJson } from "../values/index.ts";
-import { workingTime } from "../working-time.ts";
+import { workingTime } from "../journal/working-time.ts";
 
 /** One thing that a run did, told so that two runs can be laid side by side. */
 export interface HistoryStep {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../checkpoint.ts";
-import type { InputsPlane, IssueSnapshot } from "../checkpoint.ts";
-import { compareInputs, defaultFindingPolicy } from "../finding.ts";
-import type { Finding } from "../finding.ts";
-import type { Standing } from "../freshness.ts";
-import { planResume } from "../resume-plan.ts";
-import type { ResumePlan } from "../resume.ts";
+import { emptyPlanes } from "../checkpoint/checkpoint.ts";
+import type { InputsPlane, IssueSnapshot } from "../checkpoint/checkpoint.ts";
+import { compareInputs, defaultFindingPolicy } from "../resume/finding.ts";
+import type { Finding } from "../resume/finding.ts";
+import type { Standing } from "../resume/freshness.ts";
+import { planResume } from "../resume/resume-plan.ts";
+import type { ResumePlan } from "../resume/resume.ts";
 import { crunchFreshness } from "./crunch-freshness.ts";
 
 const issue: IssueSnapshot = {

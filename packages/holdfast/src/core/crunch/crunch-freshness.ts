@@ -1,5 +1,5 @@
-import type { Finding, Verdict } from "../finding.ts";
-import type { Freshness, Standing } from "../freshness.ts";
+import type { Finding, Verdict } from "../resume/finding.ts";
+import type { Freshness, Standing } from "../resume/freshness.ts";
 import { isJsonArray, isJsonObject } from "../json.ts";
 import type { Json } from "../json.ts";
 import { phaseOfLabels, replaceStateLabel, sameLabels } from "./labels.ts";

@@ -1,4 +1,4 @@
-import type { IssueSnapshot } from "../checkpoint.ts";
+import type { IssueSnapshot } from "../checkpoint/checkpoint.ts";
 import type { JsonObject } from "../json.ts";
 import { count, list, nullable, object, oneOf, optional, parseShape, tagged, text } from "../shape.ts";
 import type { Shape } from "../shape.ts";

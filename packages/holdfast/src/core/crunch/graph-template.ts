@@ -1,6 +1,6 @@
 import { count, flag, list, nullable, object, oneOf, tagged, text } from "../shape.ts";
 import type { Shape } from "../shape.ts";
-import type { Priority } from "../graph.ts";
+import type { Priority } from "../graph/graph.ts";
 import type { ComplexityLevel } from "./complexity.ts";
 import { ROLE_SHAPE } from "./team.ts";
 import type { Role } from "./team.ts";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addNode } from "../graph-state.ts";
-import type { Graph } from "../graph.ts";
-import { batchesOf, predecessorsOf, validateGraph } from "../graph-order.ts";
-import { sampleNode } from "../graph-sample.ts";
+import { addNode } from "../graph/graph-state.ts";
+import type { Graph } from "../graph/graph.ts";
+import { batchesOf, predecessorsOf, validateGraph } from "../graph/graph-order.ts";
+import { sampleNode } from "../graph/graph-sample.ts";
 import { SAMPLE_AT, sampleTeam } from "./crunch-sample.ts";
 import { defaultCrunchSettings } from "./default-settings.ts";
 import { GRAPH_PHASES } from "./graph-template.ts";

@@ -1,5 +1,5 @@
-import type { Graph, GraphEdge, GraphNode } from "../graph.ts";
-import { checkGraph } from "../graph-order.ts";
+import type { Graph, GraphEdge, GraphNode } from "../graph/graph.ts";
+import { checkGraph } from "../graph/graph-order.ts";
 import { isJsonObject } from "../json.ts";
 import { pureSha256 } from "../sha256.ts";
 import type { ComplexityLevel } from "./complexity.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { TRIGGERS } from "../trigger.ts";
-import type { Trigger } from "../trigger.ts";
+import { TRIGGERS } from "../checkpoint/trigger.ts";
+import type { Trigger } from "../checkpoint/trigger.ts";
 import { DEFAULT_SWITCHES, crunchTriggers } from "./triggers.ts";
 import type { CrunchTriggers, TriggerSwitches } from "./triggers.ts";
 

@@ -1,5 +1,5 @@
-import { TRIGGERS } from "../trigger.ts";
-import type { Trigger } from "../trigger.ts";
+import { TRIGGERS } from "../checkpoint/trigger.ts";
+import type { Trigger } from "../checkpoint/trigger.ts";
 
 /** What becomes of a trigger in a crunch run. */
 export type TriggerUse = {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FAILURE_CAUSES } from "../failure-cause.ts";
-import type { FailureCause } from "../failure-cause.ts";
+import { FAILURE_CAUSES } from "../agent/failure-cause.ts";
+import type { FailureCause } from "../agent/failure-cause.ts";
 import type { CallErrors } from "./call-errors.ts";
 import { restOfDelay } from "./call-errors.ts";
 import { callErrorsShape, verdictShape } from "./call-errors-shape.ts";

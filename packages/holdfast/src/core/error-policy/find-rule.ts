@@ -1,4 +1,4 @@
-import type { FailureCause } from "../failure-cause.ts";
+import type { FailureCause } from "../agent/failure-cause.ts";
 import { matchesPattern } from "./pattern.ts";
 import { TYPE_OF_CAUSE } from "./policy.ts";
 import type { ErrorPolicy, ErrorRule } from "./policy.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { JournalEntry } from "../journal.ts";
-import { foldProgress } from "../progress-fold.ts";
-import { emptyPlanes } from "../checkpoint.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { foldProgress } from "../journal/progress-fold.ts";
+import { emptyPlanes } from "../checkpoint/checkpoint.ts";
 import { NO_ERRORS } from "./call-errors.ts";
 import { forgetAborts } from "./forget-aborts.ts";
 

@@ -1,4 +1,4 @@
-import type { Visit } from "../visit.ts";
+import type { Visit } from "../position/visit.ts";
 
 /** Whoever goes back by hand, or forks, has seen why the run ended: what was counted stands, and the call is tried. */
 export function forgetAborts(visit: Visit): Visit {

@@ -1,4 +1,4 @@
-import type { FailureCause } from "../failure-cause.ts";
+import type { FailureCause } from "../agent/failure-cause.ts";
 import type { Pattern } from "./pattern.ts";
 
 /** What kind of trouble a failure is: the words of the flows' error-handling schema. */

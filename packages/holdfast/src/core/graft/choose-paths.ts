@@ -1,4 +1,4 @@
-import type { GitPath } from "../checkpoint.ts";
+import type { GitPath } from "../checkpoint/checkpoint.ts";
 import { HoldfastError } from "../error.ts";
 
 /**

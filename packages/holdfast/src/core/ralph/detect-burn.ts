@@ -1,4 +1,4 @@
-import type { Budget } from "../position.ts";
+import type { Budget } from "../position/position.ts";
 import type { LoopFinding } from "./finding.ts";
 import type { Iteration } from "./iteration.ts";
 

@@ -1,4 +1,4 @@
-import type { Budget } from "../position.ts";
+import type { Budget } from "../position/position.ts";
 import { detectBurn } from "./detect-burn.ts";
 import { detectOscillation } from "./detect-oscillation.ts";
 import { detectRegression } from "./detect-regression.ts";

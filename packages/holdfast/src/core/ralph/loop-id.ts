@@ -1,5 +1,5 @@
 import { HoldfastError } from "../error.ts";
-import { makeRunId } from "../run-id.ts";
+import { makeRunId } from "../run/run-id.ts";
 
 /** As the published schema of loop checkpoints wants it. */
 export const LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;

@@ -8,7 +8,7 @@ import type { RalphEvent } from "./event.ts";
 import { reduceRalph } from "./reduce.ts";
 import type { RalphState } from "./state.ts";
 import { planUnits } from "./units.ts";
-import type { Budget } from "../position.ts";
+import type { Budget } from "../position/position.ts";
 
 const NOTHING = { tokens: 0, microUsd: 0, milliseconds: 0 };
 

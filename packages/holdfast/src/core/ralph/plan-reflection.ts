@@ -1,5 +1,5 @@
 import { HoldfastError } from "../error.ts";
-import type { Budget } from "../position.ts";
+import type { Budget } from "../position/position.ts";
 import { bestOf } from "./best.ts";
 import { detect } from "./detect.ts";
 import type { RalphEvent } from "./event.ts";

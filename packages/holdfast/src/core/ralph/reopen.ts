@@ -1,4 +1,4 @@
-import type { Position } from "../position.ts";
+import type { Position } from "../position/position.ts";
 import type { RalphEvent } from "./event.ts";
 import type { RalphOptions } from "./options.ts";
 import { reduceRalph } from "./reduce.ts";

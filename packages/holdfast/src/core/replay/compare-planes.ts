@@ -1,4 +1,4 @@
-import type { FilesPlane, Planes } from "../checkpoint.ts";
+import type { FilesPlane, Planes } from "../checkpoint/checkpoint.ts";
 import type { Json } from "../json.ts";
 import { capture } from "../values/index.ts";
 import { firstChange, withoutKeys } from "./first-change.ts";

@@ -1,5 +1,5 @@
-import type { JournalEntry } from "../journal.ts";
-import { numberOf, textOf } from "../journal-field.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { numberOf, textOf } from "../journal/journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { firstChange } from "./first-change.ts";

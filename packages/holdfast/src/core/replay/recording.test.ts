@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { EntryKind, JournalEntry } from "../journal.ts";
+import type { EntryKind, JournalEntry } from "../journal/journal.ts";
 import type { JsonObject } from "../json.ts";
 import { callKey, readRecording } from "./recording.ts";
 

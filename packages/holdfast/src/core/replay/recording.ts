@@ -1,8 +1,8 @@
-import type { JournalEntry } from "../journal.ts";
-import { numberOf, textOf } from "../journal-field.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { numberOf, textOf } from "../journal/journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
-import type { Amounts } from "../position.ts";
+import type { Amounts } from "../position/position.ts";
 import { parseRecordedCall } from "./recorded-call.ts";
 import type { RecordedAgent, RecordedLookup } from "./recorded-call.ts";
 

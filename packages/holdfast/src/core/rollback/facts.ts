@@ -1,4 +1,4 @@
-import type { RunState } from "../run.ts";
+import type { RunState } from "../run/run.ts";
 
 /** All that a rollback is chosen from: read from the journal once, and judged without looking anywhere else. */
 export interface RollbackFacts {

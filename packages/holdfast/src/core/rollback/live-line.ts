@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../journal.ts";
+import type { JournalEntry } from "../journal/journal.ts";
 
 /** Which checkpoints a run still stands on: a restore of a whole checkpoint leaves all that came after it behind. */
 export class LiveLine {

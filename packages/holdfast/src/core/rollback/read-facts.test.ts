@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { EntryKind } from "../journal.ts";
+import type { EntryKind } from "../journal/journal.ts";
 import type { JsonObject } from "../json.ts";
 import type { RollbackFacts } from "./facts.ts";
 import { FactsReader } from "./read-facts.ts";

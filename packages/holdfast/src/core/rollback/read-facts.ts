@@ -1,7 +1,7 @@
-import type { JournalEntry } from "../journal.ts";
-import { textOf } from "../journal-field.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { textOf } from "../journal/journal-field.ts";
 import type { Json } from "../json.ts";
-import type { RunState } from "../run.ts";
+import type { RunState } from "../run/run.ts";
 import { EffectNotes } from "./effect-notes.ts";
 import { filesKey } from "./facts.ts";
 import type { CheckResult, Damage, RollbackCandidate, RollbackFacts, ScoreResult } from "./facts.ts";

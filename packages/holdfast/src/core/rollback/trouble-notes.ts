@@ -1,8 +1,8 @@
-import type { JournalEntry } from "../journal.ts";
-import { textOf } from "../journal-field.ts";
+import type { JournalEntry } from "../journal/journal.ts";
+import { textOf } from "../journal/journal-field.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
-import type { RunState } from "../run.ts";
+import type { RunState } from "../run/run.ts";
 import type { Trouble } from "./facts.ts";
 import { agentFailure, eventVerdict, isOutside, stepVerdict } from "./read-verdict.ts";
 

@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { HoldfastError } from "../../core/error.ts";
-import type { Graph } from "../../core/graph.ts";
-import { predecessorsOf } from "../../core/graph-order.ts";
-import { someGraph } from "../../core/graph-random.ts";
-import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
-import { stateOf } from "../../core/graph-state.ts";
+import type { Graph } from "../../core/graph/graph.ts";
+import { predecessorsOf } from "../../core/graph/graph-order.ts";
+import { someGraph } from "../../core/graph/graph-random.ts";
+import { sampleGraph, sampleNode } from "../../core/graph/graph-sample.ts";
+import { stateOf } from "../../core/graph/graph-state.ts";
 import { ID, begin, define, startToy } from "../../testing/toy-run.ts";
 import type { State, ToyRun } from "../../testing/toy-run.ts";
 import { SQLITE, WORK_STORES } from "../../testing/work-stores.ts";
-import { answerDecision } from "../answer.ts";
+import { answerDecision } from "../conduct/answer.ts";
 import type { Workflow } from "../definition.ts";
 import { RunHandle } from "../run-handle.ts";
 import type { StageFunction } from "../stage-context.ts";
-import { readProgress } from "../read-progress.ts";
+import { readProgress } from "../conduct/read-progress.ts";
 import type { GraphEnd, GraphWork, NodeWork } from "./graph-work.ts";
 import { runGraph } from "./run-graph.ts";
 

@@ -1,5 +1,5 @@
-import type { GraphEdge, GraphNode, Graph } from "../../core/graph.ts";
-import type { GraphEvent } from "../../core/graph-state.ts";
+import type { GraphEdge, GraphNode, Graph } from "../../core/graph/graph.ts";
+import type { GraphEvent } from "../../core/graph/graph-state.ts";
 import type { Json } from "../../core/json.ts";
 
 export interface GraphWork {

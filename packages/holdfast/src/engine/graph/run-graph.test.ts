@@ -1,11 +1,11 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Graph, GraphEdge } from "../../core/graph.ts";
-import { sampleGraph, sampleNode } from "../../core/graph-sample.ts";
-import { stateOf } from "../../core/graph-state.ts";
+import type { Graph, GraphEdge } from "../../core/graph/graph.ts";
+import { sampleGraph, sampleNode } from "../../core/graph/graph-sample.ts";
+import { stateOf } from "../../core/graph/graph-state.ts";
 import { ID, begin, define, startToy } from "../../testing/toy-run.ts";
 import type { State, ToyRun } from "../../testing/toy-run.ts";
 import { SQLITE } from "../../testing/work-stores.ts";
-import { answerDecision } from "../answer.ts";
+import { answerDecision } from "../conduct/answer.ts";
 import type { Workflow } from "../definition.ts";
 import type { StageContext, StageFunction } from "../stage-context.ts";
 import type { GraphEnd, GraphWork, NodeWork } from "./graph-work.ts";

@@ -1,8 +1,8 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { ErrorCode } from "../../core/error.ts";
-import type { GraphNode, NodeState } from "../../core/graph.ts";
-import { nodeName, tryName } from "../../core/graph-names.ts";
-import type { GraphEvent } from "../../core/graph-state.ts";
+import type { GraphNode, NodeState } from "../../core/graph/graph.ts";
+import { nodeName, tryName } from "../../core/graph/graph-names.ts";
+import type { GraphEvent } from "../../core/graph/graph-state.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { LONGEST_TIMER_MS } from "../../core/longest-timer.ts";
 import { reasonOf } from "../reason-of.ts";

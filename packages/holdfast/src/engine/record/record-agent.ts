@@ -1,8 +1,8 @@
-import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint.ts";
+import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import type { AskedAgent, FileMark, RecordedAgent } from "../../core/replay/recorded-call.ts";
 import type { Agent } from "../../ports/agent.ts";
-import { chooseAgent } from "../agent-choice.ts";
-import type { RunWriter } from "../run-writer.ts";
+import { chooseAgent } from "../agent/agent-choice.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Hearing } from "./tape.ts";
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 import { describeEnvironment } from "../../core/replay/environment.ts";
 import { parseRecordedCall } from "../../core/replay/recorded-call.ts";
 import { pureSha256 } from "../../core/sha256.ts";

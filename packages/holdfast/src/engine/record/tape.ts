@@ -1,4 +1,4 @@
-import type { NewEntry } from "../../core/journal.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
 import { isJsonArray } from "../../core/json.ts";
 import type { Json } from "../../core/json.ts";
 import type { Environment } from "../../core/replay/environment.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { describeEnvironment } from "../../core/replay/environment.ts";
 import { pureSha256 } from "../../core/sha256.ts";
@@ -10,8 +10,8 @@ import { createCrashingStore } from "../../testing/crashing-store.ts";
 import { ID, TOY_CONFIG, TOY_INPUTS, define, startToy } from "../../testing/toy-run.ts";
 import type { State } from "../../testing/toy-run.ts";
 import { SQLITE } from "../../testing/work-stores.ts";
-import { beginRun } from "../begin-run.ts";
-import { changeOptions } from "../change-options.ts";
+import { beginRun } from "../conduct/begin-run.ts";
+import { changeOptions } from "../conduct/change-options.ts";
 import type { Workflow } from "../definition.ts";
 import { knownRun } from "../known-run.ts";
 import { eachForgeQuestion } from "../record/each-question.ts";

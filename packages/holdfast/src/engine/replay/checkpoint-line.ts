@@ -1,7 +1,7 @@
-import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint.ts";
+import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import { comparePlanes } from "../../core/replay/compare-planes.ts";
 import type { Recording, RecordedCheckpoint } from "../../core/replay/recording.ts";
-import type { RunWriter, SaveRequest } from "../run-writer.ts";
+import type { RunWriter, SaveRequest } from "../conduct/run-writer.ts";
 import type { Ending } from "./ending.ts";
 import type { StepLine } from "./step-line.ts";
 

@@ -1,5 +1,5 @@
 import type { Divergence } from "../../core/replay/divergence.ts";
-import type { RunWriter } from "../run-writer.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
 import { PlayEnd } from "./played.ts";
 
 /** Why a replay stopped without having parted from its record. */

@@ -1,5 +1,5 @@
 import { canonicalJson, capture } from "../../core/values/index.ts";
-import type { Checkpoint } from "../../core/checkpoint.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import type { Recording } from "../../core/replay/recording.ts";
 
 /**

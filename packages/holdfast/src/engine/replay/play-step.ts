@@ -1,10 +1,10 @@
-import { NOTHING } from "../../core/budget.ts";
-import type { NewEntry } from "../../core/journal.ts";
+import { NOTHING } from "../../core/position/budget.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
 import type { RecordedStep } from "../../core/replay/recording.ts";
-import { failEntry, finishStep } from "../step-entries.ts";
-import { settleSpent } from "../spending.ts";
-import type { Stay } from "../stay.ts";
+import { failEntry, finishStep } from "../stage/step-entries.ts";
+import { settleSpent } from "../conduct/spending.ts";
+import type { Stay } from "../stage/stay.ts";
 import { playedFailure } from "./played.ts";
 import type { Player } from "./player.ts";
 

@@ -1,5 +1,5 @@
-import type { Amounts } from "../../core/position.ts";
-import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint.ts";
+import type { Amounts } from "../../core/position/position.ts";
+import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import type { Json } from "../../core/json.ts";
 import { compareAsked } from "../../core/replay/compare-asked.ts";
 import type { Divergence } from "../../core/replay/divergence.ts";
@@ -8,7 +8,7 @@ import type { AskedAgent, RecordedLookup } from "../../core/replay/recorded-call
 import { callKey, lastTakenUp } from "../../core/replay/recording.ts";
 import type { Recording, RecordedCheckpoint, RecordedStep } from "../../core/replay/recording.ts";
 import type { Workspace } from "../../ports/workspace.ts";
-import type { RunWriter, SaveRequest } from "../run-writer.ts";
+import type { RunWriter, SaveRequest } from "../conduct/run-writer.ts";
 import { CheckpointLine } from "./checkpoint-line.ts";
 import type { CheckpointLineParams } from "./checkpoint-line.ts";
 import { Ending } from "./ending.ts";

@@ -1,5 +1,5 @@
 import type { Recording, RecordedStep } from "../../core/replay/recording.ts";
-import type { RunWriter } from "../run-writer.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
 
 /** The steps on record, in the order in which they ended, and how far they have been played. */
 export class StepLine {

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { settledPull } from "../../testing/forge-contract/harness.ts";
-import { createGithubScene, type GithubScene } from "../../testing/github-scene.ts";
-import { testRepositoryAt, type TestRepository } from "../../testing/workspace-repository.ts";
+import { createGithubScene, type GithubScene } from "../../testing/scenes/github-scene.ts";
+import { testRepositoryAt, type TestRepository } from "../../testing/workspace/workspace-repository.ts";
 import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
 import type { Branch } from "../../ports/branch.ts";
 

@@ -1,6 +1,6 @@
 import { describe, test } from "vitest";
 import { forgeContract } from "../../testing/forge-contract.ts";
-import { createGithubScene } from "../../testing/github-scene.ts";
+import { createGithubScene } from "../../testing/scenes/github-scene.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 for (const way of waysToForge("gh")) {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { HoldfastError } from "../../core/error.ts";
 import { createSetClock } from "../../testing/store-contract.ts";
 import type { Fault } from "../../testing/forge-server/faults.ts";
-import { createGithubScene, TOKEN, type GithubScene } from "../../testing/github-scene.ts";
+import { createGithubScene, TOKEN, type GithubScene } from "../../testing/scenes/github-scene.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 let scene: GithubScene | undefined;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { createGithubScene, type GithubScene } from "../../testing/github-scene.ts";
+import { createGithubScene, type GithubScene } from "../../testing/scenes/github-scene.ts";
 import { settledPull } from "../../testing/forge-contract/harness.ts";
 import type { Pull } from "../../testing/github-server/world.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { fitBody } from "../fit-body.ts";

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Forge } from "../../ports/forge.ts";
 import type { Fault } from "../../testing/forge-server/faults.ts";
-import { createGithubScene, type GithubScene } from "../../testing/github-scene.ts";
+import { createGithubScene, type GithubScene } from "../../testing/scenes/github-scene.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 let scene: GithubScene | undefined;

@@ -1,6 +1,6 @@
 import { describe, test } from "vitest";
 import { forgeContract } from "../../testing/forge-contract.ts";
-import { createGitlabScene } from "../../testing/gitlab-scene.ts";
+import { createGitlabScene } from "../../testing/scenes/gitlab-scene.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";
 
 for (const way of waysToForge("glab")) {

@@ -3,7 +3,7 @@ import { HoldfastError } from "../../core/error.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { settledPull } from "../../testing/forge-contract/harness.ts";
 import type { Fault } from "../../testing/forge-server/faults.ts";
-import { createGitlabScene, GITLAB_TOKEN, type GitlabScene } from "../../testing/gitlab-scene.ts";
+import { createGitlabScene, GITLAB_TOKEN, type GitlabScene } from "../../testing/scenes/gitlab-scene.ts";
 import { createSetClock } from "../../testing/store-contract.ts";
 import { waysToForge } from "../../testing/ways-to-forge.ts";
 import { withMarker } from "../marker.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Checks } from "../../ports/forge.ts";
-import { createLocalForgeScene, type LocalForgeScene } from "../../testing/local-forge-scene.ts";
+import { createLocalForgeScene, type LocalForgeScene } from "../../testing/scenes/local-forge-scene.ts";
 
 let scene: LocalForgeScene;
 let commit: string;

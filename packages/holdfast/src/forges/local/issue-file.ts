@@ -1,5 +1,5 @@
 import { Document, isMap, parseDocument } from "yaml";
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 
 export type ParsedIssue =
   | { readonly kind: "issue"; readonly issue: Omit<IssueSnapshot, "number"> }

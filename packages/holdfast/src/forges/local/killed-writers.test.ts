@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { createLocalForgeScene } from "../../testing/local-forge-scene.ts";
+import { createLocalForgeScene } from "../../testing/scenes/local-forge-scene.ts";
 
 const FORGE = fileURLToPath(new URL("./local-forge.ts", import.meta.url));
 const KEYS = 30;

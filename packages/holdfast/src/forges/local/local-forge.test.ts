@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createSetClock } from "../../testing/store-contract.ts";
-import { createLocalForgeScene, type LocalForgeScene } from "../../testing/local-forge-scene.ts";
+import { createLocalForgeScene, type LocalForgeScene } from "../../testing/scenes/local-forge-scene.ts";
 import { pullRequest } from "../../testing/forge-contract/harness.ts";
 import { localPathOf } from "./forge-place.ts";
 import { openLocalForge } from "./local-forge.ts";

@@ -1,7 +1,7 @@
-import type { InputsPlane } from "../../core/checkpoint.ts";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { InputsPlane } from "../../core/checkpoint/checkpoint.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Run } from "../../core/run.ts";
+import type { Run } from "../../core/run/run.ts";
 import type { Encoded, Loss } from "../format.ts";
 import { writeJson } from "../write-json.ts";
 import { readJournal } from "./read-journal.ts";

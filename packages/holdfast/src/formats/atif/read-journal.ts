@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../core/journal.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { Loss } from "../format.ts";

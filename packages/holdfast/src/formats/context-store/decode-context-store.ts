@@ -1,4 +1,4 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { count, dictionary, jsonObject, nullable, object, text } from "../../core/shape.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { checkRetention, defaultRetention } from "../../core/retention.ts";
+import { checkRetention, defaultRetention } from "../../core/retention/retention.ts";
 import { DEFAULT_SWITCHES, crunchTriggers } from "../../core/crunch/triggers.ts";
 import { crunchLocation, defaultCrunchConfig, parseCrunchConfig } from "./crunch-config.ts";
 import type { CrunchConfig } from "./crunch-config.ts";

@@ -1,11 +1,11 @@
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { defaultRetention } from "../../core/retention.ts";
+import { defaultRetention } from "../../core/retention/retention.ts";
 import { DEFAULT_SWITCHES, crunchTriggers } from "../../core/crunch/triggers.ts";
 import type { CrunchTriggers, TriggerSwitches } from "../../core/crunch/triggers.ts";
-import type { KeepRule, RetentionPolicy } from "../../core/retention.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import type { KeepRule, RetentionPolicy } from "../../core/retention/retention.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import type { ForeignFile, Remark } from "../format.ts";
 import { field } from "../patch-document.ts";
 import { invalidDocument } from "../refusals.ts";

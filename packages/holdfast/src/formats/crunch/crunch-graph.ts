@@ -1,6 +1,6 @@
-import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "../../core/graph.ts";
-import { batchesOf, validateGraph } from "../../core/graph-order.ts";
-import { stateOf } from "../../core/graph-state.ts";
+import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "../../core/graph/graph.ts";
+import { batchesOf, validateGraph } from "../../core/graph/graph-order.ts";
+import { stateOf } from "../../core/graph/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { Remark } from "../format.ts";
 import type { CrunchEdge, CrunchGraph, CrunchNode, CrunchNodeState } from "./crunch-document.ts";

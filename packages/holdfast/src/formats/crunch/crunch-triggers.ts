@@ -1,5 +1,5 @@
-import { TRIGGERS } from "../../core/trigger.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 
 /** Where crunch has another word for it; the rest are ours and written as they are, for which crunch has no rule and keeps all. */
 const CRUNCH_WORDS: Readonly<Partial<Record<Trigger, string>>> = {

@@ -1,9 +1,9 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { InputsPlane, Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { InputsPlane, Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { HoldfastError } from "../../core/error.ts";
-import type { Graph } from "../../core/graph.ts";
+import type { Graph } from "../../core/graph/graph.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import { fitDocument } from "../fit-document.ts";
 import type { Decoded, ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
 import { sameJson } from "../name-losses.ts";

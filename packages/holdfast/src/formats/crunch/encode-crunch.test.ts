@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Planes } from "../../core/checkpoint.ts";
-import type { Graph } from "../../core/graph.ts";
-import { stepGraph } from "../../core/graph-state.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
+import type { Graph } from "../../core/graph/graph.ts";
+import { stepGraph } from "../../core/graph/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { readGoldens } from "../../testing/formats/goldens.ts";
 import type { ForeignCheckpoint } from "../format.ts";

@@ -1,7 +1,7 @@
-import type { Graph } from "../../core/graph.ts";
+import type { Graph } from "../../core/graph/graph.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { FilesPlane } from "../../core/checkpoint.ts";
+import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../format.ts";
 import { nameLosses, sameJson } from "../name-losses.ts";
 import type { Reasons } from "../name-losses.ts";

@@ -1,4 +1,4 @@
-import { positionShape } from "../../core/checkpoint-parse.ts";
+import { positionShape } from "../../core/checkpoint/checkpoint-parse.ts";
 import { parseCrunchEvent } from "../../core/crunch/crunch-event-shape.ts";
 import type { CrunchState } from "../../core/crunch/crunch-state.ts";
 import { parseCrunchState } from "../../core/crunch/crunch-state.ts";
@@ -7,8 +7,8 @@ import { reduceCrunch } from "../../core/crunch/reduce-crunch.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { Position } from "../../core/position.ts";
-import { NO_VISIT } from "../../core/visit.ts";
+import type { Position } from "../../core/position/position.ts";
+import { NO_VISIT } from "../../core/position/visit.ts";
 import type { ForeignCheckpoint } from "../format.ts";
 import { field } from "../patch-document.ts";
 

@@ -5,7 +5,7 @@ import { awaitingMessages, pendingMessages } from "../../core/crunch/message-boo
 import { parsePhase } from "../../core/crunch/phase.ts";
 import { memberCounts } from "../../core/crunch/team.ts";
 import type { Team } from "../../core/crunch/team.ts";
-import { isWaiting, stateOf } from "../../core/graph-state.ts";
+import { isWaiting, stateOf } from "../../core/graph/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { encodeGraph } from "./crunch-graph.ts";
 import { KEPT, keptMember } from "./live-crunch.ts";

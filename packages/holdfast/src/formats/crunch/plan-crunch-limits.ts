@@ -1,7 +1,7 @@
-import type { CheckpointSummary } from "../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import { isJsonObject } from "../../core/json.ts";
-import { planRetention } from "../../core/retention-plan.ts";
-import type { RetentionPolicy } from "../../core/retention.ts";
+import { planRetention } from "../../core/retention/retention-plan.ts";
+import type { RetentionPolicy } from "../../core/retention/retention.ts";
 import type { Loss } from "../format.ts";
 import { field } from "../patch-document.ts";
 import type { CrunchFile } from "./crunch-directory.ts";

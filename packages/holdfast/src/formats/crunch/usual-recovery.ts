@@ -1,5 +1,5 @@
-import type { Graph } from "../../core/graph.ts";
-import { resumePoint } from "../../core/graph-recovery.ts";
+import type { Graph } from "../../core/graph/graph.ts";
+import { resumePoint } from "../../core/graph/graph-recovery.ts";
 import type { JsonObject } from "../../core/json.ts";
 
 /** How a run goes on when nothing speaks against it: at a node where there is one, else at the phase. */

@@ -1,4 +1,4 @@
-import type { Counters } from "../../core/counters.ts";
+import type { Counters } from "../../core/position/counters.ts";
 import type { ImplHistoryEntry } from "../../core/impl-values.ts";
 
 /**

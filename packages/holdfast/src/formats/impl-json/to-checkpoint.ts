@@ -1,5 +1,5 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import { NO_IMPL_VALUES } from "../../core/impl-values.ts";
 import { isJsonArray } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";

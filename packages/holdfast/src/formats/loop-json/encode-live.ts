@@ -1,4 +1,4 @@
-import type { CheckpointSummary } from "../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { planUnits } from "../../core/ralph/units.ts";
 import { pureSha256 } from "../../core/sha256.ts";

@@ -1,4 +1,4 @@
-import type { Planes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
@@ -9,7 +9,7 @@ import type { RalphOptions, WorkflowType } from "../../core/ralph/options.ts";
 import { reduceRalph } from "../../core/ralph/reduce.ts";
 import { parseRalphState } from "../../core/ralph/state.ts";
 import type { RalphState } from "../../core/ralph/state.ts";
-import type { Run } from "../../core/run.ts";
+import type { Run } from "../../core/run/run.ts";
 import { pureSha256 } from "../../core/sha256.ts";
 import { isUsableLoopId } from "./loop-id.ts";
 import { LOOP_EXTENSION } from "./to-checkpoint.ts";

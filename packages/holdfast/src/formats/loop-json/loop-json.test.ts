@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { smallJson, time, unknownFields, word } from "../../testing/formats/arbitrary-checkpoint.ts";

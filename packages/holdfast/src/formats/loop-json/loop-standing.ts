@@ -1,5 +1,5 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
-import type { Run } from "../../core/run.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
+import type { Run } from "../../core/run/run.ts";
 import type { LiveLoop } from "./live-loop.ts";
 
 /** Words of the published schemas. What they have no word for is told by `detail`. */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { TRIGGERS } from "../../core/trigger.ts";
+import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
 import { planLoopFiles } from "./plan-loop-files.ts";
 import type { FiledCheckpoint } from "./plan-loop-files.ts";
 import { readPlace } from "./places.ts";

@@ -1,5 +1,5 @@
-import type { CheckpointSummary } from "../../core/checkpoint.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import { checkpointPlace, secondPlace } from "./places.ts";
 import type { Placed } from "./places.ts";
 import { foreignTrigger } from "./triggers.ts";

@@ -1,7 +1,7 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { ExecutionConfig, Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { ExecutionConfig, Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import type { ForeignCheckpoint, ForeignFile, Remark } from "../format.ts";
 import { readTime } from "../read-time.ts";
 import type { LoopDocument } from "./document.ts";

@@ -1,4 +1,4 @@
-import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint.ts";
+import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";

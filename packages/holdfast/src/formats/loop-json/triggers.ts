@@ -1,4 +1,4 @@
-import type { Trigger } from "../../core/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 
 /** The published six, and four that the format's own life cycle names and its schema forgot. */
 export const OWN_TRIGGER = {

@@ -1,7 +1,7 @@
 import type { MemoryRun, MemoryWorld } from "./world.ts";
-import { birthDigest, entryHash } from "../../core/chain.ts";
+import { birthDigest, entryHash } from "../../core/journal/chain.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { EntryKind, JournalEntry } from "../../core/journal.ts";
+import type { EntryKind, JournalEntry } from "../../core/journal/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { canonicalJson } from "../../core/values/index.ts";
 import { sha256 } from "../../system/hash.ts";

@@ -1,7 +1,7 @@
 import { append } from "./append.ts";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
-import { checkpointBody } from "../../core/chain.ts";
-import type { CheckpointParent, CheckpointSummary, Planes } from "../../core/checkpoint.ts";
+import { checkpointBody } from "../../core/journal/chain.ts";
+import type { CheckpointParent, CheckpointSummary, Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { CapturedCheckpoint, CapturedCommit, CapturedPlanes } from "../capture-commit.ts";
 import { foldEffects } from "../fold-effects.ts";
 import { foldRunEntries } from "../fold-run.ts";

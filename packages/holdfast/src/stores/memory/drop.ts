@@ -2,7 +2,7 @@ import { append } from "./append.ts";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import { checkpointNotFound, dropConflict } from "../../core/refusals.ts";
-import { checkSequence } from "../../core/store-arguments.ts";
+import { checkSequence } from "../../core/checkpoint/store-arguments.ts";
 import type { Drop, Tombstone } from "../../ports/store.ts";
 
 /** All checks first: when it throws, nothing was dropped. */

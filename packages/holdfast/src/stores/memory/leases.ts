@@ -1,12 +1,12 @@
 import { append } from "./append.ts";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
-import { chooseSlot } from "../../core/choose-slot.ts";
+import { chooseSlot } from "../../core/lease/choose-slot.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Lease, LeaseOwner } from "../../core/lease.ts";
-import { planLease } from "../../core/plan-lease.ts";
-import type { LeasePlan } from "../../core/plan-lease.ts";
-import { priorityKey, readPriority } from "../../core/priority.ts";
+import type { Lease, LeaseOwner } from "../../core/lease/lease.ts";
+import { planLease } from "../../core/lease/plan-lease.ts";
+import type { LeasePlan } from "../../core/lease/plan-lease.ts";
+import { priorityKey, readPriority } from "../../core/run/priority.ts";
 import { leaseHeld, leaseLost } from "../../core/refusals.ts";
 import type { SlotWish } from "../../ports/store.ts";
 import { livenessOf } from "../../system/process-identity.ts";

@@ -9,16 +9,22 @@ import { createMemoryWorld } from "./world.ts";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
 import { captureCommit, createRunMemory } from "../capture-commit.ts";
 import type { RunMemory } from "../capture-commit.ts";
-import { checkTagName } from "../../core/address.ts";
-import { birthRecord } from "../../core/chain.ts";
+import { checkTagName } from "../../core/checkpoint/address.ts";
+import { birthRecord } from "../../core/journal/chain.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import { HoldfastError } from "../../core/error.ts";
-import { DEFAULT_STALE_AFTER_MS } from "../../core/plan-lease.ts";
+import { DEFAULT_STALE_AFTER_MS } from "../../core/lease/plan-lease.ts";
 import { runExists, runNotFound, storeClosed, tagExists } from "../../core/refusals.ts";
-import type { Run } from "../../core/run.ts";
-import { NEW_RUN } from "../../core/run-fold.ts";
-import { sameBirth } from "../../core/same-birth.ts";
-import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../../core/store-arguments.ts";
+import type { Run } from "../../core/run/run.ts";
+import { NEW_RUN } from "../../core/journal/run-fold.ts";
+import { sameBirth } from "../../core/run/same-birth.ts";
+import {
+  captureNewRun,
+  checkRunId,
+  checkSequence,
+  checkTime,
+  othersOf,
+} from "../../core/checkpoint/store-arguments.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { NewRun, Store } from "../../ports/store.ts";
 import { systemClock } from "../../system/clock.ts";

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { MemoryRun, MemoryWorld } from "./world.ts";
-import { birthDigest, entryHash } from "../../core/chain.ts";
-import { foldEffects } from "../../core/effect-fold.ts";
-import { foldRun } from "../../core/run-fold.ts";
+import { birthDigest, entryHash } from "../../core/journal/chain.ts";
+import { foldEffects } from "../../core/effect/effect-fold.ts";
+import { foldRun } from "../../core/journal/run-fold.ts";
 import { canonicalJson, createMemo, encode } from "../../core/values/index.ts";
 import type { Problem, VerifyEvent } from "../../ports/store.ts";
 import { sha256 } from "../../system/hash.ts";

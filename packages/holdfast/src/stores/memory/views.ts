@@ -1,9 +1,9 @@
 import type { MemoryCheckpoint, MemoryRun } from "./world.ts";
-import type { Checkpoint, CheckpointSummary } from "../../core/checkpoint.ts";
+import type { Checkpoint, CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import { checkpointDropped, checkpointNotFound } from "../../core/refusals.ts";
-import type { RunSummary } from "../../core/run.ts";
-import { unfinishedTarget } from "../../core/run-fold.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import { unfinishedTarget } from "../../core/journal/run-fold.ts";
 
 export function sequencesDown(run: MemoryRun): readonly number[] {
   return [...run.checkpoints.keys()].sort((a, b) => b - a);

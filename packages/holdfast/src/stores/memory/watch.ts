@@ -1,5 +1,5 @@
 import type { MemoryRun, MemoryWorld } from "./world.ts";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 
 /** The place to start from is fixed in the call: nothing committed before the first `next()` is missed. */
 export function watchWorld(

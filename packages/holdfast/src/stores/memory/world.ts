@@ -1,10 +1,10 @@
-import type { CheckpointSummary, Planes } from "../../core/checkpoint.ts";
-import type { Effect } from "../../core/effect.ts";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { CheckpointSummary, Planes } from "../../core/checkpoint/checkpoint.ts";
+import type { Effect } from "../../core/effect/effect.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 import type { Digest, Json } from "../../core/json.ts";
-import type { Lease } from "../../core/lease.ts";
-import type { Run } from "../../core/run.ts";
-import type { RunFold } from "../../core/run-fold.ts";
+import type { Lease } from "../../core/lease/lease.ts";
+import type { Run } from "../../core/run/run.ts";
+import type { RunFold } from "../../core/journal/run-fold.ts";
 import type { Tombstone } from "../../ports/store.ts";
 import { createMemo } from "../../core/values/index.ts";
 import type { Memo } from "../../core/values/index.ts";

@@ -1,9 +1,9 @@
-import type { Head, Heads } from "./heads.ts";
+import type { Head, Heads } from "./witness/heads.ts";
 import type { CheckpointColumns, Log } from "./log.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./pack/places.ts";
 import type { Runs } from "./runs.ts";
-import { entryHash } from "../../core/chain.ts";
-import type { EntryKind } from "../../core/journal.ts";
+import { entryHash } from "../../core/journal/chain.ts";
+import type { EntryKind } from "../../core/journal/journal.ts";
 import type { Digest, Hasher, JsonObject } from "../../core/json.ts";
 import { canonicalJson } from "../../core/values/index.ts";
 

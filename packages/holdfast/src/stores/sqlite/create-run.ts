@@ -1,11 +1,11 @@
 import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
-import { birthDigest, birthRecord } from "../../core/chain.ts";
+import { birthDigest, birthRecord } from "../../core/journal/chain.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import { HoldfastError } from "../../core/error.ts";
-import { sameBirth } from "../../core/same-birth.ts";
+import { sameBirth } from "../../core/run/same-birth.ts";
 import { runExists } from "../../core/refusals.ts";
-import type { Run } from "../../core/run.ts";
+import type { Run } from "../../core/run/run.ts";
 import { canonicalJson } from "../../core/values/index.ts";
 
 /** Keys are made of a run's number and 32 more bits, and must stay exact as JavaScript numbers. */

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { text } from "./columns.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { Effect } from "../../core/effect.ts";
+import type { Effect } from "../../core/effect/effect.ts";
 import { HoldfastError } from "../../core/error.ts";
 
 /** The ledger: the fold of each run's effect entries. */

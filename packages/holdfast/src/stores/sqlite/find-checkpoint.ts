@@ -1,10 +1,10 @@
 import type { Handle } from "./handle.ts";
 import type { CheckpointColumns, LogRow } from "./log.ts";
 import { checkpointId } from "./summary.ts";
-import type { Tombstones } from "./tombstones.ts";
+import type { Tombstones } from "./sweep/tombstones.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { checkpointDropped, checkpointNotFound } from "../../core/refusals.ts";
-import type { Run } from "../../core/run.ts";
+import type { Run } from "../../core/run/run.ts";
 
 export interface FoundCheckpoint {
   readonly row: LogRow;

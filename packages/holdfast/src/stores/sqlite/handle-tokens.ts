@@ -1,4 +1,4 @@
-import type { LeaseOwner, OwnerLiveness } from "../../core/lease.ts";
+import type { LeaseOwner, OwnerLiveness } from "../../core/lease/lease.ts";
 import { randomId } from "../../system/ids.ts";
 import { livenessOf } from "../../system/process-identity.ts";
 import type { ProcessIdentity } from "../../system/process-identity.ts";

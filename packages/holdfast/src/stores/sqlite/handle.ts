@@ -1,17 +1,17 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Append, Moment } from "./append.ts";
-import type { BlobFiles } from "./blob-files.ts";
-import type { Bundler } from "./bundler.ts";
+import type { BlobFiles } from "./pack/blob-files.ts";
+import type { Bundler } from "./pack/bundler.ts";
 import type { GroupCommit } from "./group-commit.ts";
-import type { Heads } from "./heads.ts";
+import type { Heads } from "./witness/heads.ts";
 import type { Layout } from "./layout.ts";
 import type { Log } from "./log.ts";
-import type { PackTable } from "./pack-table.ts";
-import type { Packs } from "./packs.ts";
-import type { Places } from "./places.ts";
+import type { PackTable } from "./pack/pack-table.ts";
+import type { Packs } from "./pack/packs.ts";
+import type { Places } from "./pack/places.ts";
 import type { Runs } from "./runs.ts";
 import type { Transactions } from "./transactions.ts";
-import type { Witness } from "./witness.ts";
+import type { Witness } from "./witness/witness.ts";
 import type { Hasher } from "../../core/json.ts";
 import type { ProcessIdentity } from "../../system/process-identity.ts";
 

@@ -1,10 +1,10 @@
 import type { Handle } from "./handle.ts";
 import type { LogRow } from "./log.ts";
 import { parentOf } from "./summary.ts";
-import { checkpointBody } from "../../core/chain.ts";
+import { checkpointBody } from "../../core/journal/chain.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
 import { HoldfastError } from "../../core/error.ts";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
 
 /** At most `limit` entries of a run from `after` (exclusive) on. Only inside a read. */

@@ -1,20 +1,20 @@
 import { createAppend } from "./append.ts";
 import type { Moment } from "./append.ts";
-import { createBlobFiles } from "./blob-files.ts";
-import { createBundler } from "./bundler.ts";
+import { createBlobFiles } from "./pack/blob-files.ts";
+import { createBundler } from "./pack/bundler.ts";
 import { integer } from "./columns.ts";
 import { checkDurability } from "./driver.ts";
 import { createGroupCommit, SETTLED } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import { endToken } from "./handle-tokens.ts";
-import { createHeads } from "./heads.ts";
+import { createHeads } from "./witness/heads.ts";
 import { createLog } from "./log.ts";
-import { createPackTable } from "./pack-table.ts";
-import { createPacks } from "./packs.ts";
-import { createPlaces } from "./places.ts";
+import { createPackTable } from "./pack/pack-table.ts";
+import { createPacks } from "./pack/packs.ts";
+import { createPlaces } from "./pack/places.ts";
 import { createRuns } from "./runs.ts";
 import { createTransactions } from "./transactions.ts";
-import { createWitness } from "./witness.ts";
+import { createWitness } from "./witness/witness.ts";
 import type { Clock } from "../../ports/clock.ts";
 
 /** Ties the parts of one connection together: who must forget what when others wrote or a transaction failed. */

@@ -18,7 +18,7 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
-import { BANKS, slotOffset } from "./witness-slot.ts";
+import { BANKS, slotOffset } from "./witness/witness-slot.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Store } from "../../ports/store.ts";
 import { collect } from "../../testing/store-contract/harness.ts";

@@ -1,11 +1,11 @@
 import type { Handle } from "./handle.ts";
-import type { Quarantine } from "./quarantine.ts";
+import type { Quarantine } from "./verify/quarantine.ts";
 import { foldOf } from "./runs.ts";
 import type { RunRow } from "./runs.ts";
 import { checkpointAt } from "./find-checkpoint.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { RunSummary } from "../../core/run.ts";
-import { unfinishedTarget } from "../../core/run-fold.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import { unfinishedTarget } from "../../core/journal/run-fold.ts";
 
 export function summarise(handle: Handle, quarantine: Quarantine, row: RunRow): RunSummary {
   const newest = newestMark(handle, row.no);

@@ -3,10 +3,10 @@ import { integer, text, textOrNull } from "./columns.ts";
 import type { Row } from "./columns.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { Lease, LeaseOwner } from "../../core/lease.ts";
-import type { Run } from "../../core/run.ts";
-import { NEW_RUN, parseRunFold } from "../../core/run-fold.ts";
-import type { RunFold } from "../../core/run-fold.ts";
+import type { Lease, LeaseOwner } from "../../core/lease/lease.ts";
+import type { Run } from "../../core/run/run.ts";
+import { NEW_RUN, parseRunFold } from "../../core/journal/run-fold.ts";
+import type { RunFold } from "../../core/journal/run-fold.ts";
 
 /** A run's row: its birth, and what changes seldom. What a save changes is not here, so that a save need not touch it. */
 export interface RunRow {

@@ -1,8 +1,8 @@
-import { checkTagName } from "../../core/address.ts";
+import { checkTagName } from "../../core/checkpoint/address.ts";
 import { getCheckpoint, latestCheckpoint, listCheckpoints } from "./checkpoints.ts";
 import { commit } from "./commit.ts";
 import { createRun } from "./create-run.ts";
-import { drop, tombstonesOf } from "./drops.ts";
+import { drop, tombstonesOf } from "./sweep/drops.ts";
 import { createEffects } from "./effects.ts";
 import { createFacts } from "./facts.ts";
 import type { Job } from "./group-commit.ts";
@@ -10,25 +10,31 @@ import type { Handle } from "./handle.ts";
 import { endToken } from "./handle-tokens.ts";
 import { journalPage } from "./journal.ts";
 import { releaseLease, renewLease, takeLease } from "./leases.ts";
-import { createQuarantine, quarantineCheckpoints } from "./quarantine.ts";
+import { createQuarantine, quarantineCheckpoints } from "./verify/quarantine.ts";
 import { summarise } from "./run-summary.ts";
 import type { RunRow } from "./runs.ts";
 import { asHoldfastError } from "./sqlite-errors.ts";
 import { statsOf } from "./stats.ts";
-import { sweep } from "./sweep.ts";
+import { sweep } from "./sweep/sweep.ts";
 import { addTag, createTags, removeTag } from "./tags.ts";
 import { tellErrors } from "./tell-errors.ts";
-import { createTombstones } from "./tombstones.ts";
-import { verify } from "./verify.ts";
+import { createTombstones } from "./sweep/tombstones.ts";
+import { verify } from "./verify/verify.ts";
 import { watch } from "./watch.ts";
 import { captureCommit, createRunMemory } from "../capture-commit.ts";
 import type { RunMemory } from "../capture-commit.ts";
-import type { JournalEntry } from "../../core/journal.ts";
-import type { Lease } from "../../core/lease.ts";
-import { DEFAULT_STALE_AFTER_MS } from "../../core/plan-lease.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
+import type { Lease } from "../../core/lease/lease.ts";
+import { DEFAULT_STALE_AFTER_MS } from "../../core/lease/plan-lease.ts";
 import { runNotFound, storeClosed } from "../../core/refusals.ts";
-import type { RunSummary } from "../../core/run.ts";
-import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../../core/store-arguments.ts";
+import type { RunSummary } from "../../core/run/run.ts";
+import {
+  captureNewRun,
+  checkRunId,
+  checkSequence,
+  checkTime,
+  othersOf,
+} from "../../core/checkpoint/store-arguments.ts";
 import type { Store } from "../../ports/store.ts";
 
 const PAGE = 256;

@@ -1,6 +1,6 @@
 import type { CheckpointColumns } from "./log.ts";
-import { checkpointBodyText, entryHash } from "../../core/chain.ts";
-import type { CheckpointId, CheckpointParent, CheckpointSummary } from "../../core/checkpoint.ts";
+import { checkpointBodyText, entryHash } from "../../core/journal/chain.ts";
+import type { CheckpointId, CheckpointParent, CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Digest, Hasher } from "../../core/json.ts";
 

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
-import type { Head } from "./heads.ts";
+import type { Head } from "./witness/heads.ts";
 import { findCheckpoint } from "./find-checkpoint.ts";
-import type { Tombstones } from "./tombstones.ts";
+import type { Tombstones } from "./sweep/tombstones.ts";
 import { integer, text } from "./columns.ts";
 import { tagExists } from "../../core/refusals.ts";
 

@@ -1,7 +1,7 @@
-import { ENTRY_KINDS } from "../../core/journal.ts";
-import type { EntryKind } from "../../core/journal.ts";
-import { TRIGGERS } from "../../core/trigger.ts";
-import type { Trigger } from "../../core/trigger.ts";
+import { ENTRY_KINDS } from "../../core/journal/journal.ts";
+import type { EntryKind } from "../../core/journal/journal.ts";
+import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
+import type { Trigger } from "../../core/checkpoint/trigger.ts";
 
 const KINDS: ReadonlySet<string> = new Set(ENTRY_KINDS);
 const TRIGGER_WORDS: ReadonlySet<string> = new Set(TRIGGERS);

@@ -1,10 +1,16 @@
 import * as fc from "fast-check";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { ConversationPlane, ExecutionConfig, FilesPlane, InputsPlane, Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type {
+  ConversationPlane,
+  ExecutionConfig,
+  FilesPlane,
+  InputsPlane,
+  Planes,
+} from "../../core/checkpoint/checkpoint.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { Position } from "../../core/position.ts";
-import type { Work } from "../../core/run.ts";
-import { TRIGGERS } from "../../core/trigger.ts";
+import type { Position } from "../../core/position/position.ts";
+import type { Work } from "../../core/run/run.ts";
+import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
 import type { ForeignCheckpoint } from "../../formats/format.ts";
 
 /** Any checkpoint of ours, with all that a foreign format may have no place for. */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parsePlanes } from "../../core/checkpoint-parse.ts";
+import { parsePlanes } from "../../core/checkpoint/checkpoint-parse.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
 import { canonicalJson } from "../../core/values/index.ts";

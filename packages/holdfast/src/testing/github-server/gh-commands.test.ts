@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { runProcess } from "../../system/subprocess.ts";
-import { createGithubScene, type GithubScene } from "../github-scene.ts";
+import { createGithubScene, type GithubScene } from "../scenes/github-scene.ts";
 import { waysToForge } from "../ways-to-forge.ts";
-import { testRepositoryAt } from "../workspace-repository.ts";
+import { testRepositoryAt } from "../workspace/workspace-repository.ts";
 
 let scene: GithubScene | undefined;
 

@@ -3,7 +3,7 @@ import { assertFrozen, collect } from "./harness.ts";
 import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, samplePlanes, save } from "./sample.ts";
-import type { Planes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 
 export const commitCases: readonly StoreCase[] = [
   {

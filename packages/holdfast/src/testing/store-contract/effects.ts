@@ -3,7 +3,7 @@ import { assertFrozen } from "./harness.ts";
 import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun } from "./sample.ts";
-import type { NewEntry } from "../../core/journal.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
 
 const payload = "a".repeat(64);
 

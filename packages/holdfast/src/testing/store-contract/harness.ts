@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { LeaseOwner } from "../../core/lease.ts";
+import type { LeaseOwner } from "../../core/lease/lease.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Store } from "../../ports/store.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { collect } from "./harness.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
-import { birthDigest, entryHash } from "../../core/chain.ts";
+import { birthDigest, entryHash } from "../../core/journal/chain.ts";
 import { canonicalJson } from "../../core/values/index.ts";
 import { sha256 } from "../../system/hash.ts";
 

@@ -3,7 +3,7 @@ import { assertFrozen, collect } from "./harness.ts";
 import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
-import type { NewEntry } from "../../core/journal.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Store } from "../../ports/store.ts";
 
 async function problemsOf(store: Store): Promise<readonly string[]> {

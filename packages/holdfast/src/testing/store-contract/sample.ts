@@ -1,7 +1,7 @@
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Planes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Lease } from "../../core/lease.ts";
+import type { Lease } from "../../core/lease/lease.ts";
 import type { Committed, NewCheckpoint, Store } from "../../ports/store.ts";
 
 export interface SamplePlanes {

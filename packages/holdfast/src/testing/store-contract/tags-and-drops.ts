@@ -3,7 +3,7 @@ import { assertFrozen, collect } from "./harness.ts";
 import { refuses } from "../refuses.ts";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
-import type { Lease } from "../../core/lease.ts";
+import type { Lease } from "../../core/lease/lease.ts";
 import type { Store } from "../../ports/store.ts";
 
 async function withCheckpoints(store: Store, count: number): Promise<Lease> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { StoreCase } from "./harness.ts";
 import { leasedRun, save } from "./sample.ts";
-import type { JournalEntry } from "../../core/journal.ts";
+import type { JournalEntry } from "../../core/journal/journal.ts";
 
 async function take(entries: AsyncIterable<JournalEntry>, count: number, abort: AbortController): Promise<string[]> {
   const found: string[] = [];

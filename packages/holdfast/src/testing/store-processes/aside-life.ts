@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { asideKey } from "../../core/aside.ts";
+import { asideKey } from "../../core/position/aside.ts";
 import { openGitWorkspaces } from "../../workspaces/git-workspaces.ts";
 
 /** A process of its own that makes an aside, works in it, pins that and removes it, as far as it lives. What is done it tells in lines. */

@@ -1,9 +1,9 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import type { Lookup } from "../../core/effect-decision.ts";
+import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Json } from "../../core/json.ts";
-import { conduct } from "../../engine/conduct.ts";
+import { conduct } from "../../engine/conduct/conduct.ts";
 import type { EffectSpec } from "../../engine/stage-context.ts";
 import { openGithubForge } from "../../forges/github/github-forge.ts";
 import { createGhTransport } from "../../forges/github/github-transport.ts";

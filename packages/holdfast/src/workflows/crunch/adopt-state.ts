@@ -1,4 +1,4 @@
-import type { Planes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { CrunchState } from "../../core/crunch/crunch-state.ts";
 import { initialCrunchState, parseCrunchState } from "../../core/crunch/crunch-state.ts";
 import { HoldfastError } from "../../core/error.ts";

@@ -1,6 +1,6 @@
 import { isAtOrPast } from "../../core/crunch/phase.ts";
 import type { CrunchState } from "../../core/crunch/crunch-state.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import type { CrunchOptions } from "./options.ts";
 import type { CrunchEvent, CrunchStage } from "./workflow-shape.ts";
 

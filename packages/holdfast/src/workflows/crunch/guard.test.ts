@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Position } from "../../core/position.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Position } from "../../core/position/position.ts";
 import { crunchGuard } from "./guard.ts";
 import { defaultCrunchOptions } from "./options.ts";
 

@@ -1,7 +1,7 @@
-import { bump, counterOf } from "../../core/counters.ts";
+import { bump, counterOf } from "../../core/position/counters.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Position } from "../../core/position.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import type { Position } from "../../core/position/position.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import type { CrunchOptions } from "./options.ts";
 import { CRUNCH_SHAPE } from "./workflow-shape.ts";
 

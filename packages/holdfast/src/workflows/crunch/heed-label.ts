@@ -2,7 +2,7 @@ import { movedLabel } from "../../core/crunch/moved-label.ts";
 import type { MovedLabel } from "../../core/crunch/moved-label.ts";
 import { phaseOfLabels } from "../../core/crunch/labels.ts";
 import type { Phase } from "../../core/crunch/phase.ts";
-import type { Effect } from "../../core/effect.ts";
+import type { Effect } from "../../core/effect/effect.ts";
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
 import type { Json } from "../../core/json.ts";
 import type { Forge } from "../../ports/forge.ts";

@@ -1,6 +1,6 @@
 import { phaseOfLabels, replaceStateLabel, stateLabel } from "../../core/crunch/labels.ts";
 import type { Phase } from "../../core/crunch/phase.ts";
-import type { Lookup } from "../../core/effect-decision.ts";
+import type { Lookup } from "../../core/effect/effect-decision.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Forge } from "../../ports/forge.ts";

@@ -1,4 +1,4 @@
-import type { TransitionTable, WorkflowShape } from "../../core/workflow.ts";
+import type { TransitionTable, WorkflowShape } from "../../core/position/workflow.ts";
 
 /** Stages that a run can be told to stop at: crunch's phases, as far as a run carries an issue. */
 export const CRUNCH_STAGES = ["enrich", "ready", "implementing", "e2e", "docs", "ready-to-merge"] as const;

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import type { Position } from "../../core/position.ts";
-import { betterOf } from "../../core/score.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Position } from "../../core/position/position.ts";
+import { betterOf } from "../../core/position/score.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import { implGuard } from "./guard.ts";
 import { parseImplOptions } from "./options.ts";
 import type { ImplOptions } from "./options.ts";

@@ -1,6 +1,6 @@
-import { bump, counterOf, reset } from "../../core/counters.ts";
-import type { Position } from "../../core/position.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import { bump, counterOf, reset } from "../../core/position/counters.ts";
+import type { Position } from "../../core/position/position.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import type { Guard } from "../../engine/definition.ts";
 import { endHistory } from "./history.ts";
 import type { ImplOptions } from "./options.ts";

@@ -1,5 +1,5 @@
-import type { Position } from "../../core/position.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import type { Position } from "../../core/position/position.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import type { ImplHistoryEntry } from "../../core/impl-values.ts";
 import type { ImplState } from "./state.ts";
 import type { ImplEvent } from "./workflow-shape.ts";

@@ -1,4 +1,4 @@
-import { readAccepted } from "../../core/accepted.ts";
+import { readAccepted } from "../../core/resume/accepted.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Forge } from "../../ports/forge.ts";
 import { askForge } from "../publish/forge-answer.ts";

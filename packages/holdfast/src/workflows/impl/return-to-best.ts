@@ -1,5 +1,5 @@
-import { counterOf } from "../../core/counters.ts";
-import type { Position } from "../../core/position.ts";
+import { counterOf } from "../../core/position/counters.ts";
+import type { Position } from "../../core/position/position.ts";
 import type { ImplState } from "./state.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 import { NO_IMPL_VALUES } from "../../core/impl-values.ts";
 import type { ImplHistoryEntry } from "../../core/impl-values.ts";
-import { issueShape } from "../../core/issue-shape.ts";
+import { issueShape } from "../../core/checkpoint/issue-shape.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { count, flag, list, nullable, object, oneOf, optional, parseShape, text } from "../../core/shape.ts";
 import type { Shape } from "../../core/shape.ts";

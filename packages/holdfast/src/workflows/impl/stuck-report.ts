@@ -1,5 +1,5 @@
 import type { JsonObject } from "../../core/json.ts";
-import type { Position } from "../../core/position.ts";
+import type { Position } from "../../core/position/position.ts";
 import type { ImplState } from "./state.ts";
 
 export interface StuckReport {

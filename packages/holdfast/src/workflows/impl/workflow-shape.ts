@@ -1,4 +1,4 @@
-import type { TransitionTable, WorkflowShape } from "../../core/workflow.ts";
+import type { TransitionTable, WorkflowShape } from "../../core/position/workflow.ts";
 import type { ImplOptions } from "./options.ts";
 
 export const IMPL_EVENTS = [

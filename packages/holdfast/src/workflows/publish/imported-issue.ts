@@ -1,4 +1,4 @@
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Forge } from "../../ports/forge.ts";

@@ -1,7 +1,7 @@
 import { HoldfastError } from "../../core/error.ts";
 import { count, object, parseShape, text } from "../../core/shape.ts";
 import type { EffectOutcome } from "../../engine/stage-context.ts";
-import type { Lookup } from "../../core/effect-decision.ts";
+import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Forge, NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import type { AnyContext } from "../any-context.ts";
 

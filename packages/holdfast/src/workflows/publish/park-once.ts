@@ -1,4 +1,4 @@
-import type { ParkedOn } from "../../core/run.ts";
+import type { ParkedOn } from "../../core/run/run.ts";
 import type { AnyContext } from "../any-context.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Freshness } from "../../core/freshness.ts";
+import type { Freshness } from "../../core/resume/freshness.ts";
 import { planReopening } from "../../core/ralph/reopen.ts";
 import type { LoopOptions } from "./options.ts";
 import { parseLoopState } from "./state.ts";

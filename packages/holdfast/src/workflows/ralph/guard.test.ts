@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
-import { nextStage } from "../../core/transition.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import { nextStage } from "../../core/position/transition.ts";
 import { ralphGuard } from "./guard.ts";
 import { RALPH_SHAPE } from "./workflow-shape.ts";
 

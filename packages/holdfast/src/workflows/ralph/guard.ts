@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../core/json.ts";
-import type { Position } from "../../core/position.ts";
-import type { StageResult } from "../../core/workflow.ts";
+import type { Position } from "../../core/position/position.ts";
+import type { StageResult } from "../../core/position/workflow.ts";
 import type { LoopOptions } from "./options.ts";
 import { RALPH_SHAPE } from "./workflow-shape.ts";
 

@@ -1,4 +1,4 @@
-import type { Checkpoint } from "../../core/checkpoint.ts";
+import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { CheckpointRef, Store } from "../../ports/store.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emptyPlanes } from "../../core/checkpoint.ts";
+import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
 import { loopPicture } from "./loop-picture.ts";
 import { loopOptionsJson, parseLoopOptions } from "./options.ts";
 import { initialLoopState, parseLoopState, reduceLoop } from "./state.ts";

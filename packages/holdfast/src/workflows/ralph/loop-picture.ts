@@ -1,4 +1,4 @@
-import type { Planes } from "../../core/checkpoint.ts";
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { LoopFinding } from "../../core/ralph/finding.ts";
 import type { Iteration } from "../../core/ralph/iteration.ts";

@@ -1,4 +1,4 @@
-import type { IssueSnapshot } from "../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../core/checkpoint/checkpoint.ts";
 import { closingBody, withoutKeys } from "../publish/closing-body.ts";
 import { iterationText } from "./iteration-text.ts";
 import type { LoopOptions } from "./options.ts";

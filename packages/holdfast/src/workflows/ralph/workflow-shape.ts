@@ -1,4 +1,4 @@
-import type { TransitionTable, WorkflowShape } from "../../core/workflow.ts";
+import type { TransitionTable, WorkflowShape } from "../../core/position/workflow.ts";
 
 const TRANSITIONS: TransitionTable = {
   begin: { begun: "iterate", criterion_pass: "done", fatal: "fatal" },

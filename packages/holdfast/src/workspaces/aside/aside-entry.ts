@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import { RUN_ID } from "../../core/run.ts";
+import { RUN_ID } from "../../core/run/run.ts";
 import type { AsideInfo } from "../../ports/aside.ts";
 import type { Repository } from "../repository.ts";
-import { asideOwner, readEntries } from "../worktree-entry.ts";
+import { asideOwner, readEntries } from "../worktree/worktree-entry.ts";
 
 /** Read by hand, as all entries are: one that git was killed in hides none of the others. */
 export async function listAsides(repository: Repository, run?: string): Promise<readonly AsideInfo[]> {

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import { RUN_ID } from "../../core/run.ts";
+import { RUN_ID } from "../../core/run/run.ts";
 import type { AsideRef } from "../../ports/aside.ts";
-import { syncRepository } from "../durable.ts";
-import { gitFailure } from "../git-command.ts";
-import { findMissing } from "../objects.ts";
+import { syncRepository } from "../objects/durable.ts";
+import { gitFailure } from "../git/git-command.ts";
+import { findMissing } from "../objects/objects.ts";
 import type { Repository } from "../repository.ts";
 import { missingCommit } from "./tree-of-commit.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { asideKey } from "../../core/aside.ts";
+import { asideKey } from "../../core/position/aside.ts";
 import type { AsideName } from "../../ports/aside.ts";
-import { defaultPath } from "../create-worktree.ts";
+import { defaultPath } from "../worktree/create-worktree.ts";
 import type { Repository } from "../repository.ts";
 
 /** No run's id has a dot in it, so no run's own worktree can ever lie there. */

@@ -3,9 +3,9 @@ import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { AsideMerge } from "../../ports/aside.ts";
 import type { Workspace, Workspaces } from "../../ports/workspace.ts";
-import { readWorktree, testRepositoryAt, userState } from "../../testing/workspace-repository.ts";
-import type { TestRepository } from "../../testing/workspace-repository.ts";
-import { startCommitted, startRepository } from "../../testing/workspace-start.ts";
+import { readWorktree, testRepositoryAt, userState } from "../../testing/workspace/workspace-repository.ts";
+import type { TestRepository } from "../../testing/workspace/workspace-repository.ts";
+import { startCommitted, startRepository } from "../../testing/workspace/workspace-start.ts";
 import { openGitWorkspaces } from "../git-workspaces.ts";
 
 const AT = "2026-01-02T03:04:05Z";

@@ -1,6 +1,6 @@
 import type { Look } from "../../ports/workspace.ts";
 import type { Repository } from "../repository.ts";
-import { snapshotIdentity } from "../snapshot-identity.ts";
+import { snapshotIdentity } from "../capture/snapshot-identity.ts";
 import { missingCommit } from "./tree-of-commit.ts";
 
 /** A tree as a commit on the head of a look, that says how the look was taken: a restore to it leaves out what that left out. */

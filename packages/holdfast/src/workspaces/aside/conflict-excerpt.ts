@@ -1,4 +1,4 @@
-import type { GitPath } from "../../core/checkpoint.ts";
+import type { GitPath } from "../../core/checkpoint/checkpoint.ts";
 import { pathBytes, parsePath } from "../raw-path.ts";
 import type { Repository } from "../repository.ts";
 

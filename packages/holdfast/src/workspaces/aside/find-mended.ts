@@ -1,7 +1,7 @@
-import { mendGitLink } from "../git-link.ts";
+import { mendGitLink } from "../worktree/git-link.ts";
 import type { Repository } from "../repository.ts";
-import { findWorktree } from "../worktree-list.ts";
-import type { WorktreeRecord } from "../worktree-list.ts";
+import { findWorktree } from "../worktree/worktree-list.ts";
+import type { WorktreeRecord } from "../worktree/worktree-list.ts";
 
 /** The worktree of an owner; an agent may have cleaned its own link to git away, or put a repository in its place. */
 export async function findMended(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {

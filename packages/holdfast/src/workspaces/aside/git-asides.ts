@@ -1,5 +1,5 @@
 import type { Asides } from "../../ports/aside.ts";
-import { guardMethods } from "../failure-border.ts";
+import { guardMethods } from "../git/failure-border.ts";
 import type { Repository } from "../repository.ts";
 import { listAsides } from "./aside-entry.ts";
 import { listAsidePins, pinAside } from "./aside-pin.ts";

@@ -1,8 +1,8 @@
 import type { Asides, AsideMerge } from "../../ports/aside.ts";
 import { mergeCommits } from "../branch/merge-commits.ts";
-import type { Git } from "../git-command.ts";
+import type { Git } from "../git/git-command.ts";
 import type { Repository } from "../repository.ts";
-import { snapshotIdentity } from "../snapshot-identity.ts";
+import { snapshotIdentity } from "../capture/snapshot-identity.ts";
 import { conflictExcerpt } from "./conflict-excerpt.ts";
 import { commitSnapshot } from "./commit-snapshot.ts";
 import { treeOfCommit } from "./tree-of-commit.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import type { Look } from "../../ports/workspace.ts";
-import { startCommitted } from "../../testing/workspace-start.ts";
+import { startCommitted } from "../../testing/workspace/workspace-start.ts";
 import { openGitWorkspaces } from "../git-workspaces.ts";
 
 const PATHS = ["a.txt", "b.txt", "c.bin", "d/e.txt", "d/f.txt", "g/h/i.txt", "link", "z"];

@@ -2,14 +2,14 @@ import { rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Look } from "../../ports/workspace.ts";
 import { openGitWorkspace } from "../git-workspace.ts";
-import { takeAway } from "../remove-worktree.ts";
+import { takeAway } from "../worktree/remove-worktree.ts";
 import type { Repository } from "../repository.ts";
-import { readEntries } from "../worktree-entry.ts";
+import { readEntries } from "../worktree/worktree-entry.ts";
 import { findMended } from "./find-mended.ts";
 import { ownerOf } from "./aside-entry.ts";
 import { pinAside } from "./aside-pin.ts";
 import { comesFrom } from "./comes-from.ts";
-import { readOptions } from "../prepare-restore.ts";
+import { readOptions } from "../restore/prepare-restore.ts";
 
 /** Its files are pinned unless they are: given up is not lost. Ignored files go with it. */
 export async function removeAside(

@@ -1,8 +1,8 @@
 import { HoldfastError } from "../../core/error.ts";
-import type { CapturePlace } from "../capture.ts";
-import { gitFailure, type Git } from "../git-command.ts";
-import { findOperation } from "../operation.ts";
-import { readHead } from "../read-head.ts";
+import type { CapturePlace } from "../capture/capture.ts";
+import { gitFailure, type Git } from "../git/git-command.ts";
+import { findOperation } from "../git/operation.ts";
+import { readHead } from "../worktree/read-head.ts";
 
 /** A repository to ask, from one of its worktrees, or bare from its own folder. */
 export interface AskingPlace {

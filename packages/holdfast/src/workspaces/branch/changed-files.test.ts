@@ -1,6 +1,6 @@
 import { symlinkSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
+import { createBranchScene, type BranchScene } from "../../testing/scenes/branch-scene.ts";
 
 const BODY = Array.from({ length: 30 }, (_, line) => `line ${line}\n`).join("");
 

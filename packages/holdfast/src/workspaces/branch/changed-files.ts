@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Branch, ChangedFile } from "../../ports/branch.ts";
-import { gitFailure } from "../git-command.ts";
+import { gitFailure } from "../git/git-command.ts";
 import { quotePath, splitRecords } from "../raw-path.ts";
 import { requireTree, type BranchPlace } from "./branch-place.ts";
 import { treeNow } from "./tree-now.ts";

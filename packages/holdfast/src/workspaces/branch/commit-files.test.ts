@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
+import { createBranchScene, type BranchScene } from "../../testing/scenes/branch-scene.ts";
 import { processIdentity } from "../../system/process-identity.ts";
 
 const AT = "2026-03-01T12:00:00Z";

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { CommitParams } from "../../ports/branch.ts";
-import { syncRepository } from "../durable.ts";
+import { syncRepository } from "../objects/durable.ts";
 import { readTip, requireQuiet, requireTree, type BranchPlace } from "./branch-place.ts";
 import { commitIdentity, parseTime } from "./commit-identity.ts";
 import { readCommit, timeOf } from "./commit-object.ts";

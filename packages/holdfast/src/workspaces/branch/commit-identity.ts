@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../core/error.ts";
-import { gitFailure, type Git } from "../git-command.ts";
-import { snapshotIdentity } from "../snapshot-identity.ts";
+import { gitFailure, type Git } from "../git/git-command.ts";
+import { snapshotIdentity } from "../capture/snapshot-identity.ts";
 
 /** Author and committer as git takes them from the environment: the user of this repository, at a given time. */
 export async function commitIdentity(git: Git, at: string): Promise<Readonly<Record<string, string>>> {

@@ -2,8 +2,8 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Branch } from "../../ports/branch.ts";
-import { readWorktree } from "../../testing/workspace-repository.ts";
-import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
+import { readWorktree } from "../../testing/workspace/workspace-repository.ts";
+import { createBranchScene, type BranchScene } from "../../testing/scenes/branch-scene.ts";
 
 /**
  * git dies at its first call, at its second, and so on; whatever was left, the same call must go on from there. What a round that

@@ -1,10 +1,10 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { Asking, Branch, Branches } from "../../ports/branch.ts";
-import { createGit } from "../git-command.ts";
-import { guardMethods, tellFailures } from "../failure-border.ts";
-import { ensureHome, ensurePrivateGitDir } from "../private-git-dir.ts";
-import { sweepOperations } from "../private-index.ts";
-import { readHead } from "../read-head.ts";
+import { createGit } from "../git/git-command.ts";
+import { guardMethods, tellFailures } from "../git/failure-border.ts";
+import { ensureHome, ensurePrivateGitDir } from "../indexes/private-git-dir.ts";
+import { sweepOperations } from "../indexes/private-index.ts";
+import { readHead } from "../worktree/read-head.ts";
 import { findRepository } from "../repository.ts";
 import { fetchRemote, findDefaultBranch, lookUpRemote, readRemoteBranch, type Present } from "./ask-remote.ts";
 import { requireTip, requireTree, type AskingPlace, type BranchPlace } from "./branch-place.ts";

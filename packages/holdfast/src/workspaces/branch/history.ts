@@ -1,4 +1,4 @@
-import { gitFailure } from "../git-command.ts";
+import { gitFailure } from "../git/git-command.ts";
 import { requireCommit, type AskingPlace } from "./branch-place.ts";
 
 export async function isAncestor(

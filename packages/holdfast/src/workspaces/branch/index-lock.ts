@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "../../core/error.ts";
 import { livenessOf, processIdentity, type ProcessIdentity } from "../../system/process-identity.ts";
-import type { CapturePlace } from "../capture.ts";
+import type { CapturePlace } from "../capture/capture.ts";
 
 /** Holds git's lock on the worktree's index. The lock says who holds it: one that a killed Holdfast left is taken away. */
 export async function withIndexLock(place: CapturePlace, scratch: string, work: () => Promise<void>): Promise<void> {

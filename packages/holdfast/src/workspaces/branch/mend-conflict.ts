@@ -1,8 +1,8 @@
 import { readFile, readlink } from "node:fs/promises";
-import type { GitPath } from "../../core/checkpoint.ts";
+import type { GitPath } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Branch, CommitParams } from "../../ports/branch.ts";
-import { absolutePath, createInspector } from "../inspect-path.ts";
+import { absolutePath, createInspector } from "../capture/inspect-path.ts";
 import { parsePath, type RawPath } from "../raw-path.ts";
 import { isSafePath } from "../safe-path.ts";
 import { requireCommit, requireQuiet, requireTip, requireTree, type BranchPlace } from "./branch-place.ts";

@@ -1,6 +1,6 @@
-import { gitFailure } from "../git-command.ts";
+import { gitFailure } from "../git/git-command.ts";
 import { quotePath, splitRecords } from "../raw-path.ts";
-import type { GitPath } from "../../core/checkpoint.ts";
+import type { GitPath } from "../../core/checkpoint/checkpoint.ts";
 import type { BranchPlace } from "./branch-place.ts";
 
 export interface Merged {

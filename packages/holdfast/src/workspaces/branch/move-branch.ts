@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import { gitFailure } from "../git-command.ts";
-import { isLocked, pastLock } from "../past-lock.ts";
+import { gitFailure } from "../git/git-command.ts";
+import { isLocked, pastLock } from "../git/past-lock.ts";
 import { readTip, type BranchPlace } from "./branch-place.ts";
 
 /** Compare-and-set of the run's own branch. Moved to `to` already is as good as moved by us. */

@@ -1,18 +1,18 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import { blankFilters } from "../blank-filters.ts";
-import type { CapturePlace } from "../capture.ts";
-import { syncFileSystem } from "../durable.ts";
-import { createGit } from "../git-command.ts";
-import { LINK_MODE } from "../index-memo.ts";
-import { createRestoreLooks } from "../look-restore.ts";
-import { placeFiles, signatures, type Placement } from "../place-files.ts";
-import { findObstacles } from "../plan-restore.ts";
-import { openScratch } from "../private-index.ts";
+import { blankFilters } from "../git/blank-filters.ts";
+import type { CapturePlace } from "../capture/capture.ts";
+import { syncFileSystem } from "../objects/durable.ts";
+import { createGit } from "../git/git-command.ts";
+import { LINK_MODE } from "../indexes/index-memo.ts";
+import { createRestoreLooks } from "../restore/look-restore.ts";
+import { placeFiles, signatures, type Placement } from "../restore/place-files.ts";
+import { findObstacles } from "../restore/plan-restore.ts";
+import { openScratch } from "../indexes/private-index.ts";
 import { joinRecords, pathBytes, quotePath, type RawPath } from "../raw-path.ts";
 import { isSafePath } from "../safe-path.ts";
-import { diffTrees, type TreeChange } from "../tree-diff.ts";
+import { diffTrees, type TreeChange } from "../capture/tree-diff.ts";
 import { planMove } from "./plan-move.ts";
 import { treeNow } from "./tree-now.ts";
 

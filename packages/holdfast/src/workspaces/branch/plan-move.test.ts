@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { TreeChange, TreeEntry } from "../tree-diff.ts";
+import type { TreeChange, TreeEntry } from "../capture/tree-diff.ts";
 import { parseCommit } from "./commit-object.ts";
 import { hasMarks } from "./conflict-marks.ts";
 import { parseMerge } from "./merge-commits.ts";

@@ -1,5 +1,5 @@
 import type { RawPath } from "../raw-path.ts";
-import type { TreeChange, TreeEntry } from "../tree-diff.ts";
+import type { TreeChange, TreeEntry } from "../capture/tree-diff.ts";
 
 export type MovePlan =
   | { readonly kind: "move"; readonly changes: readonly TreeChange[] }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PushResult, Refusal } from "../../ports/branch.ts";
 import { countGit } from "../../testing/counted-git.ts";
-import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
+import { createBranchScene, type BranchScene } from "../../testing/scenes/branch-scene.ts";
 
 const AT = "2026-03-01T12:00:00Z";
 

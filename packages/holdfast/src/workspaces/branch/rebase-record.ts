@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeDurable } from "../../system/durable-file.ts";
-import type { CapturePlace } from "../capture.ts";
+import type { CapturePlace } from "../capture/capture.ts";
 
 /** The last rebase of this worktree: what it was asked for and what it made. */
 export interface RebaseRecord {

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readWorktree } from "../../testing/workspace-repository.ts";
-import { createBranchScene, type BranchScene } from "../../testing/branch-scene.ts";
+import { readWorktree } from "../../testing/workspace/workspace-repository.ts";
+import { createBranchScene, type BranchScene } from "../../testing/scenes/branch-scene.ts";
 
 const AT = "2026-03-01T12:00:00Z";
 const LATER = "2026-03-02T12:00:00Z";

@@ -1,8 +1,8 @@
 import { link, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { CapturePlace } from "../capture.ts";
-import { createGit, type Git } from "../git-command.ts";
-import { openScratch } from "../private-index.ts";
+import type { CapturePlace } from "../capture/capture.ts";
+import { createGit, type Git } from "../git/git-command.ts";
+import { openScratch } from "../indexes/private-index.ts";
 import { withIndexLock } from "./index-lock.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { GitPath } from "../../core/checkpoint.ts";
-import { snapshotIdentity } from "../snapshot-identity.ts";
+import type { GitPath } from "../../core/checkpoint/checkpoint.ts";
+import { snapshotIdentity } from "../capture/snapshot-identity.ts";
 import type { BranchPlace } from "./branch-place.ts";
 import { commitIdentity, parseTime } from "./commit-identity.ts";
 import { readCommit, writeCommit } from "./commit-object.ts";

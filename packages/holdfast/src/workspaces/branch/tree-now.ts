@@ -1,14 +1,14 @@
 import { join } from "node:path";
-import type { GitPath } from "../../core/checkpoint.ts";
-import { captureTree, DEFAULT_CAPTURE, type CapturePlace } from "../capture.ts";
-import { createGit } from "../git-command.ts";
-import { healing } from "../heal-objects.ts";
-import { LINK_MODE } from "../index-memo.ts";
-import { createInspector } from "../inspect-path.ts";
+import type { GitPath } from "../../core/checkpoint/checkpoint.ts";
+import { captureTree, DEFAULT_CAPTURE, type CapturePlace } from "../capture/capture.ts";
+import { createGit } from "../git/git-command.ts";
+import { healing } from "../objects/heal-objects.ts";
+import { LINK_MODE } from "../indexes/index-memo.ts";
+import { createInspector } from "../capture/inspect-path.ts";
 import { inScope, parseScope } from "../path-scope.ts";
-import { openScratch } from "../private-index.ts";
+import { openScratch } from "../indexes/private-index.ts";
 import { joinRecords, parsePath } from "../raw-path.ts";
-import { diffTrees } from "../tree-diff.ts";
+import { diffTrees } from "../capture/tree-diff.ts";
 
 /**
  * The files as they are now, as git would commit them on top of `base`. The capture says which files differ by their bytes; only

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { gitFailure } from "../git-command.ts";
-import { openScratch } from "../private-index.ts";
+import { gitFailure } from "../git/git-command.ts";
+import { openScratch } from "../indexes/private-index.ts";
 import { runProcess, type ProcessResult } from "../../system/subprocess.ts";
 import type { AskingPlace } from "./branch-place.ts";
 import { hideCredentials } from "./hide-credentials.ts";

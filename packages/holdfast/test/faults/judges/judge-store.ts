@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint.ts";
+import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../src/core/error.ts";
 import type { Store, VerifyEvent } from "../../../src/ports/store.ts";
 import { digestWorld, readWorld } from "../harness/world.ts";

@@ -1,4 +1,4 @@
-import type { LeaseOwner } from "../../../src/core/lease.ts";
+import type { LeaseOwner } from "../../../src/core/lease/lease.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { openSqliteStore } from "../../../src/stores/sqlite/open.ts";
 

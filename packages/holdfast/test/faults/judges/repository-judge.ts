@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint.ts";
+import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
 import { writerCommand } from "../harness/writer.ts";
 import type { Said } from "../writers/said.ts";
 import { judgeFiles } from "./judge-files.ts";

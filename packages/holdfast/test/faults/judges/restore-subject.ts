@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint.ts";
+import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 import type { Said } from "../writers/said.ts";

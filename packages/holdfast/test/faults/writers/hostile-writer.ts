@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:f
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/app.ts";
 import { HoldfastError } from "../../../src/core/error.ts";
-import type { FilesPlane } from "../../../src/core/checkpoint.ts";
+import type { FilesPlane } from "../../../src/core/checkpoint/checkpoint.ts";
 
 /**
  * Says and does what an enemy would, through every door that takes a name or a path. One line each: what was tried, and what it

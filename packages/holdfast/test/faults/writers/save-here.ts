@@ -1,7 +1,7 @@
-import type { CheckpointSummary } from "../../../src/core/checkpoint.ts";
+import type { CheckpointSummary } from "../../../src/core/checkpoint/checkpoint.ts";
 import type { Holdfast } from "../../../src/app.ts";
 import type { RunHandle } from "../../../src/engine/run-handle.ts";
-import type { Trigger } from "../../../src/core/trigger.ts";
+import type { Trigger } from "../../../src/core/checkpoint/trigger.ts";
 import { planesOf, RUN } from "./scenario.ts";
 
 /** The run of the scenario, which saves the worktree it stands in; made when it is not there. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { FilesPlane, Planes } from "../../../src/core/checkpoint.ts";
+import type { FilesPlane, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../../src/core/json.ts";
 
 /** What the writers save. Made from the sequence alone, so that a judge knows what must come back, byte for byte. */

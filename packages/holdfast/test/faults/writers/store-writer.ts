@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../../src/core/error.ts";
-import type { Lease } from "../../../src/core/lease.ts";
+import type { Lease } from "../../../src/core/lease/lease.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { openStore } from "../judges/open-store.ts";
 import { say } from "./said.ts";

@@ -1,5 +1,5 @@
 import { milliseconds } from "../../../config/amount.ts";
-import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS, splitAgent } from "../../../core/agent-names.ts";
+import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS, splitAgent } from "../../../core/agent/agent-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { AgentEvent, FailureCause } from "../../../ports/agent.ts";

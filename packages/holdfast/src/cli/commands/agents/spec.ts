@@ -1,4 +1,4 @@
-import { AGENT_LIST } from "../../../core/agent-names.ts";
+import { AGENT_LIST } from "../../../core/agent/agent-names.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const agentsSpec = {

@@ -1,7 +1,7 @@
 import type { RunHandle, SaveParams } from "../../../app.ts";
-import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary, Planes } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
-import type { Lease, LeaseOwner } from "../../../core/lease.ts";
+import type { Lease, LeaseOwner } from "../../../core/lease/lease.ts";
 import { leaseHeld } from "../../../core/refusals.ts";
 import type { Shell } from "../../command.ts";
 import { escapeText } from "../../output/escape-text.ts";

@@ -1,5 +1,5 @@
 import type { GcReport, Holdfast, RunHandle, SaveParams, SavePlan } from "../../../app.ts";
-import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary, Planes } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { CurrentFiles, Diff } from "../../../ports/workspace.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { FilesPlane, Planes } from "../../../core/checkpoint.ts";
-import { emptyPlanes } from "../../../core/checkpoint.ts";
+import type { FilesPlane, Planes } from "../../../core/checkpoint/checkpoint.ts";
+import { emptyPlanes } from "../../../core/checkpoint/checkpoint.ts";
 import { PAGE, sampleSummary } from "../sample-run.ts";
 import { savedText } from "./view.ts";
 

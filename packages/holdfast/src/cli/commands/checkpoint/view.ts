@@ -1,5 +1,5 @@
 import type { SavePlan } from "../../../app.ts";
-import type { CheckpointSummary, Planes } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary, Planes } from "../../../core/checkpoint/checkpoint.ts";
 import type { Diff } from "../../../ports/workspace.ts";
 import type { Holder } from "./ask-holder.ts";
 import { byteText } from "../../output/byte-text.ts";

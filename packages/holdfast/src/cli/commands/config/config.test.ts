@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { configTemplate } from "../../../config/config-template.ts";
 import { mergeConfig } from "../../../config/effective-config.ts";
 import { AGE_RULE, DONE_RULE, NEVER_DROPPED } from "../../../config/never-dropped.ts";
-import { buildCommand } from "../../built-command.ts";
-import type { BuiltCommand } from "../../built-command.ts";
+import { buildCommand } from "../../testing/built-command.ts";
+import type { BuiltCommand } from "../../testing/built-command.ts";
 import { commandText } from "../../help-text.ts";
 import { gcSpec } from "../gc/spec.ts";
 

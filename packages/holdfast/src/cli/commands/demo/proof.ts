@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../../core/journal.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import type { Json } from "../../../core/json.ts";
 import { countText } from "../../output/count-text.ts";
 

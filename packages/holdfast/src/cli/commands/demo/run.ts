@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promi
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Exit } from "../../../core/exit.ts";
-import type { JournalEntry } from "../../../core/journal.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import type { Input, Shell } from "../../command.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { parseCount } from "../../parse-count.ts";

@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../../core/journal.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import type { Death } from "./worker-process.ts";
 
 /** One stay in a stage, as the journal has it, with the deaths that fell into it. */

@@ -1,5 +1,5 @@
 import type { Holdfast, HoldfastDiff, RunHandle } from "../../../app.ts";
-import type { CheckpointSummary } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";

@@ -1,9 +1,9 @@
 import type { Holdfast, ReplayReport, RunHandle } from "../../../app.ts";
-import type { CheckpointSummary } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import { divergenceText } from "../../../core/replay/divergence.ts";
-import type { RunSummary } from "../../../core/run.ts";
+import type { RunSummary } from "../../../core/run/run.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkNewRunId } from "../../check-run-id.ts";

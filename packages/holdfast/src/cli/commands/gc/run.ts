@@ -3,7 +3,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
-import { RETENTION_PRESETS } from "../../../core/retention.ts";
+import { RETENTION_PRESETS } from "../../../core/retention/retention.ts";
 import { loopsReportText, loopsText } from "./loops-view.ts";
 import { dropsOf, gcOutcome, gcReportText, planText } from "./view.ts";
 import type { gcSpec } from "./spec.ts";

@@ -1,5 +1,5 @@
 import type { GcPlan, GcReport } from "../../../app.ts";
-import type { RetentionDecision } from "../../../core/retention.ts";
+import type { RetentionDecision } from "../../../core/retention/retention.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import type { Page } from "../../output/page.ts";

@@ -1,6 +1,6 @@
 import type { Input, Shell } from "../../command.ts";
-import { TRIGGERS } from "../../../core/trigger.ts";
-import type { Trigger } from "../../../core/trigger.ts";
+import { TRIGGERS } from "../../../core/checkpoint/trigger.ts";
+import type { Trigger } from "../../../core/checkpoint/trigger.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { unfinishedRestoreText } from "../../output/unfinished-restore.ts";

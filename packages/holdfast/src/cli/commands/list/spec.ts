@@ -1,5 +1,5 @@
 import type { CommandSpec } from "../../command.ts";
-import { TRIGGERS } from "../../../core/trigger.ts";
+import { TRIGGERS } from "../../../core/checkpoint/trigger.ts";
 
 export const listSpec = {
   name: "list",

@@ -1,6 +1,6 @@
 import type { RunStanding } from "../../../app.ts";
-import type { CheckpointSummary } from "../../../core/checkpoint.ts";
-import type { RunState, RunSummary, Work } from "../../../core/run.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint/checkpoint.ts";
+import type { RunState, RunSummary, Work } from "../../../core/run/run.ts";
 import { byteText } from "../../output/byte-text.ts";
 import type { Page, Style } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";

@@ -1,5 +1,5 @@
-import { graphMoveText } from "../../../core/graph-words.ts";
-import type { JournalEntry } from "../../../core/journal.ts";
+import { graphMoveText } from "../../../core/graph/graph-words.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import type { Json, JsonObject } from "../../../core/json.ts";
 import { spentText } from "../../output/spent-text.ts";
 import { countText } from "../../output/count-text.ts";

@@ -1,5 +1,5 @@
 import type { Holdfast } from "../../../app.ts";
-import type { JournalEntry } from "../../../core/journal.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { countText } from "../../output/count-text.ts";

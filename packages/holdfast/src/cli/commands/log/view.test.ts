@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EntryKind, JournalEntry } from "../../../core/journal.ts";
+import type { EntryKind, JournalEntry } from "../../../core/journal/journal.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import { displayWidth } from "../../output/display-width.ts";
 import { PAGE } from "../sample-run.ts";

@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../../core/journal.ts";
+import type { JournalEntry } from "../../../core/journal/journal.ts";
 import { displayWidth, padEnd, truncate } from "../../output/display-width.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";

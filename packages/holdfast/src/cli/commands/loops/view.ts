@@ -1,5 +1,5 @@
 import type { Loops, Stood } from "../../../app.ts";
-import { priorityText } from "../../../core/priority.ts";
+import { priorityText } from "../../../core/run/priority.ts";
 import type { Page } from "../../output/page.ts";
 import { relativeTime } from "../../output/relative-time.ts";
 import { standingWord } from "../../output/standing-word.ts";

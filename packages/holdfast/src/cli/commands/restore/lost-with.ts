@@ -1,5 +1,5 @@
 import type { RunRestorePlan } from "../../../app.ts";
-import type { FilesPlane } from "../../../core/checkpoint.ts";
+import type { FilesPlane } from "../../../core/checkpoint/checkpoint.ts";
 import { leftOutOf } from "../../output/left-out.ts";
 import type { LeftOut } from "../../output/left-out.ts";
 import { inScope } from "../../path-scope.ts";

@@ -1,9 +1,9 @@
 import { refuseBlocked } from "../../../app.ts";
 import type { Holdfast, RestoreReport, RollbackChoice, RunHandle, RunRestorePlan } from "../../../app.ts";
-import type { CheckpointSummary } from "../../../core/checkpoint.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import { stepsOf } from "../../../core/restore-step.ts";
+import { stepsOf } from "../../../core/resume/restore-step.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Page } from "../../output/page.ts";
 import { restoreStepsText } from "../../output/restore-steps-text.ts";

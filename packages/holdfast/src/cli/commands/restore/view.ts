@@ -1,5 +1,5 @@
 import type { RestoreReport, RunRestorePlan } from "../../../app.ts";
-import type { RunSummary } from "../../../core/run.ts";
+import type { RunSummary } from "../../../core/run/run.ts";
 import type { FileChange, RestorePlan } from "../../../ports/workspace.ts";
 import { countText } from "../../output/count-text.ts";
 import { truncate } from "../../output/display-width.ts";

@@ -1,4 +1,4 @@
-import type { Judgement, ResumePlan } from "../../../core/resume.ts";
+import type { Judgement, ResumePlan } from "../../../core/resume/resume.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { truncate } from "../../output/display-width.ts";
 import { paint } from "../../output/page.ts";

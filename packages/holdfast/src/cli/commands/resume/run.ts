@@ -1,7 +1,7 @@
 import type { Holdfast, RollbackChoice, RunHandle } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import { parseAnswers } from "../../../core/resume-answers.ts";
+import { parseAnswers } from "../../../core/resume/resume-answers.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { noRollback } from "../../no-rollback.ts";

@@ -1,5 +1,5 @@
-import { FINDING_KINDS } from "../../../core/finding.ts";
-import { AGENT_LIST } from "../../../core/agent-names.ts";
+import { FINDING_KINDS } from "../../../core/resume/finding.ts";
+import { AGENT_LIST } from "../../../core/agent/agent-names.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const resumeSpec = {

@@ -1,7 +1,7 @@
 import type { Holdfast, PlaceParams, RollbackChoice } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { Budget } from "../../../core/position.ts";
-import type { Answers } from "../../../core/resume.ts";
+import type { Budget } from "../../../core/position/position.ts";
+import type { Answers } from "../../../core/resume/resume.ts";
 import { carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";

@@ -1,4 +1,4 @@
-import type { ResumePlan } from "../../../core/resume.ts";
+import type { ResumePlan } from "../../../core/resume/resume.ts";
 import { escapeWords } from "../../output/escape-text.ts";
 import type { Page } from "../../output/page.ts";
 

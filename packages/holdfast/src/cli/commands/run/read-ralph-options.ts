@@ -4,7 +4,7 @@ import type { WorkSettings } from "../../../config/work-settings.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import { isJsonObject } from "../../../core/json.ts";
 import type { Json, JsonObject } from "../../../core/json.ts";
-import type { Work } from "../../../core/run.ts";
+import type { Work } from "../../../core/run/run.ts";
 import type { Input } from "../../command.ts";
 import { parseCount } from "../../parse-count.ts";
 import type { runSpec } from "./spec.ts";

@@ -1,12 +1,12 @@
-import type { ExecutionConfig } from "../../../core/checkpoint.ts";
+import type { ExecutionConfig } from "../../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../../core/json.ts";
-import { AGENT_LIST } from "../../../core/agent-names.ts";
+import { AGENT_LIST } from "../../../core/agent/agent-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
-import type { Budget } from "../../../core/position.ts";
-import type { Work } from "../../../core/run.ts";
+import type { Budget } from "../../../core/position/position.ts";
+import type { Work } from "../../../core/run/run.ts";
 import { MODEL } from "../../../config/model-name.ts";
 import { milliseconds, money } from "../../../config/amount.ts";
-import { EXECUTION_MODES } from "../../../core/execution-mode.ts";
+import { EXECUTION_MODES } from "../../../core/run/execution-mode.ts";
 import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";

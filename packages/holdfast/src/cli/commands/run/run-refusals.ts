@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../../core/error.ts";
-import type { Lease } from "../../../core/lease.ts";
-import type { RunSummary } from "../../../core/run.ts";
+import type { Lease } from "../../../core/lease/lease.ts";
+import type { RunSummary } from "../../../core/run/run.ts";
 
 /** Never a silent fresh start, never a second run beside one that is under way. */
 export function openError(run: RunSummary): HoldfastError {

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { RunSummary, Work } from "../../../core/run.ts";
+import type { RunSummary, Work } from "../../../core/run/run.ts";
 import type { ImplSettings } from "../../../config/work-settings.ts";
 import type { Input, Shell } from "../../command.ts";
 import { RUN_ID_VARIABLE, carryDetached } from "../../carry-detached.ts";

@@ -1,5 +1,5 @@
-import { AGENT_LIST } from "../../../core/agent-names.ts";
-import { EXECUTION_MODES } from "../../../core/execution-mode.ts";
+import { AGENT_LIST } from "../../../core/agent/agent-names.ts";
+import { EXECUTION_MODES } from "../../../core/run/execution-mode.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const runSpec = {

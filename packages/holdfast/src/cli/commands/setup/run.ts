@@ -1,7 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../../config/load-config.ts";
-import { splitAgent } from "../../../core/agent-names.ts";
+import { splitAgent } from "../../../core/agent/agent-names.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { writeDurable } from "../../../system/durable-file.ts";

@@ -1,4 +1,4 @@
-import { splitAgent } from "../../../core/agent-names.ts";
+import { splitAgent } from "../../../core/agent/agent-names.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import type { Page } from "../../output/page.ts";
 import { wrap } from "../../output/wrap.ts";

@@ -1,5 +1,5 @@
-import type { ConversationPlane, Checkpoint, FilesPlane, Planes } from "../../../core/checkpoint.ts";
-import type { Amounts } from "../../../core/position.ts";
+import type { ConversationPlane, Checkpoint, FilesPlane, Planes } from "../../../core/checkpoint/checkpoint.ts";
+import type { Amounts } from "../../../core/position/position.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";

@@ -1,6 +1,6 @@
-import type { CheckpointSummary } from "../../../core/checkpoint.ts";
-import type { Lease, OwnerLiveness } from "../../../core/lease.ts";
-import type { RunState, RunSummary } from "../../../core/run.ts";
+import type { CheckpointSummary } from "../../../core/checkpoint/checkpoint.ts";
+import type { Lease, OwnerLiveness } from "../../../core/lease/lease.ts";
+import type { RunState, RunSummary } from "../../../core/run/run.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";

@@ -1,5 +1,5 @@
 import type { Holdfast } from "../../../app.ts";
-import type { Checkpoint } from "../../../core/checkpoint.ts";
+import type { Checkpoint } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";

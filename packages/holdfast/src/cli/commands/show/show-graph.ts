@@ -1,9 +1,9 @@
 import type { Holdfast } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { Graph } from "../../../core/graph.ts";
-import { pictureGraph } from "../../../core/graph-picture.ts";
-import type { GraphPicture } from "../../../core/graph-picture.ts";
+import type { Graph } from "../../../core/graph/graph.ts";
+import { pictureGraph } from "../../../core/graph/graph-picture.ts";
+import type { GraphPicture } from "../../../core/graph/graph-picture.ts";
 import type { Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { mermaidText } from "../../output/mermaid.ts";

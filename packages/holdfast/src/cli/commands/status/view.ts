@@ -1,5 +1,5 @@
 import type { Condition, RunStatus } from "../../../app.ts";
-import type { Lease } from "../../../core/lease.ts";
+import type { Lease } from "../../../core/lease/lease.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Holdfast, RunStatus } from "../../../app.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
-import type { Lease } from "../../../core/lease.ts";
+import type { Lease } from "../../../core/lease/lease.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
 import { escapeText } from "../../output/escape-text.ts";

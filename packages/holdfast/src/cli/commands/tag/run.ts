@@ -1,5 +1,5 @@
 import type { Holdfast } from "../../../app.ts";
-import { checkTagName } from "../../../core/address.ts";
+import { checkTagName } from "../../../core/checkpoint/address.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";

@@ -1,5 +1,5 @@
 import { taskOf } from "../../../core/crunch/plan-phase-graph.ts";
-import type { Graph, GraphNode } from "../../../core/graph.ts";
+import type { Graph, GraphNode } from "../../../core/graph/graph.ts";
 import type { Heard } from "./hear-reply.ts";
 import { resultsIn } from "./node-result.ts";
 import { planFurther } from "./plan-further.ts";

@@ -1,7 +1,7 @@
 import type { PendingCapture } from "../../../core/crunch/knowledge.ts";
 import type { Message } from "../../../core/crunch/message.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
-import type { GraphNode } from "../../../core/graph.ts";
+import type { GraphNode } from "../../../core/graph/graph.ts";
 import type { NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { requireSetup, tell } from "../work.ts";

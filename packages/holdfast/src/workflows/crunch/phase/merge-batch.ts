@@ -1,7 +1,7 @@
 import type { Conflict, Resolution } from "../../../core/crunch/conflict.ts";
 import type { Phase } from "../../../core/crunch/phase.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
-import type { Graph, GraphNode } from "../../../core/graph.ts";
+import type { Graph, GraphNode } from "../../../core/graph/graph.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
 import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
 import type { Aside } from "../../../engine/stage-context.ts";

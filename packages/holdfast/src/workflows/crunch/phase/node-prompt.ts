@@ -2,7 +2,7 @@ import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import type { Finding } from "../../../core/crunch/message.ts";
 import { REPLY_FORM } from "../../../core/crunch/reply.ts";
-import type { GraphNode } from "../../../core/graph.ts";
+import type { GraphNode } from "../../../core/graph/graph.ts";
 import { inOrder } from "../order-outputs.ts";
 import { issueText } from "../../issue-text.ts";
 import { keepEnd } from "../../keep-end.ts";

@@ -1,8 +1,8 @@
 import type { Recommendation } from "../../../core/crunch/conflict.ts";
 import type { BroadcastPayload, Finding, ReplyStatus } from "../../../core/crunch/message.ts";
 import type { AgentReply, ReplyEscalation } from "../../../core/crunch/reply.ts";
-import type { Graph } from "../../../core/graph.ts";
-import { stateOf } from "../../../core/graph-state.ts";
+import type { Graph } from "../../../core/graph/graph.ts";
+import { stateOf } from "../../../core/graph/graph-state.ts";
 import { isJsonObject } from "../../../core/json.ts";
 import type { Json } from "../../../core/json.ts";
 import type { Further } from "./plan-further.ts";

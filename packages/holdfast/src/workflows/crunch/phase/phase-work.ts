@@ -1,6 +1,6 @@
 import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
 import type { Team } from "../../../core/crunch/team.ts";
-import type { Trigger } from "../../../core/trigger.ts";
+import type { Trigger } from "../../../core/checkpoint/trigger.ts";
 import type { Aside } from "../../../engine/stage-context.ts";
 import type { CrunchContext, CrunchWork } from "../work.ts";
 

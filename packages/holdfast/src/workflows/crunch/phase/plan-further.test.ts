@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sampleNode } from "../../../core/graph-sample.ts";
+import { sampleNode } from "../../../core/graph/graph-sample.ts";
 import { planFurther } from "./plan-further.ts";
 
 const node = sampleNode("spec", ["brief"]);

@@ -1,5 +1,5 @@
 import type { AgentReply } from "../../../core/crunch/reply.ts";
-import type { GraphNode } from "../../../core/graph.ts";
+import type { GraphNode } from "../../../core/graph/graph.ts";
 
 /** A type and no interface: it is a step's result. */
 export type Further = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Graph, NodeState } from "../../../core/graph.ts";
-import { sampleGraph, sampleNode } from "../../../core/graph-sample.ts";
+import type { Graph, NodeState } from "../../../core/graph/graph.ts";
+import { sampleGraph, sampleNode } from "../../../core/graph/graph-sample.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import type { GraphEnd } from "../../../engine/graph/graph-work.ts";
 import { planPhaseEnd } from "./plan-phase-end.ts";

@@ -1,6 +1,6 @@
 import type { Finding } from "../../../core/crunch/message.ts";
-import type { Graph } from "../../../core/graph.ts";
-import { stateOf } from "../../../core/graph-state.ts";
+import type { Graph } from "../../../core/graph/graph.ts";
+import { stateOf } from "../../../core/graph/graph-state.ts";
 import { isJsonObject } from "../../../core/json.ts";
 import type { Json } from "../../../core/json.ts";
 import type { GraphEnd } from "../../../engine/graph/graph-work.ts";

@@ -1,7 +1,7 @@
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { editsFiles } from "../../../core/crunch/plan-phase-graph.ts";
-import { batchesOf } from "../../../core/graph-order.ts";
-import type { Graph, GraphNode } from "../../../core/graph.ts";
+import { batchesOf } from "../../../core/graph/graph-order.ts";
+import type { Graph, GraphNode } from "../../../core/graph/graph.ts";
 import { requireSetup } from "../work.ts";
 import type { CrunchContext } from "../work.ts";
 import { taskOfNode } from "./add-nodes.ts";

@@ -2,7 +2,7 @@ import { composeTeam } from "../../../core/crunch/compose-team.ts";
 import type { GraphPhase } from "../../../core/crunch/graph-template.ts";
 import { planPhaseGraph } from "../../../core/crunch/plan-phase-graph.ts";
 import type { Team } from "../../../core/crunch/team.ts";
-import type { Graph } from "../../../core/graph.ts";
+import type { Graph } from "../../../core/graph/graph.ts";
 import { runGraph } from "../../../engine/graph/run-graph.ts";
 import type { Place } from "../enter-phase.ts";
 import { requireSetup, tell } from "../work.ts";

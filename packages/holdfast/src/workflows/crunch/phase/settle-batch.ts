@@ -1,6 +1,6 @@
 import type { Conflict } from "../../../core/crunch/conflict.ts";
 import { detectConflicts } from "../../../core/crunch/detect-conflicts.ts";
-import type { Graph } from "../../../core/graph.ts";
+import type { Graph } from "../../../core/graph/graph.ts";
 import type { EndedBatch } from "../../../engine/graph/graph-work.ts";
 import { isoNow } from "../work.ts";
 import { askPerson } from "./ask-person.ts";

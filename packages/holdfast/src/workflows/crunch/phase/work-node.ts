@@ -3,7 +3,7 @@ import { proseOf } from "../../../core/crunch/prose-of.ts";
 import { parseReply } from "../../../core/crunch/reply.ts";
 import type { AgentReply } from "../../../core/crunch/reply.ts";
 import type { TaskStatus } from "../../../core/crunch/team.ts";
-import type { Graph, GraphNode } from "../../../core/graph.ts";
+import type { Graph, GraphNode } from "../../../core/graph/graph.ts";
 import type { NodeOutcome, NodeScope } from "../../../engine/graph/graph-work.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { isoNow, tell } from "../work.ts";

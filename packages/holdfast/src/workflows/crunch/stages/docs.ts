@@ -1,5 +1,5 @@
 import type { CrunchState } from "../../../core/crunch/crunch-state.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { commitPhase } from "../commit-phase.ts";
 import { conclude, fail } from "../conclude.ts";
 import { enterPhase, findPlace } from "../enter-phase.ts";

@@ -1,5 +1,5 @@
 import type { CrunchState } from "../../../core/crunch/crunch-state.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { requireForge, stageTime } from "../../worktree.ts";
 import { keepResolution } from "../phase/keep-knowledge.ts";
 import { setStateLabel } from "../set-state-label.ts";

@@ -1,6 +1,6 @@
 import type { CrunchState } from "../../../core/crunch/crunch-state.ts";
 import { parsePhase } from "../../../core/crunch/phase.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { conclude, fail } from "../conclude.ts";
 import { enterPhase, findPlace } from "../enter-phase.ts";
 import { runPhase } from "../phase/run-phase.ts";

@@ -1,5 +1,5 @@
 import type { CrunchState } from "../../../core/crunch/crunch-state.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { openPullRequest } from "../../publish/open-pull-request.ts";
 import type { OpenedRequest } from "../../publish/open-pull-request.ts";

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../../core/error.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import type { Forge } from "../../../ports/forge.ts";
 import { decideCi } from "../ci-decision.ts";
 import type { CiDecision } from "../ci-decision.ts";

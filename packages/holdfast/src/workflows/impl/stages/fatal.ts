@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { commitWork } from "../../commit-work.ts";
 import { outputFiles } from "../output-files.ts";
 import type { ImplState } from "../state.ts";

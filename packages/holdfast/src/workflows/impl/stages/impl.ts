@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { commitMessage } from "../commit-message.ts";
 import { commitWork } from "../../commit-work.ts";

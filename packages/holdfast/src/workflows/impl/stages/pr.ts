@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import type { Forge, PullRequest } from "../../../ports/forge.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";

@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { commitWork } from "../../commit-work.ts";
 import { unreachable } from "../../publish/find-base.ts";
 import { judgeTip } from "../foreign-tip.ts";

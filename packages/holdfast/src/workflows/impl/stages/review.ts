@@ -1,5 +1,5 @@
-import { counterOf } from "../../../core/counters.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import { counterOf } from "../../../core/position/counters.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { conclude } from "../history.ts";
 import { outputFiles } from "../output-files.ts";
 import { parseReviewReply } from "../review-reply.ts";

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../../core/error.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { findBase } from "../../publish/find-base.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";

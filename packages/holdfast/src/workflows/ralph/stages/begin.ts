@@ -1,8 +1,8 @@
-import type { IssueSnapshot } from "../../../core/checkpoint.ts";
+import type { IssueSnapshot } from "../../../core/checkpoint/checkpoint.ts";
 import { LOOP_ID, makeLoopId } from "../../../core/ralph/loop-id.ts";
 import { readVerification } from "../../../core/ralph/read-verification.ts";
 import { pureSha256 } from "../../../core/sha256.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { issueText } from "../../issue-text.ts";
 import { findBase } from "../../publish/find-base.ts";
 import { askForge } from "../../publish/forge-answer.ts";

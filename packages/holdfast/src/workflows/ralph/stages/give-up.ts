@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { openWorktree } from "../../worktree.ts";
 import { bestToReturnTo, returnToBest } from "../hand-over.ts";
 import { loopReport } from "../loop-report.ts";

@@ -1,6 +1,6 @@
 import { readAnswer } from "../../../core/ralph/answer.ts";
 import { planUnits } from "../../../core/ralph/units.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import type { AgentReport } from "../../../engine/stage-context.ts";
 import { commitWork } from "../../commit-work.ts";
 import { issueText } from "../../issue-text.ts";

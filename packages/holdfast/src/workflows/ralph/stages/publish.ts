@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { openPullRequest } from "../../publish/open-pull-request.ts";
 import { parkOnce } from "../../publish/park-once.ts";
 import { pushBranch } from "../../publish/push-branch.ts";

@@ -2,7 +2,7 @@ import { decideNext } from "../../../core/ralph/decide.ts";
 import type { NextMove } from "../../../core/ralph/decide.ts";
 import { planReflection } from "../../../core/ralph/plan-reflection.ts";
 import { reduceRalph } from "../../../core/ralph/reduce.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { iterationText } from "../iteration-text.ts";
 import type { LoopState } from "../state.ts";
 import { handOverText } from "../hand-over.ts";

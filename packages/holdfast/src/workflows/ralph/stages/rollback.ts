@@ -1,4 +1,4 @@
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { openWorktree } from "../../worktree.ts";
 import { returnToBest } from "../hand-over.ts";
 import type { LoopState } from "../state.ts";

@@ -1,5 +1,5 @@
 import { readVerification } from "../../../core/ralph/read-verification.ts";
-import type { StageResult } from "../../../core/workflow.ts";
+import type { StageResult } from "../../../core/position/workflow.ts";
 import { openWorktree, stageTime } from "../../worktree.ts";
 import { checkText, commitChecked, hasPassed, runChecks } from "../run-checks.ts";
 import type { LoopState } from "../state.ts";

@@ -1,0 +1,258 @@
+import type { JsonObject } from "../../core/json.ts";
+import type { LoopLayoutSettings } from "../../core/lease/loop-layout.ts";
+import type { LoopSettings } from "../../core/lease/loop-settings.ts";
+import { priorityKey } from "../../core/run/priority.ts";
+import type { Work } from "../../core/run/run.ts";
+import { answerDecision } from "../../engine/conduct/answer.ts";
+import type { Workflow } from "../../engine/definition.ts";
+import { findRunFor } from "../../engine/resume/find-run.ts";
+import type { FoundRun } from "../../engine/resume/find-run.ts";
+import { giveOrder } from "../../engine/orders/give-order.ts";
+import type { OrderParams, Ordered } from "../../engine/orders/give-order.ts";
+import { knownRun } from "../../engine/known-run.ts";
+import type { Parts } from "../../engine/parts.ts";
+import type { ProgressListener } from "../../engine/progress-event.ts";
+import type { ReplayReport } from "../../engine/replay/replay-report.ts";
+import type { TakeUpPlan } from "../../engine/resume/resume-run.ts";
+import { runMark } from "../../engine/save/run-mark.ts";
+import type { WorkParts } from "../../engine/work-parts.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
+import { buildParts } from "../build-parts.ts";
+import type { PartsOptions } from "../build-parts.ts";
+import { checkAgents } from "./check-agents.ts";
+import { anyWorkflow, chooseWorkflow } from "./choose-workflow.ts";
+import { chosenSeed, seedNotice } from "./chosen-seed.ts";
+import { fileTask } from "./file-task.ts";
+import { findForge } from "../find-forge.ts";
+import type { ForgeChoice } from "../find-forge.ts";
+import { adoptImport } from "../foreign/adopt-import.ts";
+import { mirroredWork } from "./mirrored-work.ts";
+import { pendingImport, planImported } from "./pending-import.ts";
+import { placeRequest } from "./place-request.ts";
+import { planStart } from "./plan-start.ts";
+import type { StartPlan } from "./plan-start.ts";
+import { raiseIterations } from "./raise-iterations.ts";
+import { raiseTarget } from "./raise-target.ts";
+import { partsOfRun, recordedParts } from "./recorded-parts.ts";
+import { refuseChanged } from "./refuse-changed.ts";
+import { replay } from "./replay-run.ts";
+import type { ReplayRequest } from "./replay-run.ts";
+import { compareRerun, planRerun } from "./rerun.ts";
+import type { RerunReport } from "./rerun.ts";
+import type { Preflight, ResumeParams } from "./resume-params.ts";
+import { resumeRequest } from "./resume-request.ts";
+import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
+import type { StartParams } from "./start-params.ts";
+import { startRun } from "./start-run.ts";
+import type { Watching, WorkReport } from "./start-run.ts";
+
+/** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
+export class WorkDesk {
+  readonly #parts: Parts;
+  readonly #options: DeskOptions;
+  #built: Promise<WorkParts> | undefined;
+  /** A plan's workflow was made with these parts: whoever starts it works with the same. */
+  readonly #planned = new WeakMap<StartPlan, WorkParts>();
+
+  constructor(parts: Parts, options: DeskOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  async parts(): Promise<WorkParts> {
+    return await (this.#built ??= this.#build());
+  }
+
+  async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
+    const { mode = "default", seed } = chosenSeed(params);
+    const parts = recordedParts(await this.parts(), mode);
+    const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
+    const chosen = chooseWorkflow(parts, params);
+    const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
+    checkAgents(parts, agent, chosen.options);
+    const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
+    const plan = await planStart(parts, { ...chosen, ...asked });
+    this.#planned.set(plan, parts);
+    return plan;
+  }
+
+  async start(
+    plan: StartPlan,
+    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority">,
+  ): Promise<WorkReport> {
+    const parts = this.#planned.get(plan) ?? (await this.parts());
+    const { workflow, id: run } = plan;
+    const untaken = seedNotice(parts, plan.config);
+    if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
+    const given = plan.config.inputs["priority"];
+    const priority = watching.priority ?? (typeof given === "number" && given !== 0 ? given : undefined);
+    if (priority !== undefined) await this.setPriority(run, priority);
+    const carried = { ...watching, run, workflow: workflow.shape.name };
+    return await this.#carry(carried, (watched) => startRun(parts, plan, watched));
+  }
+
+  /** What changed while nobody worked, and what a resume would do about it. */
+  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<Preflight> {
+    const parts = await partsOfRun(await this.parts(), params.run);
+    const pending = await pendingImport(parts, params);
+    if (pending !== null) return await planImported(parts, pending, params);
+    return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
+  }
+
+  async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
+    const parts = await partsOfRun(await this.parts(), params.run);
+    const pending = await pendingImport(parts, params);
+    if (pending !== null) {
+      // Looked at before anything is taken over: whoever is asked may still say no.
+      const held = stopOf(await planImported(parts, pending, params));
+      if (held !== null) return held;
+      await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
+    }
+    const request = await resumeRequest(parts, params);
+    const { run, priority, signal = new AbortController().signal } = params;
+    const workflow = params.workflow && anyWorkflow(params.workflow);
+    const refuse = async (): Promise<void> => {
+      if (request.config.mode === "strict") await refuseChanged(parts, { run, workflow, signal });
+    };
+    const again = async (): Promise<TakeUpPlan> => {
+      await refuse();
+      return await planResumeRun(parts, request);
+    };
+    await refuse();
+    const known = pending === null ? planned : undefined;
+    const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
+    if (priority !== undefined) await this.setPriority(run, priority);
+    await this.takeOrderBack(run, params.force === true ? "any" : "pause");
+    const carried = { ...params, signal, workflow: request.workflow.shape.name };
+    return await this.#carry(carried, (watched) => resumeRun(parts, request, plans, watched));
+  }
+
+  /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */
+  async order(params: Omit<OrderParams, "parts">): Promise<Ordered> {
+    return await giveOrder({ parts: await this.parts(), ...params });
+  }
+
+  /** What was ordered and not done: "any", or a pause alone. Was there one? */
+  async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
+    const { requests } = this.#parts;
+    const order = (await requests?.orderFor(run)) ?? null;
+    if (requests === null || order === null || (kind === "pause" && order.kind !== "pause")) return false;
+    await requests.settle(order);
+    return true;
+  }
+
+  /** At any time, whoever carries it. */
+  async setPriority(run: string, priority: number): Promise<void> {
+    await this.#parts.store.setMeta(priorityKey(run), String(priority));
+  }
+
+  get loops(): LoopSettings {
+    return this.#options.loops;
+  }
+
+  /** Works a recorded run through once more, from its record alone, and compares. NOT_RECORDED when there is none. Changes nothing. */
+  async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
+    const parts = await this.parts();
+    const { workflow } = params;
+    const run = await knownRun(parts.store, params.run);
+    return await replay(parts, {
+      run,
+      to: params.to ?? null,
+      workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+      signal: params.signal ?? new AbortController().signal,
+    });
+  }
+
+  /** What executing a run again would be: a run of its own. */
+  async planRerun<S extends JsonObject>(params: {
+    readonly run: string;
+    readonly id?: string;
+    readonly workflow?: Workflow<S>;
+  }): Promise<StartPlan> {
+    const parts = await this.parts();
+    const run = await knownRun(parts.store, params.run);
+    const { id, workflow } = params;
+    return await planRerun(parts, run, (start) => this.plan(start), {
+      ...(id === undefined ? {} : { id }),
+      ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
+    });
+  }
+
+  /** Executes it, and says where it parted from the first one. */
+  async rerun(
+    params: { readonly of: string; readonly plan: StartPlan } & Pick<StartParams, "signal" | "listen" | "sessionMs">,
+  ): Promise<RerunReport> {
+    const { of, plan, ...watching } = params;
+    const { run, outcome } = await this.start(plan, watching);
+    return await compareRerun(await this.parts(), { of, run, outcome });
+  }
+
+  async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
+    await answerDecision({ parts: await this.parts(), ...params });
+  }
+
+  /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+  async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
+    return await fileTask(await this.parts(), text, labels);
+  }
+
+  /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
+  async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
+    await raiseTarget(await this.parts(), params);
+  }
+
+  /** A loop may go round so often in all; one that stopped at its limit is taken up by the next resume. */
+  async raiseIterations(params: { readonly run: string; readonly max: number }): Promise<void> {
+    await raiseIterations(await this.parts(), params);
+  }
+
+  /** Ends what is left of a run's processes on this host; how many there were. */
+  async endProcesses(run: string): Promise<number> {
+    const parts = await this.parts();
+    return (await parts.commands.endMarked(runMark(parts, run))).ended;
+  }
+
+  async findRunFor(issue: number): Promise<FoundRun> {
+    return await findRunFor({ parts: this.#parts, issue });
+  }
+
+  async #build(): Promise<WorkParts> {
+    const { forge: choice, decorate, ...options } = this.#options;
+    const { workspaces, clock } = this.#parts;
+    const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
+    const parts = buildParts({ ...options, parts: this.#parts, forge });
+    return decorate === undefined ? parts : decorate(parts);
+  }
+
+  /** With a place among the loops at work, and with those told who read its directories. */
+  async #carry(params: Carried, work: (watching: Watching) => Promise<WorkReport>): Promise<WorkReport> {
+    const { workflow, run, place, sessionMs, signal = new AbortController().signal } = params;
+    const { directory: cwd, loopLayout, loops } = this.#options;
+    const mirrored = { parts: this.#parts, workflow, run, cwd, listen: params.listen, loopLayout, maxLoops: loops.max };
+    return await mirroredWork(mirrored, async (listen) => {
+      const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
+      const slot = placeRequest({ workflow, loops, place, signal, tell });
+      return await work({ signal, listen, sessionMs, slot });
+    });
+  }
+}
+
+export interface DeskOptions extends PartsOptions {
+  readonly forge: ForgeChoice;
+  readonly loopLayout: LoopLayoutSettings;
+  readonly loops: LoopSettings;
+  readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
+}
+
+interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "place"> {
+  readonly run: string;
+  readonly workflow: string;
+}
+
+function tellNote(
+  to: { readonly clock: Clock; readonly run: string; readonly listen: ProgressListener | undefined },
+  text: string,
+): void {
+  to.listen?.({ run: to.run, at: new Date(to.clock.now()).toISOString(), kind: "note", text });
+}

@@ -1,0 +1,129 @@
+import { HoldfastError } from "../error.ts";
+import type { Amounts, Budget } from "./position.ts";
+
+export type Resource = Exclude<keyof Amounts, "unpriced">;
+export const RESOURCES = ["tokens", "microUsd", "milliseconds"] as const satisfies readonly Resource[];
+export const NOTHING: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
+
+export type Reservation =
+  | { readonly kind: "reserved"; readonly budget: Budget; readonly notices: readonly Resource[] }
+  /** Nothing was reserved: the run must park. */
+  | { readonly kind: "exceeded"; readonly resources: readonly Resource[] };
+
+export function newBudget(limit: Partial<Budget["limit"]> = {}): Budget {
+  return {
+    spent: NOTHING,
+    reserved: NOTHING,
+    limit: { tokens: null, microUsd: null, milliseconds: null, ...limit },
+  };
+}
+
+/**
+ * Before an agent call: sets the estimate aside, or says what it would exceed. A call that may begin only uses up
+ * what is left; with nothing left none begins. Reaching 80 % for the first time is told once, in `notices`.
+ */
+export function reserve(budget: Budget, estimate: Amounts): Reservation {
+  checkAmounts(estimate);
+  const resources = RESOURCES.filter((resource) => {
+    const limit = budget.limit[resource];
+    const used = add(budget.spent[resource], budget.reserved[resource]);
+    return limit !== null && (used >= limit || add(used, estimate[resource]) > limit);
+  });
+  if (resources.length > 0) return { kind: "exceeded", resources };
+  const after: Budget = { ...budget, reserved: sum(budget.reserved, estimate) };
+  return {
+    kind: "reserved",
+    budget: after,
+    notices: RESOURCES.filter((one) => !isNear(budget, one) && isNear(after, one)),
+  };
+}
+
+/** After the call: the estimate is given back and what it really took is spent, even beyond the limit. */
+export function settle(budget: Budget, params: { readonly estimate: Amounts; readonly actual: Amounts }): Budget {
+  checkAmounts(params.estimate);
+  checkAmounts(params.actual);
+  return {
+    ...budget,
+    spent: sum(budget.spent, params.actual),
+    reserved: each((resource) => Math.max(0, budget.reserved[resource] - params.estimate[resource])),
+  };
+}
+
+/** Time passes by itself, whoever works: nobody reserves it and nobody settles it. */
+export function spendTime(budget: Budget, milliseconds: number): Budget {
+  return milliseconds === 0 ? budget : settle(budget, { estimate: NOTHING, actual: { ...NOTHING, milliseconds } });
+}
+
+/**
+ * After a crash: calls under way never told what they took. All that was set aside counts as spent, so that dying and
+ * resuming cannot win a run more than its limit.
+ */
+export function settleLost(budget: Budget): Budget {
+  return { ...budget, spent: sum(budget.spent, budget.reserved), reserved: NOTHING };
+}
+
+/** What has reached its limit. Not empty: the run parks. */
+export function exceeded(budget: Budget): readonly Resource[] {
+  return RESOURCES.filter((resource) => {
+    const limit = budget.limit[resource];
+    return limit !== null && budget.spent[resource] >= limit;
+  });
+}
+
+/** A fork starts with what is spent, not with its parent's calls under way. */
+export function forkBudget(budget: Budget): Budget {
+  return { ...budget, reserved: NOTHING };
+}
+
+/** What a run and its forks have used together: the base once, and what each spent and reserved since it was forked. */
+export function shareSpending(params: { readonly base: Budget; readonly forks: readonly Budget[] }): Budget {
+  const { base } = params;
+  let { spent, reserved } = base;
+  for (const fork of params.forks) {
+    const since = each((resource) => Math.max(0, fork.spent[resource] - base.spent[resource]));
+    const unpriced = Math.max(0, (fork.spent.unpriced ?? 0) - (base.spent.unpriced ?? 0));
+    spent = sum(spent, unpriced === 0 ? since : { ...since, unpriced });
+    reserved = sum(reserved, fork.reserved);
+  }
+  return { ...base, spent, reserved };
+}
+
+/** Resources that have passed 80 % of their limit. */
+export function nearLimit(budget: Budget): readonly Resource[] {
+  return RESOURCES.filter((resource) => isNear(budget, resource));
+}
+
+function isNear(budget: Budget, resource: Resource): boolean {
+  const limit = budget.limit[resource];
+  const used = add(budget.spent[resource], budget.reserved[resource]);
+  return limit !== null && used >= limit * 0.8;
+}
+
+function checkAmounts(amounts: Amounts): void {
+  const bad = ([...RESOURCES, "unpriced"] as const).find((one) => !isAmount(amounts[one] ?? 0));
+  if (bad === undefined) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `An amount of ${bad} must be a whole number from 0, not ${amounts[bad]}`,
+    hint: "Round up what a provider reports as a fraction; money is in millionths of a US dollar.",
+  });
+}
+
+function isAmount(amount: number): boolean {
+  return Number.isSafeInteger(amount) && amount >= 0;
+}
+
+function sum(a: Amounts, b: Amounts): Amounts {
+  const unpriced = add(a.unpriced ?? 0, b.unpriced ?? 0);
+  const amounts = each((resource) => add(a[resource], b[resource]));
+  return unpriced === 0 ? amounts : { ...amounts, unpriced };
+}
+
+/** Stops at the largest exact integer instead of losing the last digits: a budget must not shrink by rounding. */
+function add(a: number, b: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, a + b);
+}
+
+function each(amount: (resource: Resource) => number): Amounts {
+  return { tokens: amount("tokens"), microUsd: amount("microUsd"), milliseconds: amount("milliseconds") };
+}

@@ -1,0 +1,204 @@
+import type { CheckpointSummary } from "../checkpoint/checkpoint.ts";
+import { checkRetention } from "./retention.ts";
+import type { KeepRule, RetentionDecision, RetentionPlan, RetentionPolicy, RetentionSubject } from "./retention.ts";
+
+const DAY = 86_400_000;
+
+/**
+ * What stays, what goes, and why. Never dropped, whatever the policy says: the newest checkpoint of a run, the newest
+ * it can resume from, the best scored, tagged ones and pinned ones. Order is by sequence; time is only asked for age.
+ *
+ * A wrong clock never makes it drop more than a right one would. A checkpoint from the future has no age. One that is
+ * stamped earlier than a checkpoint before it was taken after the clock was set back: its time is not believed, and
+ * age does not drop it. The checkpoint that shows this (its witness) stays as long as it does. (A clock that was slow
+ * from a run's first checkpoint on leaves no such trace.)
+ *
+ * Planning again after the plan was applied drops nothing more.
+ */
+export function planRetention(params: {
+  readonly subjects: readonly RetentionSubject[];
+  readonly policy: RetentionPolicy;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}): readonly RetentionPlan[] {
+  checkRetention(params.policy);
+  const judged = params.subjects.map((subject) => judge({ subject, policy: params.policy, now: params.now }));
+  applyByteBudget(judged.flat(), params.policy.maxBytes);
+  return params.subjects.map((subject, index) => ({
+    run: subject.run,
+    decisions: (judged[index] ?? []).map(decide).toReversed(),
+  }));
+}
+
+/** One checkpoint under judgement. Mutable only while a plan is being made. */
+interface Judged {
+  readonly checkpoint: CheckpointSummary;
+  /** Milliseconds; never goes back along the run. Only orders what goes first when bytes are short. */
+  readonly time: number;
+  /** Set when age would drop this one, were its own stamp believed. */
+  readonly witness: Judged | null;
+  fate: Fate;
+  /** How many that stay have this one as their witness. */
+  leaners: number;
+}
+
+type Fate =
+  | { readonly kind: "protected"; readonly why: string }
+  /** `agedBy`: the age, in milliseconds, at which this reason would no longer hold. */
+  | { readonly kind: "kept"; readonly why: string; readonly agedBy: number | null }
+  | { readonly kind: "dropped"; readonly why: string };
+
+/** In order of sequence. */
+function judge(params: {
+  readonly subject: RetentionSubject;
+  readonly policy: RetentionPolicy;
+  readonly now: number;
+}): readonly Judged[] {
+  const { subject, policy, now } = params;
+  const checkpoints = subject.checkpoints.toSorted((a, b) => a.sequence - b.sequence);
+  const protections = protect(subject, checkpoints);
+  const ranks = rank(checkpoints, policy);
+  const judged: Judged[] = [];
+  let youngest: Judged | null = null;
+  for (const [index, checkpoint] of checkpoints.entries()) {
+    const own = timeOf(checkpoint, now);
+    const believed: boolean = youngest === null || own >= youngest.time;
+    const why = protections.get(checkpoint.sequence);
+    const fate: Fate =
+      why === undefined
+        ? judgeByRules({
+            subject,
+            policy,
+            checkpoint,
+            rank: ranks.get(checkpoint.sequence) ?? 0,
+            place: checkpoints.length - 1 - index,
+            age: believed ? now - own : 0,
+          })
+        : { kind: "protected", why };
+    const leans = !believed && fate.kind === "kept" && fate.agedBy !== null && now - own > fate.agedBy;
+    const witness: Judged | null = leans ? youngest : null;
+    if (witness !== null) witness.leaners += 1;
+    const current: Judged = { checkpoint, time: Math.max(own, youngest?.time ?? own), witness, fate, leaners: 0 };
+    if (believed) youngest = current;
+    judged.push(current);
+  }
+  return judged;
+}
+
+function judgeByRules(params: {
+  readonly subject: RetentionSubject;
+  readonly policy: RetentionPolicy;
+  readonly checkpoint: CheckpointSummary;
+  /** 0 for the newest of its group. */
+  readonly rank: number;
+  /** 0 for the newest of the run. */
+  readonly place: number;
+  readonly age: number;
+}): Fate {
+  const { subject, policy, checkpoint, rank: inGroup, place, age } = params;
+  const recent = policy.recentDays * DAY;
+  if (subject.state.kind === "fatal" && policy.onFailure === "keep_recent" && age <= recent) {
+    return { kind: "kept", why: `failed run: younger than ${policy.recentDays} days`, agedBy: recent };
+  }
+  const onlyLatest = subject.state.kind === "done" && policy.onSuccess !== "by_rules";
+  if (onlyLatest && (checkpoint.trigger !== "manual" || policy.onSuccess === "latest_only")) {
+    return { kind: "dropped", why: "the run is done: only its latest is kept" };
+  }
+  const { maxPerRun } = policy;
+  if (maxPerRun !== null && place >= maxPerRun) {
+    return { kind: "dropped", why: `beyond the newest ${maxPerRun} of the run` };
+  }
+  const rule = ruleFor(checkpoint, policy);
+  const group = rule.per === "stage" ? `${checkpoint.trigger} of stage ${checkpoint.stage}` : checkpoint.trigger;
+  if (rule.keep === "all") return { kind: "kept", why: `all ${group} are kept`, agedBy: null };
+  if (inGroup >= rule.keep) return { kind: "dropped", why: `beyond the newest ${rule.keep} ${group}` };
+  const limit = policy.maxAgeDays === null ? null : policy.maxAgeDays * DAY;
+  if (limit !== null && age > limit) return { kind: "dropped", why: `older than ${policy.maxAgeDays} days` };
+  return { kind: "kept", why: `among the newest ${rule.keep} ${group}`, agedBy: limit };
+}
+
+function protect(subject: RetentionSubject, ordered: readonly CheckpointSummary[]): ReadonlyMap<number, string> {
+  const newest = ordered.at(-1);
+  const resumable = ordered.findLast((checkpoint) => subject.resumable.has(checkpoint.sequence));
+  let best: CheckpointSummary | null = null;
+  for (const checkpoint of ordered) {
+    if (checkpoint.score !== null && (best?.score == null || checkpoint.score > best.score)) best = checkpoint;
+  }
+  const protections = new Map<number, string>();
+  for (const checkpoint of ordered) {
+    const reasons: string[] = [];
+    if (checkpoint === newest) reasons.push("the newest of the run");
+    if (checkpoint === resumable) reasons.push("the newest to resume from");
+    if (checkpoint === best) reasons.push(`the best score (${checkpoint.score})`);
+    if (checkpoint.tags.length > 0) reasons.push(`tagged ${checkpoint.tags.join(", ")}`);
+    const pin = subject.pinned.get(checkpoint.sequence);
+    if (pin !== undefined) reasons.push(pin);
+    if (reasons.length > 0) protections.set(checkpoint.sequence, reasons.join("; "));
+  }
+  return protections;
+}
+
+/** Place of each checkpoint in its group, newest first. By sequence: a clock has no say in it. */
+function rank(ordered: readonly CheckpointSummary[], policy: RetentionPolicy): ReadonlyMap<number, number> {
+  const seen = new Map<string, number>();
+  const ranks = new Map<number, number>();
+  for (const checkpoint of ordered.toReversed()) {
+    const { per } = ruleFor(checkpoint, policy);
+    const group = JSON.stringify([checkpoint.trigger, per === "stage" ? checkpoint.stage : null]);
+    const place = seen.get(group) ?? 0;
+    ranks.set(checkpoint.sequence, place);
+    seen.set(group, place + 1);
+  }
+  return ranks;
+}
+
+function ruleFor(checkpoint: CheckpointSummary, policy: RetentionPolicy): KeepRule {
+  return policy.perTrigger[checkpoint.trigger] ?? policy.defaultKeep;
+}
+
+/** A time that cannot be read counts as now: unreadable is not old. */
+function timeOf(checkpoint: CheckpointSummary, now: number): number {
+  const time = Date.parse(checkpoint.createdAt);
+  return Number.isNaN(time) ? now : time;
+}
+
+/** Oldest first, until the rest fits. What would free nothing is left alone. */
+function applyByteBudget(judged: readonly Judged[], maxBytes: number | null): void {
+  if (maxBytes === null) return;
+  const staying = judged.filter((one) => !goes(one));
+  let total = staying.reduce((sum, one) => sum + one.checkpoint.size.added, 0);
+  const drop = (one: Judged): void => {
+    if (total <= maxBytes || one.fate.kind !== "kept" || one.leaners > 0 || one.checkpoint.size.added === 0) return;
+    one.fate = { kind: "dropped", why: `the store is over its ${maxBytes} bytes and this is the oldest that may go` };
+    total -= one.checkpoint.size.added;
+    const { witness } = one;
+    if (witness === null) return;
+    witness.leaners -= 1;
+    if (goes(witness)) total -= witness.checkpoint.size.added;
+    else drop(witness);
+  };
+  for (const one of staying.toSorted(byTime)) drop(one);
+}
+
+function goes(one: Judged): boolean {
+  return one.fate.kind === "dropped" && one.leaners === 0;
+}
+
+function decide(one: Judged): RetentionDecision {
+  const { sequence, size } = one.checkpoint;
+  if (goes(one)) return { action: "drop", sequence, why: one.fate.why, bytes: size.added };
+  const reasons = one.fate.kind === "dropped" ? [] : [one.fate.why];
+  if (one.leaners > 0) reasons.push("it shows that the clock was set back before a later one");
+  return { action: "keep", sequence, why: reasons.join("; ") };
+}
+
+function byTime(a: Judged, b: Judged): number {
+  return (
+    a.time - b.time || compareText(a.checkpoint.run, b.checkpoint.run) || a.checkpoint.sequence - b.checkpoint.sequence
+  );
+}
+
+function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,207 @@
+import type { ConversationPlane } from "../../core/checkpoint/checkpoint.ts";
+import { NOTHING } from "../../core/position/budget.ts";
+import { fallbackOf } from "../../core/error-policy/call-errors.ts";
+import type { NewEntry, StepLost } from "../../core/journal/journal.ts";
+import type { Amounts } from "../../core/position/position.ts";
+import type { RecordTokens } from "../../core/position/visit.ts";
+import type { Agent } from "../../ports/agent.ts";
+import type { Workspace } from "../../ports/workspace.ts";
+import { handOver } from "../conduct/hand-over.ts";
+import { keptTalk } from "./kept-talk.ts";
+import { lookParams } from "../parts.ts";
+import { planSession } from "./plan-session.ts";
+import { reasonOf } from "../reason-of.ts";
+import { settleSpent } from "../conduct/spending.ts";
+import type { AgentCall } from "../stage-context.ts";
+import type { Stay } from "../stage/stay.ts";
+
+interface Caller {
+  readonly call: AgentCall;
+  readonly agent: Agent;
+  readonly workspace: Workspace;
+}
+
+/** What a try of the call begins with. */
+export interface OpenedSession {
+  readonly session: string | null;
+  readonly forkAt: string | null;
+  readonly prompt: string;
+  /** What the session's record holds by now: what is there beyond it later is this try's. null: it is not known. */
+  readonly counted: RecordTokens | null;
+  /** For the agent's log, where there is something to say. */
+  readonly told: string | null;
+}
+
+/** Before each try. What it decides is on record before the agent works, so a kill in between comes to the same. */
+export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSession> {
+  const { writer } = stay;
+  const { call, agent, workspace } = caller;
+  const { prompt } = call;
+  const session = sessionOf(stay, call);
+  if (session === null) return await openFresh(stay, caller);
+  const cwd = workspace.root;
+  const there = await readRecord(stay, agent, { session, cwd });
+  const counted = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
+  await countLost(stay, caller, counted);
+  const plan = planSession({ agent, kept: keptTalk(writer, call), session, there });
+  switch (plan.kind) {
+    case "go_on":
+      return { session, forkAt: null, prompt, counted, told: null };
+    case "put_back": {
+      const isBack = keptTalk(writer, call)?.rewound !== undefined;
+      const told = isBack
+        ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
+        : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
+      await putRecordBack(stay, agent, { session, cwd, text: plan.text });
+      await note(stay, told);
+      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
+    }
+    case "fork": {
+      const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
+      if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
+      await note(stay, told);
+      return { session, forkAt: plan.at, prompt, counted: null, told };
+    }
+    case "hand_over": {
+      const kept = keptTalk(writer, call);
+      const isOwn = kept?.agent === agent.name && kept.session === session;
+      await giveUpSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
+      return await openFresh(stay, caller);
+    }
+  }
+}
+
+/**
+ * A call that died with the process that carried it is counted now, from the agent's own record: the processes are gone, nothing is added to it any more.
+ * What was set aside for it counts as spent already.
+ */
+async function countLost(stay: Stay, { call, agent }: Caller, now: RecordTokens | null): Promise<void> {
+  const { writer } = stay;
+  const before = writer.uncounted.get(call.name);
+  writer.uncounted.delete(call.name);
+  if (before?.counted === undefined || now === null) return;
+  const input = Math.max(0, now.input - before.counted.input);
+  const output = Math.max(0, now.output - before.counted.output);
+  const aside = before.estimate ?? NOTHING;
+  const tokens = input + output;
+  if (tokens <= aside.tokens) return;
+  const spent: Amounts = { ...aside, tokens, unpriced: 1 };
+  const body: StepLost = { visit: writer.visit, step: call.name, spent };
+  settleSpent(writer, { estimate: NOTHING, actual: { ...NOTHING, tokens: tokens - aside.tokens, unpriced: 1 } });
+  await writer.append({ kind: "step.lost", body });
+  writer.tell({
+    kind: "note",
+    text: `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`,
+  });
+}
+
+/** One that died in the middle of this very call goes on before any that the stage names. */
+export function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
+  const own = writer.sessions.get(name);
+  if (own !== undefined) return own;
+  // What the stage names is a session of the agent that it named.
+  return fallbackOf(writer.errors.get(name)) === undefined ? (session ?? null) : null;
+}
+
+/**
+ * The next try begins a fresh session, which is told what this one did; the files stay. With what is known of it in a checkpoint, so that nobody needs the
+ * agent's own record any more.
+ */
+export async function giveUpSession(
+  stay: Stay,
+  { call, agent }: Caller,
+  params: {
+    readonly why: string;
+    readonly said: ConversationPlane | null;
+    /** What belongs to the same act. */
+    readonly prepare?: () => readonly NewEntry[];
+  },
+): Promise<void> {
+  const { writer } = stay;
+  const { name } = call;
+  const text = `${agent.name} cannot go on with the session of ${name} (${params.why}): a fresh one takes over and is told what was done; files are kept`;
+  const session: NewEntry = { kind: "step.session", body: { visit: writer.visit, step: name, session: null } };
+  const prepare = (): readonly NewEntry[] => {
+    const entries = params.prepare?.() ?? [];
+    const said = givenUp(agent.name, params.said);
+    writer.sessions.set(name, null);
+    if (call.aside === undefined) writer.conversation = said;
+    else writer.beside.set(name, said);
+    return [...entries, session, { kind: "note", body: { text } }];
+  };
+  // What is said aside is in no checkpoint.
+  if (call.aside !== undefined) await writer.append(...prepare());
+  else await writer.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
+  writer.tell({ kind: "note", text });
+}
+
+/** Told by the agent: from now on it is this one that goes on. */
+export async function keepSession(stay: Stay, call: AgentCall, session: string): Promise<void> {
+  const { writer } = stay;
+  const { name: step } = call;
+  const isKnown = writer.sessions.get(step) === session && keptTalk(writer, call)?.rewound === undefined;
+  if (call.aside === undefined) writer.settleRewound();
+  if (isKnown) return;
+  writer.sessions.set(step, session);
+  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
+  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
+}
+
+function givenUp(agent: string, said: ConversationPlane | null): ConversationPlane {
+  return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
+}
+
+async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
+  const { writer } = stay;
+  const { name, prompt } = call;
+  const counted = agent.sessions?.tokensIn === undefined ? null : { input: 0, output: 0 };
+  if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, counted, told: null };
+  const { parts } = writer;
+  const conversation = keptTalk(writer, call);
+  const files = await workspace.look(lookParams(parts));
+  const { head, commit } = files;
+  const stat = async (from: string): Promise<string | null> =>
+    (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
+  const diffStat = head === null ? null : await stat(head).catch(() => null);
+  const isOurs = conversation?.agent === agent.name && conversation.session === null;
+  const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat });
+  const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
+  return { session: null, forkAt: null, prompt: given, counted, told };
+}
+
+/** null: the agent has none, or it cannot be read; then the agent itself says whether it can go on. */
+async function readRecord(
+  stay: Stay,
+  agent: Agent,
+  params: { readonly session: string; readonly cwd: string },
+): Promise<string | null> {
+  if (agent.sessions === null) return null;
+  try {
+    return (await agent.sessions.read(params))?.text ?? null;
+  } catch (error) {
+    stay.writer.tell({
+      kind: "note",
+      text: `The record of session ${params.session} cannot be read: ${reasonOf(error)}`,
+    });
+    return null;
+  }
+}
+
+/** Where it cannot be put back, the agent says that the session is lost, and a fresh one takes over. */
+async function putRecordBack(
+  stay: Stay,
+  agent: Agent,
+  params: { readonly session: string; readonly cwd: string; readonly text: string },
+): Promise<void> {
+  await agent.sessions?.write(params).catch((error: unknown) => {
+    stay.writer.tell({
+      kind: "note",
+      text: `The record of session ${params.session} cannot be put back: ${reasonOf(error)}`,
+    });
+  });
+}
+
+async function note({ writer }: Stay, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+}

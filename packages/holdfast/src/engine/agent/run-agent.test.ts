@@ -1,0 +1,357 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { sha256 } from "../../system/hash.ts";
+import { begin, define, ID, TOY_CONFIG, TOY_INPUTS } from "../../testing/toy-run.ts";
+import type { State } from "../../testing/toy-run.ts";
+import { startInWorktree } from "../../testing/toy-worktree.ts";
+import { raiseLimits } from "../conduct/answer.ts";
+import { beginRun } from "../conduct/begin-run.ts";
+import type { Agent } from "../../ports/agent.ts";
+import { RunHandle } from "../run-handle.ts";
+import type { ProgressEvent } from "../progress-event.ts";
+import type { AgentCall, AgentReport, StageFunction } from "../stage-context.ts";
+
+const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd: null });
+const MINUTES = 60_000;
+
+const CALL: AgentCall = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false };
+const calling =
+  (reports: AgentReport[], call: Partial<AgentCall> = {}): StageFunction<State> =>
+  async ({ agent }) => {
+    reports.push(await agent({ ...CALL, ...call }));
+    return { event: "worked", reason: "did it" };
+  };
+
+test("answer, files and conversation are one checkpoint; what it left to collect is kept, stale files are not", async () => {
+  const marks: string[] = [];
+  const { parts, store, go, workspace, file, logs } = await startInWorktree((task, root) => {
+    marks.push(task.mark);
+    expect(existsSync(join(root, ".tmp"))).toBe(false);
+    writeFileSync(join(root, "new.txt"), "made\n");
+    writeFileSync(join(root, "final.txt"), "all of it");
+    task.onEvent({ kind: "raw", line: "raw line" });
+    task.onEvent({ kind: "message", id: "m-7" });
+    return { text: "I made it", session: "s-1", usage: usage(12) };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports, { collect: ["final.txt", ".tmp/none.txt"] }) });
+  file("final.txt", "stale");
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  expect(reports).toEqual([
+    {
+      outcome: "completed",
+      cause: null,
+      message: null,
+      text: "I made it",
+      session: "s-1",
+      usage: usage(12),
+      changed: true,
+      milliseconds: 0,
+      collected: { "final.txt": "all of it", ".tmp/none.txt": null },
+      uncollected: {},
+      commit: null,
+      aside: null,
+    },
+  ]);
+  expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);
+  expect(logs.get("edit")).toEqual(["raw line"]);
+  const [saved] = await store.listCheckpoints({ run: ID, trigger: "agent_complete" });
+  const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
+  const text = "raw line\n";
+  expect(planes.conversation).toEqual({
+    agent: "toy",
+    session: "s-1",
+    transcript: { digest: sha256(text), bytes: 9, text },
+    lastMessage: "m-7",
+  });
+  expect(planes.position.visit.steps["edit"]).toEqual(reports[0]);
+  expect(planes.position.budget.spent.tokens).toBe(12);
+  expect(planes.files?.artifacts.map(({ path }) => path)).toContain("new.txt");
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  const finished = journal.find(({ kind }) => kind === "step.finished");
+  expect(saved?.entry).toBe((finished?.entry ?? 0) + 1);
+});
+
+test("killed in the middle: half-done files are saved, put back, and the call runs again from where it began", async () => {
+  let calls = 0;
+  const { parts, store, go, crash, workspace, file, ended } = await startInWorktree((_task, root) => {
+    calls += 1;
+    expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), `try ${calls}`);
+    return { text: "done" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  // The first commit is step.started, the second would be the answer.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(file("half.txt")).toBe(true);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect(ended).toContain(`${store.id}/${ID}`);
+  const [saved] = await store.listCheckpoints({ run: ID, trigger: "error_recovery" });
+  const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
+  expect(planes.files?.artifacts.map(({ path }) => path)).toEqual(["half.txt"]);
+});
+
+test("killed in the middle of a session that can go on: files are kept and the session goes on", async () => {
+  const sessions: (string | null)[] = [];
+  const { parts, go, crash, workspace, store } = await startInWorktree(
+    async (task, root) => {
+      sessions.push(task.session);
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (task.session !== null) expect(existsSync(join(root, "half.txt"))).toBe(true);
+      writeFileSync(join(root, "half.txt"), "half");
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+  );
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await crash(workflow, 3, "before")).toBe("died");
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(sessions).toEqual([null, "s-1"]);
+  expect(await store.listCheckpoints({ run: ID, trigger: "error_recovery" })).toEqual([]);
+});
+
+/** An agent's own record of a session, as a file would be. */
+function recordOf(texts: Map<string, string>): NonNullable<Agent["sessions"]> {
+  return {
+    read: ({ session }) => {
+      const text = texts.get(session);
+      return Promise.resolve(text === undefined ? null : { text, lastMessage: `m-${text.length}` });
+    },
+    write: ({ session, text }) => {
+      texts.set(session, text);
+      return Promise.resolve();
+    },
+  };
+}
+
+test("the agent's own record of a session is in the checkpoint, and put back when it is gone or the run went back", async () => {
+  const texts = new Map<string, string>();
+  const found: (string | undefined)[] = [];
+  const toy = await startInWorktree(
+    (task) => {
+      found.push(texts.get("s-1"));
+      texts.set("s-1", `${texts.get("s-1") ?? ""}${task.prompt}.`);
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+    recordOf(texts),
+  );
+  const parks = ["after one", "after two"];
+  const workflow = define({
+    work: async ({ agent, park }) => {
+      const parkOnce = async (reason: string) => {
+        if (parks[0] === reason) await park({ on: "person", reason: parks.shift() ?? "" });
+      };
+      await agent({ ...CALL, name: "one", prompt: "one" });
+      await parkOnce("after one");
+      await agent({ ...CALL, name: "two", prompt: "two", session: "s-1" });
+      await parkOnce("after two");
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const saved = await toy.store.latest(ID);
+  expect(saved?.planes.conversation).toMatchObject({
+    session: "s-1",
+    transcript: { text: "one." },
+    lastMessage: "m-4",
+  });
+  texts.clear();
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one."]);
+  expect(texts.get("s-1")).toBe("one.two.");
+  const handle = new RunHandle(
+    toy.parts,
+    await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }),
+  );
+  await handle.restore({ sequence: saved?.sequence ?? 0 });
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one.", "one."]);
+});
+
+test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
+  const controller = new AbortController();
+  const { parts, store, go, workspace } = await startInWorktree((task) => {
+    task.onEvent({ kind: "raw", line: "half a thought" });
+    controller.abort();
+    return { kind: "failed", cause: "interrupted", session: null };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+  expect((await store.latest(ID))?.planes.conversation?.transcript?.text).toBe("half a thought\n");
+});
+
+test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
+  let calls = 0;
+  const { parts, store, go, workspace, file } = await startInWorktree(async (task, root) => {
+    calls += 1;
+    if (calls === 2) expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), "half");
+    if (calls === 2) return { text: "done" };
+    for (let saved = 0; saved < 1;) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      saved = (await store.listCheckpoints({ run: ID, trigger: "timer" })).length;
+    }
+    controller.abort();
+    await new Promise((resolve) => setImmediate(resolve));
+    return { kind: "failed", cause: task.signal.aborted ? "interrupted" : "crash", usage: usage(7) };
+  });
+  const controller = new AbortController();
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal, parts: { ...parts, checkpointEveryMs: 20 } })).toEqual({
+    kind: "interrupted",
+  });
+  expect(file("half.txt")).toBe(true);
+  expect((await store.latest(ID))?.planes.position).toMatchObject({
+    budget: { spent: { tokens: 7 }, reserved: { tokens: 0 } },
+    visit: { running: { edit: { base: 1 } }, failures: {} },
+  });
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+});
+
+test("files that somebody changed while nobody worked are kept, saved and told", async () => {
+  const { parts, store, go, workspace, file } = await startInWorktree(() => ({ text: "done" }));
+  let parks = 0;
+  const workflow = define({
+    work: async ({ park }) => {
+      if (parks++ === 0) await park({ on: "person", reason: "wait" });
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  file("mine.txt", "by hand");
+  const notes: string[] = [];
+  await go(workflow, { listen: (event) => void (event.kind === "note" && notes.push(event.text)) });
+  expect(file("mine.txt")).toBe(true);
+  expect(notes).toEqual([expect.stringContaining("they are kept")]);
+  expect((await store.listCheckpoints({ run: ID, trigger: "automatic" }))[0]?.name).toBe("changed from outside");
+});
+
+test("an overloaded provider costs no iteration: it is tried again from the same files, and the count survives", async () => {
+  const attempts: number[] = [];
+  const { parts, go, workspace, waits } = await startInWorktree((task, root) => {
+    attempts.push(task.attempt);
+    expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), "half");
+    return task.attempt < 9 ? { kind: "failed", cause: "overload", usage: usage(1) } : { text: "done" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "quota", until: null });
+  expect(attempts).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(waits).toHaveLength(5);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(attempts.slice(6)).toEqual([7, 8, 9]);
+});
+
+test("parked until the provider answers again: woken once, however the clock is set meanwhile", async () => {
+  let calls = 0;
+  const toy = await startInWorktree(() => {
+    calls += 1;
+    if (calls > 1) return { text: "done" };
+    const until = new Date(toy.parts.clock.now() + 60 * MINUTES).toISOString();
+    return { kind: "failed", cause: "rate_limit", until };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  const parked = { kind: "parked", on: "quota", until: expect.any(String) };
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(-600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(659 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  expect(calls).toBe(1);
+  toy.pass(1 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
+test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {
+  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    writeFileSync(join(root, "half.txt"), "half");
+    return { kind: "failed", cause: "timeout", message: "too long" };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  expect(reports).toMatchObject([{ outcome: "failed", cause: "timeout", message: "too long", changed: true }]);
+});
+
+test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call that died counts as reserved", async () => {
+  let calls = 0;
+  const { parts, go, store, crash, workspace } = await startInWorktree(() => {
+    calls += 1;
+    return { usage: usage(30) };
+  });
+  const estimate = { tokens: 20, microUsd: 0, milliseconds: 0 };
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 4; i += 1) await agent({ ...CALL, name: `edit-${i}`, estimate });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const limit = { tokens: 100, milliseconds: 60 * MINUTES };
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ parts, workflow, ...given, workspace, limit });
+  // Dies after step.started of the second call: 30 spent, 20 lost.
+  expect(await crash(workflow, 3, "after")).toBe("died");
+  const heard: ProgressEvent[] = [];
+  const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
+  expect(outcome).toMatchObject({ kind: "parked", on: "budget", reason: "The budget is used up: 110 of 100 tokens" });
+  expect(heard.filter(({ kind }) => kind === "budget")).toHaveLength(1);
+  expect(calls).toBe(3);
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await raiseLimits({ parts, run: ID, limit: { tokens: 105 } })).toMatchObject({ spent: { tokens: 110 } });
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  await raiseLimits({ parts, run: ID, limit: { tokens: 200 } });
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
+});
+
+test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
+  const toy = await startInWorktree(() => {
+    toy.pass(5 * MINUTES);
+    return {};
+  });
+  const work: StageFunction<State> = async ({ step, agent, park, sleep }) => {
+    await step("slow", () => (toy.pass(10 * MINUTES), 1));
+    await agent(CALL);
+    if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    await sleep("pause", 5 * MINUTES);
+    await sleep("one more", 5 * MINUTES);
+    return { event: "worked", reason: "did it" };
+  };
+  let parks = 0;
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({
+    parts: toy.parts,
+    workflow,
+    ...given,
+    workspace: toy.workspace,
+    limit: { milliseconds: 20 * MINUTES },
+  });
+  const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.milliseconds;
+  // Dies after the slow step, before any checkpoint holds its ten minutes.
+  expect(await toy.crash(workflow, 1, "after")).toBe("died");
+  expect(await spent()).toBe(0);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await spent()).toBe(15 * MINUTES);
+  toy.pass(600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "parked",
+    on: "budget",
+    reason: "The budget is used up: 20 of 20 minutes",
+  });
+});

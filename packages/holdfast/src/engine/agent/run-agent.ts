@@ -1,0 +1,196 @@
+import { NOTHING } from "../../core/position/budget.ts";
+import { NO_ERRORS, restOfDelay } from "../../core/error-policy/call-errors.ts";
+import type { AgentEvent, AgentOutcome } from "../../ports/agent.ts";
+import { afterFailedTry } from "./after-failed-try.ts";
+import { concludeCall } from "./agent-report.ts";
+import { askedOf, takeAgent } from "../record/record-agent.ts";
+import { Hearing } from "../record/tape.ts";
+import { playStep } from "../replay/play-step.ts";
+import type { Tried } from "./agent-report.ts";
+import { keepSession, openSession, sessionOf } from "./agent-session.ts";
+import type { OpenedSession } from "./agent-session.ts";
+import { enterAside, requireOpen } from "../asides/asides.ts";
+import { keepTalk } from "./kept-talk.ts";
+import { attemptOf, beginStep, failStep, markOf } from "../stage/run-step.ts";
+import { beganAt, keepBranch, takeBackChanges } from "../restore/right-place.ts";
+import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "../conduct/spending.ts";
+import type { AgentCall, AgentReport } from "../stage-context.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+import type { Player } from "../replay/player.ts";
+import type { Stay } from "../stage/stay.ts";
+import { Talk } from "./talk.ts";
+import { tryingOf } from "./trying.ts";
+import type { Trying } from "./trying.ts";
+import { withTimer } from "../with-timer.ts";
+
+/**
+ * One call of an agent as a step: reserve → started → run → settle. What fails at the provider is tried again here, on
+ * the call's own count; what the agent itself came to, good or bad, is the step's result.
+ */
+export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport> {
+  const { writer } = stay;
+  const aside = call.aside === undefined ? null : requireOpen(stay, call.aside);
+  const known = stay.claim(call.name);
+  if (known !== undefined) {
+    writer.tell({ kind: "step_finished", step: call.name, replayed: true });
+    // Recorded by us, when the call was concluded.
+    return known as AgentReport;
+  }
+  return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
+    const trying = tryingOf(stay, call, aside);
+    if (aside !== null) aside.busy = call.name;
+    try {
+      const { abort } = writer.errors.get(call.name) ?? {};
+      if (abort !== undefined) writer.halt.abort(abort);
+      for (;;) {
+        await waitOut(stay, call.name);
+        const tried = await tryOnce(stay, trying);
+        const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
+        if (report !== null) return await concludeCall(stay, trying, report);
+      }
+    } finally {
+      if (aside !== null) aside.busy = null;
+    }
+  });
+}
+
+/** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
+async function waitOut({ writer }: Stay, name: string): Promise<void> {
+  const { parts, halt, errors } = writer;
+  const rest = restOfDelay(errors.get(name) ?? NO_ERRORS, parts.clock.now());
+  // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
+  const isQuiet = (): boolean => writer.running.size === 0;
+  if (rest > 0) {
+    const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
+    await parts.wait(rest, signal).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
+  }
+  if (isQuiet()) halt.checkWish();
+}
+
+/** As it was recorded, of a workflow that asks for the same. */
+async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
+  const { config, iteration } = stay.writer;
+  player.asked(stay.writer, call.name, askedOf(call, { config, iteration, mask: player.mask }));
+  // Recorded by us, when the call was concluded.
+  return (await playStep(stay, call.name)) as AgentReport;
+}
+
+async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
+  const { writer } = stay;
+  const { call, estimate, files, aside } = trying;
+  stay.check();
+  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: writer.sessions.has(call.name) });
+  const opened = await openSession(stay, trying);
+  stay.check();
+  await reserveOrPark(stay, estimate);
+  const { counted } = opened;
+  const beside = aside === null ? {} : { aside: aside.name };
+  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
+  const outputs = writer.parts.outputs(trying.workspace.root);
+  // A stale file must not be taken for this call's.
+  for (const path of call.collect ?? []) await outputs.remove(path);
+  stay.check();
+  const began = writer.parts.clock.now();
+  const before = beganAt(writer);
+  const talk = talkOf(stay, trying);
+  const hearing = new Hearing();
+  const attempt = attemptOf(stay, call.name);
+  const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
+  let outcome: AgentOutcome;
+  try {
+    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened, hearing }), hold);
+  } catch (error) {
+    throw await failStep(stay, call.name, error);
+  }
+  const milliseconds = Math.max(0, writer.parts.clock.now() - began);
+  if (files) await keepBranch(writer, call.name, before.files);
+  // In turn: an aside that is opened now has nothing of it.
+  else await stay.inTurn(() => takeBackChanges(writer, before));
+  const who = { agent: trying.agent.name, model: trying.model };
+  const { agent, model } = trying;
+  const take = await takeAgent(writer, {
+    call,
+    agent,
+    model,
+    attempt,
+    opened,
+    hearing,
+    before: before.files,
+    milliseconds,
+  });
+  const usage = priced(writer, outcome.usage, who);
+  const spent = spentOf(usage);
+  const notice = limitNotice(writer.budget, usage, who);
+  if (notice !== null) await sayLimit(writer, notice);
+  await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
+  stay.open();
+  if (writer.halt.cause !== undefined) {
+    // It told what it took, so nothing of that is lost; the rest is as after a crash.
+    settleSpent(writer, { estimate, actual: spent });
+    const step = writer.running.get(call.name);
+    if (step !== undefined) {
+      const { counted: _settled, ...rest } = step;
+      writer.running.set(call.name, { ...rest, estimate: NOTHING });
+    }
+    throw writer.halt.cause;
+  }
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take };
+}
+
+async function sayLimit(writer: RunWriter, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "budget", text });
+}
+
+function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
+  const tell = (text: string): void => stay.writer.tell({ kind: "note", text });
+  return new Talk(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
+}
+
+async function callAgent(
+  stay: Stay,
+  trying: Trying,
+  { talk, opened, hearing }: { readonly talk: Talk; readonly opened: OpenedSession; readonly hearing: Hearing },
+): Promise<AgentOutcome> {
+  const { writer } = stay;
+  const { call, agent, model, workspace } = trying;
+  const { name } = call;
+  const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
+  const telling: Promise<void>[] = [];
+  const isRecorded = writer.parts.tape !== undefined;
+  const onEvent = (event: AgentEvent): void => {
+    if (isRecorded) hearing.hear(event);
+    if (event.kind === "process") return;
+    if (event.kind === "raw") log.append(event.line);
+    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
+    talk.hear(event);
+    writer.tell({ kind: "agent", step: name, event });
+  };
+  if (opened.told !== null) log.append(`holdfast: ${opened.told}`);
+  try {
+    return await agent.run({
+      mark: markOf(stay, name),
+      cwd: workspace.root,
+      prompt: opened.prompt,
+      role: call.role,
+      model,
+      session: opened.session,
+      ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
+      yolo: call.yolo,
+      timeoutMs: call.timeoutMs ?? null,
+      idleMs: writer.parts.agentIdleMs,
+      iteration: writer.iteration,
+      attempt: attemptOf(stay, name) + (call.triedBefore ?? 0),
+      seed: writer.config.seed,
+      env: call.env ?? {},
+      signal: writer.halt.signal,
+      onEvent,
+    });
+  } finally {
+    await Promise.allSettled([...telling, log.close()]);
+  }
+}

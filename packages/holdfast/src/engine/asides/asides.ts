@@ -1,0 +1,172 @@
+import { asideKey, asideTip, openAsides } from "../../core/position/aside.ts";
+import type { AsideClosed, AsideOpened } from "../../core/position/aside.ts";
+import { HoldfastError } from "../../core/error.ts";
+import type { Asides } from "../../ports/aside.ts";
+import type { Workspace } from "../../ports/workspace.ts";
+import { lookParams } from "../parts.ts";
+import type { Json } from "../../core/json.ts";
+import { reasonOf } from "../reason-of.ts";
+import { takeBackStrays } from "../restore/right-place.ts";
+import { playStep } from "../replay/play-step.ts";
+import { finishStep } from "../stage/step-entries.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+import type { Aside } from "../stage-context.ts";
+import type { Stay } from "../stage/stay.ts";
+
+/** An aside in the hands of the stay that asked for it. */
+export interface OpenAside {
+  readonly name: string;
+  readonly base: string;
+  /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
+  commit: string;
+  /** The call that works in it. */
+  busy: string | null;
+}
+
+/**
+ * The base is pinned and on record before the folder is made, so whoever comes after a kill makes the same one. The folder itself is only ever made from
+ * what is on record, and so can be made again at any time.
+ */
+export async function openAside(stay: Stay, name: string): Promise<Aside> {
+  const { writer } = stay;
+  const { parts, run } = writer;
+  const asides = requireAsides(writer, name);
+  const known = stay.claim(name);
+  return await stay.busy(async () => {
+    if (parts.player !== undefined) return await playAside(stay, name, known);
+    // Never in the middle of a merge. What is known was recorded below, by us.
+    const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
+    const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
+    const commit = asideTip(writer.steps, { name, base });
+    stay.asides.set(name, { name, base, commit, busy: null });
+    const place = placeOf(writer, name);
+    // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
+    const isOpen = openAsides(writer.steps).has(name);
+    const kept = isOpen && goesOnIn(writer, name) ? await asides.find(place) : undefined;
+    const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
+    const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
+    writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
+    return { name, root, base, skipped };
+  });
+
+  async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
+    const { workspace } = writer;
+    if (workspace === undefined) throw noAsides(run.id, step);
+    await takeBackStrays(writer);
+    const look = lookParams(parts);
+    const files = await workspace.look(look);
+    const base = await through.base({ run: run.id, files, at: look.at });
+    at.open();
+    const opened: AsideOpened = { kind: "aside.opened", base, skipped: files.skipped };
+    await writer.append(finishStep(at, step, { result: opened, spent: null, sequence: null }));
+    return opened;
+  }
+}
+
+/** As it was recorded, without a folder: calls in it are answered from the record too. */
+async function playAside(stay: Stay, name: string, known: Json | undefined): Promise<Aside> {
+  // Recorded by us, when it was opened.
+  const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
+  const { writer } = stay;
+  stay.asides.set(name, { name, base, commit: asideTip(writer.steps, { name, base }), busy: null });
+  return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
+}
+
+function goesOnIn({ asides, sessions }: RunWriter, name: string): boolean {
+  return [...asides].some(([step, aside]) => aside === name && sessions.has(step));
+}
+
+/** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
+export async function enterAside(
+  stay: Stay,
+  open: OpenAside,
+  params: { readonly goesOn: boolean },
+): Promise<Workspace> {
+  const asides = requireAsides(stay.writer, open.name);
+  const place = placeOf(stay.writer, open.name);
+  const there = params.goesOn ? await asides.find(place) : undefined;
+  return there ?? (await stay.inTurn(() => asides.place({ ...place, base: open.base, commit: open.commit })));
+}
+
+/** Given up: its folder goes, what lay there stays pinned. */
+export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
+  const { writer } = stay;
+  const open = requireOpen(stay, aside);
+  // Behind its name, so that it belongs to whatever the aside belongs to.
+  const step = `${aside.name}/drop`;
+  const known = stay.claim(step);
+  await stay.busy(async () => {
+    if (writer.parts.player !== undefined) {
+      if (known === undefined) await playStep(stay, step);
+      return;
+    }
+    if (known === undefined) {
+      const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
+      await writer.append(finishStep(stay, step, { result: closed, spent: null, sequence: null }));
+    }
+    await removeFolder(stay, open);
+  });
+}
+
+/** The folder of one that is closed. What cannot be removed now is removed when the stage ends or the run is taken up: no reason to fail. */
+export async function removeFolder(stay: Stay, open: OpenAside): Promise<void> {
+  const { writer } = stay;
+  const { name } = open;
+  const params = { run: writer.run.id, key: asideKey(name), holding: open.commit };
+  try {
+    await stay.inTurn(() => requireAsides(writer, name).remove(params));
+  } catch (error) {
+    writer.tell({ kind: "note", text: `The aside ${name} could not be removed yet: ${reasonOf(error)}` });
+  }
+}
+
+export function requireOpen(stay: Stay, aside: Pick<Aside, "name">): OpenAside {
+  const open = stay.asides.get(aside.name);
+  if (open === undefined) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Stage ${stay.stage} uses the aside ${JSON.stringify(aside.name)} without having asked for it`,
+      hint: "Ask for it with context.aside in the same stage first.",
+    });
+  }
+  if (open.busy === null) return open;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `The aside ${JSON.stringify(aside.name)} is in use by ${open.busy}`,
+    hint: "Wait for one call before the next uses the same aside; work at the same time needs an aside each.",
+  });
+}
+
+export function requireAsides({ parts, run }: RunWriter, step: string): Asides {
+  if (parts.workspaces === null) throw noAsides(run.id, step);
+  return parts.workspaces.asides;
+}
+
+function placeOf(
+  { parts, run }: RunWriter,
+  name: string,
+): { readonly run: string; readonly name: string; readonly beside?: string } {
+  const { worktreePath } = parts;
+  return { run: run.id, name, ...(worktreePath === undefined ? {} : { beside: worktreePath(run.id) }) };
+}
+
+function noAsides(run: string, step: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `Step ${step} of run ${run} works aside, and the run has no worktree to work beside`,
+    hint: "Begin the run with a worktree.",
+  });
+}
+
+/** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
+export async function sweepAsides(writer: RunWriter, params: { readonly ended: boolean }): Promise<void> {
+  const { workspaces, player } = writer.parts;
+  if (workspaces === null || player !== undefined) return;
+  try {
+    const kept = new Set(params.ended ? [] : [...openAsides(writer.steps)].map(asideKey));
+    for (const { run, key } of await workspaces.asides.list(writer.run.id))
+      if (!kept.has(key)) await workspaces.asides.remove({ run, key });
+  } catch (error) {
+    writer.tell({ kind: "note", text: `Asides of ${writer.run.id} could not be removed yet: ${reasonOf(error)}` });
+  }
+}

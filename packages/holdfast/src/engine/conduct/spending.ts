@@ -1,0 +1,111 @@
+import { exceeded, nearLimit, reserve, settle } from "../../core/position/budget.ts";
+import type { Resource } from "../../core/position/budget.ts";
+import type { Amounts, Budget } from "../../core/position/position.ts";
+import { costOf, priceOf } from "../../core/position/price.ts";
+import type { AgentUsage } from "../../ports/agent.ts";
+import { parkRun } from "./park.ts";
+import type { RunWriter } from "./run-writer.ts";
+import type { Stay } from "../stage/stay.ts";
+
+/** Sets the estimate aside, or parks the run on its budget. */
+export async function reserveOrPark(stay: Stay, estimate: Amounts): Promise<void> {
+  const { writer } = stay;
+  writer.countTime();
+  const reservation = reserve(writer.budget, estimate);
+  if (reservation.kind === "exceeded") return await parkSpent(stay, reservation.resources);
+  changeBudget(writer, reservation.budget);
+}
+
+/** Before a pause: whoever waits for others uses up time as well, and nothing else. */
+export async function parkOutOfTime(stay: Stay): Promise<void> {
+  stay.writer.countTime();
+  if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
+}
+
+async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
+  return await parkRun(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+}
+
+/** Why a run is parked on its budget. */
+export function usedUp(budget: Budget, resources: readonly Resource[]): string {
+  return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
+}
+
+export function settleSpent(writer: RunWriter, params: { readonly estimate: Amounts; readonly actual: Amounts }): void {
+  changeBudget(writer, settle(writer.budget, params));
+}
+
+/** By the agent's own word, else by the table; null stays null. */
+export function priced(writer: RunWriter, usage: AgentUsage, who: Paid): AgentUsage {
+  return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
+}
+
+/** What is unknown counts as nothing but a call without a price, and is not called zero. Time is the run's, not the call's. */
+export function spentOf({ inputTokens, outputTokens, microUsd }: AgentUsage): Amounts {
+  return {
+    tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
+    microUsd: whole(microUsd ?? 0),
+    milliseconds: 0,
+    ...(microUsd === null ? { unpriced: 1 } : {}),
+  };
+}
+
+export interface Paid {
+  readonly agent: string;
+  readonly model: string | null;
+}
+
+/**
+ * A limit that hangs on what nobody tells cannot be kept: said once a run, with what still limits it. Asked before the call is settled: the first call
+ * without a price is the one that says it.
+ */
+export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): string | null {
+  const { limit, spent } = budget;
+  const { inputTokens, outputTokens, microUsd } = usage;
+  if (limit.microUsd !== null && microUsd === null && (spent.unpriced ?? 0) === 0) {
+    const name = who.model === null ? `${who.agent} with its default model` : `${who.agent}:${who.model}`;
+    const others = [...(limit.tokens === null ? [] : ["tokens"]), ...(limit.milliseconds === null ? [] : ["time"])];
+    const rest =
+      others.length > 0
+        ? `the limit on ${others.join(" and ")} holds`
+        : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
+    return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
+  }
+  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.unpriced ?? 0) === 0)
+    return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
+  return null;
+}
+
+/** 80 % is told when it is passed, and not again when a reservation is given back and taken anew. */
+function changeBudget(writer: RunWriter, after: Budget): void {
+  writer.budget = after;
+  for (const resource of nearLimit(after)) {
+    if (writer.budgetTold.has(resource)) continue;
+    writer.budgetTold.add(resource);
+    writer.tell({ kind: "budget", text: `80 % of the budget: ${usedText(after, resource)}` });
+  }
+}
+
+function usedText(budget: Budget, resource: Resource): string {
+  const used = budget.spent[resource] + budget.reserved[resource];
+  const limit = budget.limit[resource] ?? 0;
+  switch (resource) {
+    case "tokens":
+      return `${used} of ${limit} tokens`;
+    case "microUsd":
+      return `$${(used / 1e6).toFixed(2)} of $${(limit / 1e6).toFixed(2)}`;
+    case "milliseconds":
+      return timeWords(used, limit);
+  }
+}
+
+/** A short limit is told in seconds: "0 of 0 minutes" says nothing. */
+function timeWords(used: number, limit: number): string {
+  return limit < 120_000
+    ? `${Math.ceil(used / 1000)} of ${Math.ceil(limit / 1000)} seconds`
+    : `${Math.round(used / 60_000)} of ${Math.round(limit / 60_000)} minutes`;
+}
+
+function whole(amount: number): number {
+  return Number.isFinite(amount) ? Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount))) : 0;
+}

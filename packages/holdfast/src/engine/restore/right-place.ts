@@ -1,0 +1,105 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
+import { lookParams } from "../parts.ts";
+import { putFilesBack } from "./put-files-back.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+import { onlyGuests, sameFiles } from "./settled-files.ts";
+
+/**
+ * Agents are told to stay on the run's branch, and do not always. Wherever one has gone, the run goes on on its own branch with
+ * the files as they are: its next commit holds them. `before`: as the last checkpoint before the call has them.
+ */
+export async function keepBranch(writer: RunWriter, step: string, before: FilesPlane | null): Promise<void> {
+  const { workspace } = writer;
+  const own = ownBranch(before);
+  if (workspace === undefined || own === null) return;
+  const righted = await workspace.standOn({ ...own, commits: "keep" });
+  if (writer.halt.cause === undefined) await checkPlace(writer, workspace.root, step);
+  if (!righted) return;
+  await tellNote(
+    writer,
+    `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
+  );
+}
+
+/** An agent can remove the very directory that it works in; what it did there is gone with it, and nothing else is. */
+async function checkPlace(writer: RunWriter, root: string, step: string): Promise<void> {
+  const { parts, run } = writer;
+  const trees = (await parts.workspaces?.list()) ?? [];
+  if (trees.some(({ path, exists }) => exists && path === root)) return;
+  throw new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `The worktree ${root} is gone: it was removed while ${step} worked in it`,
+    hint: `\`holdfast resume ${run.id}\` makes it again with the files of ${run.id}@${writer.sequence} and repeats the step.`,
+    data: { run: run.id, step },
+  });
+}
+
+/** Where the files stood when a call began: by the newest checkpoint, and by what of ours was at work on them. */
+export interface BeganAt {
+  readonly files: FilesPlane | null;
+  readonly fileSteps: number;
+  readonly alone: boolean;
+}
+
+export function beganAt({ files, fileSteps, running }: RunWriter): BeganAt {
+  return { files, fileSteps, alone: ![...running.values()].some((step) => step.files) };
+}
+
+/**
+ * After a call that is to change nothing in the run's own worktree: it only looks, or it works aside. What came about there all the same was seen by no gate
+ * and no review, and would be committed as the work of somebody else. So it is saved and then taken back, commits included: where nothing of ours changed
+ * files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
+ */
+export async function takeBackChanges(writer: RunWriter, began: BeganAt): Promise<void> {
+  if (began.alone && writer.fileSteps === began.fileSteps) await takeBackStrays(writer);
+}
+
+/** The same while such calls are under way, before their files are built on. */
+export async function takeBackStrays(writer: RunWriter): Promise<void> {
+  const { workspace, settled, running, parts } = writer;
+  const { files } = settled;
+  if (workspace === undefined || files === null || parts.player !== undefined || !onlyGuests(running)) return;
+  const now = await workspace.look(lookParams(parts));
+  if (sameFiles(now, files)) return;
+  const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
+  const who = [...running.keys()].join(", ");
+  await writer.save({ trigger: "error_recovery", name: changedBy(who) });
+  const saved = `${writer.run.id}@${writer.sequence}`;
+  const own = ownBranch(files);
+  if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
+  const back = { to: settled.sequence, trigger: "error_recovery" } as const;
+  await putFilesBack(writer, { ...back, why: changedBy(who), finish: () => [] });
+  await tellNote(
+    writer,
+    `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}, and taken back`,
+  );
+}
+
+const NAME_CHARACTERS = 200;
+
+function changedBy(who: string): string {
+  return `what was changed while ${who} worked`.slice(0, NAME_CHARACTERS).toWellFormed();
+}
+
+const NAMED = 10;
+
+function named(paths: readonly string[]): string {
+  if (paths.length === 0) return "commits";
+  const more = paths.length > NAMED ? ` and ${paths.length - NAMED} more` : "";
+  return `${paths.slice(0, NAMED).join(", ")}${more}`;
+}
+
+function ownBranch(files: FilesPlane | null): { readonly branch: string; readonly head: string } | null {
+  if (files === null || files.branch === null || files.head === null) return null;
+  return { branch: files.branch, head: files.head };
+}
+
+async function tellNote(writer: RunWriter, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+}
+
+function shortName(branch: string): string {
+  return branch.replace(/^refs\/heads\//, "");
+}

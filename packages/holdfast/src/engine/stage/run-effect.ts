@@ -1,0 +1,207 @@
+import { checkIntent, decideEffect, effectKey } from "../../core/effect/effect-decision.ts";
+import type { Lookup } from "../../core/effect/effect-decision.ts";
+import type { Effect, EffectIntended, EffectSettled } from "../../core/effect/effect.ts";
+import { stepEffect } from "../../core/effect/effect-fold.ts";
+import type { NewEntry } from "../../core/journal/journal.ts";
+import type { Json } from "../../core/json.ts";
+import { pureSha256 } from "../../core/sha256.ts";
+import { canonicalJson, capture } from "../../core/values/index.ts";
+import { parkRun } from "../conduct/park.ts";
+import { reasonOf } from "../reason-of.ts";
+import { playStep } from "../replay/play-step.ts";
+import { runMark } from "../save/run-mark.ts";
+import { saveBefore } from "./save-before.ts";
+import { finishStep } from "./step-entries.ts";
+import type { EffectOutcome, EffectSpec } from "../stage-context.ts";
+import type { Stay } from "./stay.ts";
+
+/** How often a target that gives no clear answer is asked before a person is. */
+const LOOK_AGAIN_MS = [1_000, 5_000, 15_000];
+
+/**
+ * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
+ * again decides on the same outcome, a failed one included.
+ */
+export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
+  const { writer } = stay;
+  const step = `effect:${spec.purpose}`;
+  const known = stay.claim(step);
+  // Recorded below, by us.
+  if (known !== undefined) return known as EffectOutcome<Json> & Json;
+  return await stay.busy(async () => {
+    const risk = {
+      trigger: spec.risk === undefined ? "before_external" : "before_risky",
+      name: spec.risk ?? `${spec.kind} on ${spec.target}`,
+    } as const;
+    if (writer.parts.player !== undefined) {
+      await saveBefore(writer, { ...risk, entries: () => [] });
+      return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
+    }
+    const intent = intentOf(stay, spec);
+    const before = writer.ledger.get(intent.key);
+    const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
+    checkIntent(before, intent);
+    if (before?.state.kind === "done") {
+      return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
+    }
+    if (before === undefined || before.state.kind === "failed") {
+      await saveBefore(writer, {
+        ...risk,
+        entries: (held) => [record(stay, { kind: "effect.intended", body: withBefore(intent, held) })],
+      });
+      writer.tell({ kind: "effect", key: intent.key, what: "intended" });
+    }
+    return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
+  });
+}
+
+interface Carrying {
+  readonly step: string;
+  readonly key: string;
+  readonly spec: EffectSpec<Json>;
+  /** By us or by a process that is gone: what it sent may still be under way. */
+  readonly isTriedBefore: boolean;
+}
+
+async function carryOut(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key } = carrying;
+  const effect = stay.writer.ledger.get(key);
+  if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
+  const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
+  switch (decision.action) {
+    case "adopt":
+      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
+    case "ask":
+      return await askPerson(stay, carrying, decision.why);
+    case "act":
+      stay.check();
+      return await act(stay, carrying);
+  }
+}
+
+async function act(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key, spec } = carrying;
+  const { halt, acted, parts, run } = stay.writer;
+  let outcome: EffectOutcome<Json>;
+  try {
+    outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(parts, run.id)}/effect/${spec.purpose}` });
+  } catch (error) {
+    return await afterThrow(stay, carrying, error);
+  } finally {
+    acted.set(key, parts.clock.now());
+  }
+  stay.open();
+  return outcome.kind === "done"
+    ? await settle(stay, step, { key, outcome: "done", adopted: false, receipt: capture(outcome.receipt) })
+    : await settle(stay, step, { key, outcome: "failed", reason: outcome.reason, detail: capture(outcome.detail) });
+}
+
+/** It may have happened all the same: only the target can tell. */
+async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<EffectOutcome<Json>> {
+  const { step, key, spec } = carrying;
+  stay.open();
+  await stay.writer.append(record(stay, { kind: "effect.unknown", body: { key, reason: reasonOf(error) } }));
+  stay.writer.tell({ kind: "effect", key, what: "unknown" });
+  stay.check();
+  const lookup = await lookUp(stay, spec);
+  switch (lookup.kind) {
+    case "present":
+      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
+    case "unknown":
+      return await askPerson(stay, carrying, `${reasonOf(error)}; ${lookup.reason}`);
+    case "absent":
+      stay.unclaim(step);
+      throw error;
+  }
+}
+
+async function askPerson(stay: Stay, { key, spec }: Carrying, why: string): Promise<never> {
+  const reason = `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`;
+  return await parkRun(stay, { on: "person", reason, until: null }, () => [
+    record(stay, { kind: "effect.unknown", body: { key, reason: why } }),
+  ]);
+}
+
+/**
+ * What the target says when nothing of an earlier try can be under way any more. Whoever tried before us was ended when the run was taken up,
+ * so from then on only the target itself can be late.
+ */
+async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+  const found = await lookUp(stay, spec);
+  if (found.kind !== "absent" || !isTriedBefore) return found;
+  const { writer } = stay;
+  const { lateMs = 0 } = spec;
+  const passed = writer.parts.clock.now() - (writer.acted.get(key) ?? writer.began);
+  // A clock that was set back makes it the whole time, never more.
+  const rest = Math.min(lateMs, lateMs - passed);
+  if (rest <= 0) return found;
+  writer.tell({
+    kind: "note",
+    text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
+  });
+  stay.check();
+  await writer.parts.wait(rest, writer.halt.signal);
+  return await lookUp(stay, spec);
+}
+
+async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {
+  for (const delay of [...LOOK_AGAIN_MS, null]) {
+    const found = await spec.lookUp().catch((error: unknown): Lookup => ({ kind: "unknown", reason: reasonOf(error) }));
+    if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
+    if (found.kind === "absent" || delay === null) return found;
+    stay.check();
+    await stay.writer.parts.wait(delay, stay.writer.halt.signal);
+  }
+  return { kind: "unknown", reason: "the target gave no answer" };
+}
+
+async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
+  stay.open();
+  const entry = record(stay, { kind: "effect.settled", body: settled });
+  const outcome: EffectOutcome<Json> =
+    settled.outcome === "done"
+      ? { kind: "done", receipt: settled.receipt }
+      : { kind: "failed", reason: settled.reason, detail: settled.detail ?? null };
+  const what = settled.outcome === "failed" ? "failed" : settled.adopted ? "adopted" : "acted";
+  const concluded = await conclude(stay, step, outcome, [entry]);
+  stay.writer.tell({ kind: "effect", key: settled.key, what });
+  return concluded;
+}
+
+async function conclude(
+  stay: Stay,
+  step: string,
+  outcome: EffectOutcome<Json>,
+  entries: readonly NewEntry[],
+): Promise<EffectOutcome<Json>> {
+  const result = capture(outcome);
+  await stay.writer.append(...entries, finishStep(stay, step, { result, spent: null, sequence: null }));
+  return outcome;
+}
+
+/** In the ledger in memory as the store will fold it. */
+function record(stay: Stay, entry: NewEntry): NewEntry {
+  const { ledger, run } = stay.writer;
+  const at = stay.writer.isoNow();
+  const change: Effect | null = stepEffect((key) => ledger.get(key), { ...entry, run: run.id, entry: 0, at });
+  if (change !== null) ledger.set(change.key, change);
+  return entry;
+}
+
+/** So that the journal says where the run can go back to from it. */
+function withBefore(intent: EffectIntended, before: number | null): EffectIntended {
+  return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
+}
+
+function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {
+  const { run, visit } = stay.writer;
+  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
+  const payload = capture(spec.payload);
+  return {
+    key: effectKey({ run: run.id, stage: stay.stage, purpose }),
+    kind: spec.kind,
+    target: spec.target,
+    payload: pureSha256(canonicalJson(payload)),
+    detail: { payload, ...(spec.rollback === "refuse" ? { rollback: spec.rollback } : {}) },
+  };
+}

@@ -1,0 +1,142 @@
+import { HoldfastError } from "../../core/error.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import type { RunParked } from "../../core/journal/journal.ts";
+import type { Workflow } from "../definition.ts";
+import { stageGraph } from "../graph/stage-graph.ts";
+import { dropAside, openAside } from "../asides/asides.ts";
+import { mergeAside } from "../asides/merge-aside.ts";
+import { parkRun } from "../conduct/park.ts";
+import { putFilesBack } from "../restore/put-files-back.ts";
+import { Recorder } from "./recorder.ts";
+import { playStep } from "../replay/play-step.ts";
+import { runAgent } from "../agent/run-agent.ts";
+import { runEffect } from "./run-effect.ts";
+import { runStep } from "./run-step.ts";
+import { finishStep } from "./step-entries.ts";
+import { parkOutOfTime } from "../conduct/spending.ts";
+import type {
+  AgentCall,
+  Decision,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StepOptions,
+  StepScope,
+} from "../stage-context.ts";
+import type { Stay } from "./stay.ts";
+
+/** The context of one stay. Plain functions, so that a stage may take them apart. */
+export function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow<S>): StageContext<S> {
+  const { writer } = stay;
+  const recorder = new Recorder(stay, workflow);
+  return {
+    run: writer.run,
+    get position() {
+      return writer.position;
+    },
+    get state() {
+      return recorder.state;
+    },
+    inputs: writer.inputs,
+    extensions: writer.extensions,
+    config: writer.config,
+    signal: writer.halt.signal,
+    workspace: writer.workspace,
+    now: () => readClock(writer),
+
+    step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
+      // What was recorded is a capture of what fn returned, now or before.
+      return runStep(stay, name, fn, options) as Promise<T>;
+    },
+    async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
+      // As above; what a target shows as present is the spec's own to type.
+      return (await runEffect(stay, spec)) as EffectOutcome<R>;
+    },
+    agent: (call: AgentCall) => runAgent(stay, call),
+    aside: (name) => openAside(stay, name),
+    mergeAside: (name, params) => mergeAside(stay, name, params),
+    dropAside: (aside) => dropAside(stay, aside),
+    sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
+    park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
+    decide: (question) => decide(stay, question),
+    async checkpoint({ trigger, name }) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
+    },
+    restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
+    // A capture has the shape of what it was taken from, and the journal holds the capture.
+    record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
+    graph: stageGraph(stay),
+    async note(text) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.append({ kind: "note", body: { text } }));
+      writer.tell({ kind: "note", text });
+    },
+  };
+}
+
+/** A reading that decides something is part of what a record must give back. */
+function readClock({ parts }: Stay["writer"]): number {
+  const { clock, tape, player } = parts;
+  if (player !== undefined) return player.now();
+  return tape === undefined ? clock.now() : tape.read(clock.now());
+}
+
+/** Nobody may set a timer that ends later than asked because a clock jumped back. */
+async function sleep(stay: Stay, name: string, milliseconds: number): Promise<void> {
+  const { parts, halt } = stay.writer;
+  const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
+  const rest = Math.min(milliseconds, until - parts.clock.now());
+  if (rest > 0) {
+    await parkOutOfTime(stay);
+    // Rejects with what stops it.
+    await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
+  }
+  halt.check();
+}
+
+async function decide(stay: Stay, { name, question, options }: Decision): Promise<string> {
+  const known = stay.claim(name);
+  if (typeof known === "string") return known;
+  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
+  const parked: RunParked = { on: "person", reason: question, until: null, decision: { name, question, options } };
+  return await parkRun(stay, parked);
+}
+
+async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {
+  const { writer } = stay;
+  const known = stay.claim(name);
+  // Recorded below, by us.
+  if (known !== undefined) return known as { readonly tree: string };
+  return await stay.busy(async () => {
+    // As above.
+    if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
+    let result = { tree: "" };
+    writer.fileSteps += 1;
+    await putFilesBack(writer, {
+      to: sequence,
+      trigger: "before_restore",
+      why: `before the files of ${writer.run.id}@${sequence}`,
+      finish: (tree) => {
+        if (tree === null) throw noFiles(writer.run.id, sequence);
+        result = { tree };
+        return [finishStep(stay, name, { result, spent: null, sequence: null })];
+      },
+    });
+    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return result;
+  });
+}
+
+function noFiles(run: string, sequence: number): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Checkpoint ${run}@${sequence} holds no files that could be put back, or the run has no worktree`,
+    hint: "Only checkpoints taken in a git worktree hold files.",
+  });
+}

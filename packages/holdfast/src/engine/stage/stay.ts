@@ -1,0 +1,142 @@
+import { HoldfastError } from "../../core/error.ts";
+import { belongsToGraph } from "../../core/graph/graph-names.ts";
+import type { Json } from "../../core/json.ts";
+import type { OpenAside } from "../asides/asides.ts";
+import { runMark } from "../save/run-mark.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+
+/** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
+export class Stay {
+  readonly writer: RunWriter;
+  readonly stage: string;
+  /** Begins the mark of every process of its steps. */
+  readonly mark: string;
+  /** Asides that it asked for, by name. */
+  readonly asides = new Map<string, OpenAside>();
+  readonly #asked = new Set<string>();
+  /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
+  readonly #unasked: Set<string>;
+  #active = 0;
+  #closed = false;
+  #waiting: (() => void)[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(writer: RunWriter) {
+    this.writer = writer;
+    this.stage = writer.position.stage;
+    this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
+    const isOwn = (step: string): boolean => !writer.graphSet || !belongsToGraph(step);
+    this.#unasked = new Set([...writer.steps.keys()].filter(isOwn));
+  }
+
+  /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
+  get replaying(): boolean {
+    return this.#unasked.size > 0;
+  }
+
+  /** The result of a step that is finished; undefined: it is the caller's to run. */
+  claim(name: string): Json | undefined {
+    this.check();
+    if (this.#asked.has(name)) throw askedTwice(this.stage, name);
+    const result = this.writer.steps.get(name);
+    if (result === undefined) {
+      checkStepName(name);
+      // Between two steps, where no other is under way.
+      if (this.#active === 0) this.writer.halt.checkWish();
+    } else this.#unasked.delete(name);
+    this.#asked.add(name);
+    return result;
+  }
+
+  /** After a failed try: the name may be asked for again. */
+  unclaim(name: string): void {
+    this.#asked.delete(name);
+  }
+
+  /** A new call is refused once work must stop. */
+  check(): void {
+    this.writer.halt.check();
+    this.open();
+  }
+
+  /** A call under way may still write what it finished, until the stage is over. */
+  open(): void {
+    if (!this.#closed) return;
+    throw (
+      this.writer.halt.cause ??
+      new HoldfastError({
+        code: "USAGE",
+        message: `Stage ${this.stage} of run ${this.writer.run.id} is over and its context is used still`,
+        hint: "Wait for everything that the stage started before it returns.",
+      })
+    );
+  }
+
+  enter(): void {
+    this.#active += 1;
+  }
+
+  leave(): void {
+    this.#active -= 1;
+    if (this.#active === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  async busy<T>(work: () => Promise<T>): Promise<T> {
+    this.enter();
+    try {
+      return await work();
+    } finally {
+      this.leave();
+    }
+  }
+
+  /** One after the other: what is about folders of asides, or merges them. */
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return await done;
+  }
+
+  /** Settles when no call is under way. */
+  async idle(): Promise<void> {
+    if (this.#active > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** WORKFLOW_CHANGED when the stage concluded without steps that it had finished: it is not the code that began it. */
+  checkAsked(): void {
+    if (this.#unasked.size === 0) return;
+    const names = [...this.#unasked];
+    throw new HoldfastError({
+      code: "WORKFLOW_CHANGED",
+      message: `Stage ${this.stage} of run ${this.writer.run.id} concluded without steps that it had finished: ${names.join(", ")}`,
+      hint: "Its function has changed while it was under way, or depends on something that is no step. Bring the old code back, or restore the checkpoint at which the stage began.",
+      retry: "ask",
+      data: { stage: this.stage, steps: names },
+    });
+  }
+}
+
+/** It becomes part of a child's environment. */
+const STEP_NAME = /^[^\p{C}]{1,200}$/u;
+
+function checkStepName(name: string): void {
+  if (STEP_NAME.test(name)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(name)} cannot name a step`,
+    hint: "Use 1 to 200 characters without control characters.",
+  });
+}
+
+function askedTwice(stage: string, name: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one visit`,
+    hint: "Give each step a name of its own; number those of a loop.",
+    data: { stage, step: name },
+  });
+}

@@ -1,0 +1,251 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { lstat, mkdir, readFile, readdir, rename, rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { HoldfastError } from "../../core/error.ts";
+import { MARK_VARIABLE } from "../../system/process-table.ts";
+import { endTree } from "../../system/process-tree.ts";
+import { syncRepository } from "../objects/durable.ts";
+import { fileKey } from "../indexes/private-index.ts";
+import type { Repository } from "../repository.ts";
+import { abandonNote, readNotes, removeNote, takeNote, type GitWork, type WorkNote } from "../worktree/work-note.ts";
+import { readEntries, type WorktreeEntry } from "../worktree/worktree-entry.ts";
+
+/*
+ * Killed, git leaves locks that it never takes away itself and worktree entries that it cannot read any more: they stop our next
+ * command, and some of them the user's own git. This is the one place that knows them and clears them. What is ours is told by
+ * the note that was written before git started, by a name that only we use, or by the marks in a worktree that was never handed out.
+ * A worktree entry is moved into our own folder, never deleted.
+ */
+
+/** `act` with a git of ours that can be killed at any time: first what an earlier one left is cleared, then nobody else is at it. */
+export async function leavingNothing<T>(
+  repository: Repository,
+  work: GitWork,
+  act: (env: Readonly<Record<string, string>>) => Promise<T>,
+): Promise<T> {
+  const { own, left } = await takeNote(repository.home, work);
+  const cleared: WorkNote[] = [];
+  // A note must not be gone from the disk while the lock that it tells of comes back with a power cut.
+  const forget = async (notes: readonly WorkNote[]): Promise<void> => {
+    await syncRepository(repository);
+    for (const note of notes) await removeNote(note);
+  };
+  try {
+    for (const note of left) {
+      await endTree({ mark: note.mark, graceMs: 0 });
+      if (await clearNoted(repository, note)) cleared.push(note);
+    }
+    const done = await act({ [MARK_VARIABLE]: own.mark });
+    await forget([...cleared, own]);
+    return done;
+  } catch (error) {
+    // A git that fails takes its locks away itself; one that was killed where we were not is as dead as any other.
+    const isClear = !wasKilled(error) || (await clearNoted(repository, own).catch(() => false));
+    if (isClear) await forget([...cleared, own]).catch(() => abandonNote(own));
+    else abandonNote(own);
+    throw error;
+  }
+}
+
+/** What the dead have left, of whatever run. What cannot be cleared now is not worth an error: whoever needs the place will tell. */
+export async function clearLeftovers(repository: Repository): Promise<void> {
+  const notes = await readNotes(repository.home);
+  for (const { work, abandoned } of notes) {
+    if (abandoned) await leavingNothing(repository, work, async () => undefined).catch(() => undefined);
+  }
+}
+
+/**
+ * Frees the place of a worktree: of entries that stand for it and were never finished, of the link to one that is gone, and of the
+ * lock on its branch. An entry without an owner was registered by us when its HEAD is one of those with which we begin and nobody
+ * has put anything into its folder. Call under a note.
+ */
+export async function clearPlace(
+  repository: Repository,
+  place: MadePlace,
+  params: { readonly starts: readonly string[]; readonly wasAtIt: boolean },
+): Promise<void> {
+  const look = async (): Promise<AsidePlan> =>
+    planAside({
+      path: place.path,
+      entries: await readEntries(repository),
+      untouched: await isUntouched(place.path),
+      starts: params.starts,
+    });
+  let { aside, standing } = await look();
+  // Somebody else's git may be making it at this moment. No note of the dead speaks against that, or no folder in it for it.
+  if (aside.some((entry) => isHalfMade(entry) && (!params.wasAtIt || entry.folder === null))) {
+    await sleep(LOCK_MS);
+    ({ aside, standing } = await look());
+  }
+  for (const entry of aside) await setAside(repository, entry);
+  if (standing === undefined) await clearLink(repository, place.path);
+  const isHalf = standing?.run === place.run && standing.making;
+  if (standing === undefined || isHalf) await clearBranchLock(repository, place, params.wasAtIt || isHalf);
+}
+
+interface MadePlace {
+  readonly run: string;
+  readonly path: string;
+  readonly branch: string;
+}
+
+/** Of a worktree that was never handed out: nobody but a git of ours, killed since, can have locked it. Call under a note. */
+export async function clearEntryLocks(gitDir: string): Promise<void> {
+  for (const name of await readdir(gitDir)) if (name.endsWith(".lock")) await rm(join(gitDir, name), { force: true });
+}
+
+/** A lock in our own namespace that no note tells of: litter once it is old. */
+export async function clearOldLock(path: string): Promise<void> {
+  const since = await changedAt(path);
+  if (since !== undefined && Date.now() - since > STALE_MS) await rm(path, { force: true });
+}
+
+/**
+ * Entries that nobody noted and that git stumbles over when it lists all of them. While git marks one as initializing it holds
+ * nobody's work; after an hour nobody is at it any more.
+ */
+export async function clearForeign(repository: Repository): Promise<void> {
+  for (const entry of await readEntries(repository)) {
+    if (!entry.initializing || entry.whole || entry.used || entry.run !== null) continue;
+    const since = await changedAt(join(entry.gitDir, "locked"));
+    if (since !== undefined && Date.now() - since > STALE_MS) await setAside(repository, entry);
+  }
+}
+
+const STALE_MS = 3_600_000;
+/** The longest that a user's git should be at one worktree entry or one ref, or at all packed ones. */
+const LOCK_MS = 1000;
+const PACKED_MS = 60_000;
+/** Two times of one file system, written and told by the kernel, are that exact at worst. */
+const CLOCK_MS = 2000;
+const LINK_BYTES = 64 * 1024;
+
+interface AsidePlan {
+  /** They stand for the path and were never finished. */
+  readonly aside: readonly WorktreeEntry[];
+  /** What stands for the path and stays. */
+  readonly standing: WorktreeEntry | undefined;
+}
+
+export function planAside(params: {
+  readonly path: string;
+  readonly entries: readonly WorktreeEntry[];
+  /** There is nothing in the folder but its link to git. */
+  readonly untouched: boolean;
+  readonly starts: readonly string[];
+}): AsidePlan {
+  const { path, entries, untouched, starts } = params;
+  const aside = entries.filter((entry) => {
+    if (!standsFor(entry, path) || (entry.run !== null && !entry.making)) return false;
+    return isHalfMade(entry) || (entry.run === null && untouched && starts.includes(entry.head));
+  });
+  return { aside, standing: entries.find((entry) => entry.folder === path && !aside.includes(entry)) };
+}
+
+/** What is not ours and was used may hold somebody's work, however damaged it is. */
+function isHalfMade(entry: WorktreeEntry): boolean {
+  return (!entry.whole || entry.initializing) && (entry.making || !entry.used);
+}
+
+/** git names an entry after its folder, with a number where the name was taken. */
+function standsFor(entry: WorktreeEntry, path: string): boolean {
+  if (entry.folder !== null) return entry.folder === path;
+  const text = entry.link.replaceAll("\0", "");
+  if (text !== "") return join(path, ".git").startsWith(text);
+  return entry.name.startsWith(basename(path)) && /^\d*$/.test(entry.name.slice(basename(path).length));
+}
+
+/** False: what is left may be somebody else's, so it is looked at again later. */
+async function clearNoted(repository: Repository, note: WorkNote): Promise<boolean> {
+  switch (note.work.kind) {
+    case "making": {
+      const { branch, detached } = note.work;
+      const start = detached === undefined ? branchHead(branch) : `${detached}\n`;
+      await clearPlace(repository, note.work, { starts: [start], wasAtIt: true });
+      return true;
+    }
+    case "unpinning":
+      return clearUnpinning(repository, note.work.refs, note.writtenAt);
+  }
+}
+
+/** The HEAD of a worktree on this branch. */
+export function branchHead(branch: string): string {
+  return `ref: refs/heads/${branch}\n`;
+}
+
+function wasKilled(error: unknown): boolean {
+  return error instanceof HoldfastError && error.data["ended"] !== undefined && error.data["ended"] !== "exited";
+}
+
+async function isUntouched(path: string): Promise<boolean> {
+  const names = await readdir(path).catch(() => []);
+  return names.every((name) => name === ".git");
+}
+
+async function setAside(repository: Repository, entry: WorktreeEntry): Promise<void> {
+  const damaged = join(repository.home, "damaged");
+  await mkdir(damaged, { recursive: true, mode: 0o700 });
+  // A name of its own each time: a rename onto an earlier one would delete that.
+  await rename(entry.gitDir, join(damaged, `worktree-${entry.name}-${randomBytes(4).toString("hex")}`));
+}
+
+/** The `.git` of a folder with nothing else in it, torn or leading to an entry of ours that is gone: the place would look taken. */
+async function clearLink(repository: Repository, path: string): Promise<void> {
+  const link = join(path, ".git");
+  const found = await lstat(link).catch(() => undefined);
+  if (found?.isFile() !== true || found.size > LINK_BYTES || !(await isUntouched(path))) return;
+  const text = (await readFile(link, "utf8")).replaceAll("\0", "").replace(/\n$/, "");
+  const start = `gitdir: ${join(repository.commonDir, "worktrees")}/`;
+  if (start.startsWith(text) || text.startsWith(start)) await rm(link, { force: true });
+}
+
+/** Branches under holdfast/ are made for runs alone. Of another, the user's own git may hold the lock, but not for long. */
+async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt: boolean): Promise<void> {
+  const heads = join(repository.commonDir, "refs/heads");
+  const lock = join(heads, `${place.branch}.lock`);
+  // A planted note could name any place.
+  if (!lock.startsWith(`${heads}/`)) return;
+  if (place.branch !== `holdfast/${place.run}`) {
+    if (!wasAtIt) return clearOldLock(lock);
+    const before = await fileKey(lock);
+    if (before === null) return;
+    await sleep(LOCK_MS);
+    if ((await fileKey(lock)) !== before) return;
+  }
+  await rm(lock, { force: true });
+}
+
+/**
+ * git deletes a packed ref under the lock on packed-refs, and killed there it leaves that to the user, whose git then can delete
+ * no branch and fetch nothing. It is ours when it came after our note, and either our refs are locked too (git locks them first,
+ * so they are the last to be cleared) or packed-refs was replaced under it (then whoever held it had only to let go).
+ */
+async function clearUnpinning(repository: Repository, refs: readonly string[], since: number): Promise<boolean> {
+  const locks = refs.filter((ref) => PIN.test(ref)).map((ref) => join(repository.commonDir, `${ref}.lock`));
+  const packed = join(repository.commonDir, "packed-refs");
+  const [lock = 0, draft = 0, replaced = 0] = await Promise.all(
+    [`${packed}.lock`, `${packed}.new`, packed].map(changedAt),
+  );
+  // After a power cut the draft alone may be left. While git is alive it writes one only under the lock.
+  const isOurs = lock === 0 || replaced >= lock - CLOCK_MS || locks.some((path) => existsSync(path));
+  const newest = Math.max(lock, draft);
+  if (newest >= since - CLOCK_MS && isOurs) {
+    if (Date.now() - newest < PACKED_MS) return false;
+    // In this order: without its lock, git would stumble over the other file.
+    await rm(`${packed}.new`, { force: true });
+    await rm(`${packed}.lock`, { force: true });
+  }
+  for (const path of locks) await rm(path, { force: true });
+  return true;
+}
+
+async function changedAt(path: string): Promise<number | undefined> {
+  return (await stat(path).catch(() => undefined))?.mtimeMs;
+}
+
+/** Refs of snapshots and asides: nobody but us makes or locks them. */
+export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|aside\/[0-9a-f]+)$/;
