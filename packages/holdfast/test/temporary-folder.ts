@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { freemem } from "node:os";
 import { join } from "node:path";
 
@@ -18,6 +18,8 @@ export function useMemory(): void {
     if (pid !== undefined && !existsSync(`/proc/${pid}`)) clear(join(MEMORY, name));
   }
   const folder = mkdtempSync(join(MEMORY, `${PREFIX}${process.pid}-`));
+  // As the system's own: some tests act as another user.
+  chmodSync(folder, 0o1777);
   process.env["TMPDIR"] = folder;
   process.on("exit", () => clear(folder));
 }
