@@ -1,5 +1,4 @@
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
-import { freemem } from "node:os";
 import { join } from "node:path";
 
 const MEMORY = "/dev/shm";
@@ -32,7 +31,11 @@ function hasRoom(): boolean {
       .findLast(([, point]) => point === MEMORY);
     const options = mount?.[3]?.split(",") ?? ["noexec"];
     const { bavail, bsize } = statfsSync(MEMORY);
-    return options.includes("rw") && !options.includes("noexec") && Math.min(bavail * bsize, freemem()) >= ENOUGH;
+    return (
+      options.includes("rw") &&
+      !options.includes("noexec") &&
+      Math.min(bavail * bsize, process.availableMemory()) >= ENOUGH
+    );
   } catch {
     return false;
   }

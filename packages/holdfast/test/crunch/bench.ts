@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast } from "../../src/app.ts";
+import type { Holdfast, ResumeParams } from "../../src/app.ts";
 import type { ExecutionConfig } from "../../src/core/checkpoint/checkpoint.ts";
 import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
 import type { CrunchState } from "../../src/core/crunch/crunch-state.ts";
@@ -20,6 +20,8 @@ import { withoutPauses } from "../bench/without-pauses.ts";
 /** What an agent does, as its script says; see docs/agents.md. */
 export type Answer = JsonObject;
 
+type Watched = Pick<ResumeParams, "signal" | "listen" | "answers">;
+
 export interface Bench extends RunStory, AsyncDisposable {
   readonly root: string;
   readonly holdfast: Holdfast;
@@ -27,7 +29,7 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly run: string;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Begins the run, or goes on with it. */
-  work(): Promise<RunOutcome>;
+  work(params?: Watched): Promise<RunOutcome>;
   /** A person's answer to the question that the run waits with. */
   answer(text: string): Promise<void>;
   /** Another issue is enriched, in a run of its own; what that run then knows. */
@@ -69,16 +71,17 @@ export async function makeBench(params: {
     run,
     git,
     ...story,
-    async work() {
+    async work(watched = {}) {
       const begun = (await holdfast.store.getRun(run)) !== undefined;
       const report = begun
-        ? await holdfast.resume({ run })
+        ? await holdfast.resume({ run, ...watched })
         : await holdfast.start({
             workflow: "crunch",
             work: { kind: "issue", number: 1 },
             agent,
             options: params.options ?? {},
             mode: params.mode ?? "default",
+            ...watched,
           });
       return report.outcome;
     },

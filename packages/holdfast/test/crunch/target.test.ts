@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { ProgressEvent } from "../../src/app.ts";
 import { PASS, reply, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
@@ -79,6 +80,22 @@ test("labels of two phases while one is under way: the run parks, and goes on wh
   await bench.forge.setLabels(1, ["state:e2e"]);
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect(await bench.labels()).toEqual(["state:docs"]);
+});
+
+test("what a person agreed to when the run was taken up is not asked about again at the next phase", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), gate: "true", target: "docs" },
+    issue: { labels: ["state:ready"] },
+  });
+  const stop = new AbortController();
+  const listen = (event: ProgressEvent): void => {
+    if (event.kind === "agent" && event.step.includes("build")) stop.abort();
+  };
+  expect(await bench.work({ signal: stop.signal, listen })).toMatchObject({ kind: "interrupted" });
+  await bench.forge.setLabels(1, ["state:backlog"]);
+  expect(await bench.work()).toMatchObject({ kind: "ask", findings: [{ kind: "issue_labels_changed" }] });
+  expect(await bench.work({ answers: { issue_labels_changed: "accept" } })).toMatchObject({ kind: "done" });
 });
 
 test("with the target done it waits for the merge; then the issue says done, and what was learnt is told to the next run", async () => {

@@ -31,7 +31,7 @@ export async function refuseChanged(
     throw new HoldfastError({
       code: problem.code === "TREE_MISSING" ? "TREE_MISSING" : "STORE_CORRUPT",
       message: `The record of run ${run.id} is damaged: ${problem.what}`,
-      hint: `\`holdfast verify --run ${run.id}\` shows all of it. Nothing was changed.`,
+      hint: `\`holdfast verify ${run.id}\` shows all of it. Nothing was changed.`,
       data: { run: run.id, problems: report.problems },
     });
   const found = report.divergence ?? (await changedEnvironment(parts, run.id)) ?? (await changedFiles(parts, run));

@@ -1,6 +1,7 @@
 import type { ExecutionConfig } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { defaultFindingPolicy } from "../../core/resume/finding.ts";
+import type { Finding } from "../../core/resume/finding.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Budget } from "../../core/position/position.ts";
 import type { RestoreStep } from "../../core/resume/restore-step.ts";
@@ -65,9 +66,7 @@ export async function resumeRun<S extends JsonObject>(
   return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
     if (!waited) return await carryOn(parts, request, planned, watching);
     const now = await again();
-    const known = new Set(planned.findings.map(({ summary }) => summary));
-    for (const { summary } of now.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
-    return await carryOn(parts, request, now, watching);
+    return await carryOn(parts, request, now, watching, planned.findings);
   });
 }
 
@@ -77,8 +76,11 @@ export async function carryOn<S extends JsonObject>(
   request: ResumeRequest<S>,
   planned: TakeUpPlan,
   watching: Omit<Watching, "slot">,
+  told: readonly Finding[] = planned.findings,
 ): Promise<WorkReport> {
   const { run, workflow, limit, wakes } = request;
+  const known = new Set(told.map(({ summary }) => summary));
+  for (const { summary } of planned.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
   refuseStanding(run, planned);
   for (const { step, outcome, text } of await apply(parts, planned))
     if (outcome !== "skipped") tell(parts, run, watching, `restore, ${step}: ${text}`);
@@ -167,5 +169,5 @@ function endedLoopHint({ run }: TakeUpPlan): string | null {
   if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
   if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
   if (run.latest?.stage !== "fatal") return null;
-  return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first.`;
+  return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first. Where its iterations are used up too, add \`--max N\`.`;
 }

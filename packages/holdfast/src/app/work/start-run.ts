@@ -46,7 +46,7 @@ export async function startRun<S extends JsonObject>(
     if (!waits) await begin();
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
-      return await carryOn(parts, request, await planResumeRun(parts, request), watching);
+      return await carryOn(parts, request, await planResumeRun(parts, request), watching, []);
     }
     const outcome = await conduct({
       parts,

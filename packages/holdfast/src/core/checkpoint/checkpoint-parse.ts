@@ -87,6 +87,7 @@ export const positionShape: Shape<Position> = object<Position>({
     sessions: optional(dictionary(nullable(text))),
     graph: optional(flag),
     unreduced: optional(list(json)),
+    settled: optional(object<NonNullable<Visit["settled"]>>({ of: count, at: count })),
     asides: optional(dictionary(text)),
     errors: optional(dictionary(callErrorsShape)),
   }),

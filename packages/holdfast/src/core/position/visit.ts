@@ -35,6 +35,11 @@ export interface Visit {
   readonly asides?: Readonly<Record<string, string>>;
   /** What failed tries of agent calls not finished yet have come to, by step. */
   readonly errors?: Readonly<Record<string, CallErrors>>;
+  /**
+   * Checkpoint `of` was taken while only calls worked that are to change nothing here, and its files are others than those of `at`, the newest that are what
+   * those left who may change them. In any other checkpoint that this was copied to, it says nothing.
+   */
+  readonly settled?: { readonly of: number; readonly at: number };
 }
 
 export interface RunningStep {

@@ -26,7 +26,7 @@ import { Halt } from "../halt.ts";
 import { lookParams } from "../parts.ts";
 import type { ProgressEvent, ProgressListener } from "../progress-event.ts";
 import type { Player } from "../replay/player.ts";
-import { onlyGuests, settledBy } from "../restore/settled-files.ts";
+import { onlyGuests, settledBy, unsettledIn } from "../restore/settled-files.ts";
 import type { SettledFiles } from "../restore/settled-files.ts";
 import type { WorkParts } from "../work-parts.ts";
 
@@ -120,6 +120,7 @@ export class RunWriter {
     readonly effects: readonly Effect[];
     /** Did the journal since the checkpoint tell of something that no checkpoint holds? */
     readonly changed: boolean;
+    readonly settled?: SettledFiles;
   }) {
     const { newest } = params;
     this.parts = params.parts;
@@ -133,7 +134,7 @@ export class RunWriter {
     this.sequence = newest.sequence;
     this.#top = params.top;
     this.files = newest.planes.files;
-    this.settled = { sequence: newest.sequence, files: newest.planes.files };
+    this.settled = params.settled ?? { sequence: newest.sequence, files: newest.planes.files };
     this.values = params.values;
     this.inputs = newest.planes.inputs;
     this.conversation = newest.planes.conversation;
@@ -281,14 +282,16 @@ export class RunWriter {
     const files = await this.#snapshot(sequence, name ?? trigger);
     this.countTime();
     const entries = this.#taped(request.prepare?.({ sequence, files }) ?? []);
+    const settled = settledBy(this.settled, { sequence, files, settles });
     this.#changed = false;
-    const checkpoint = { sequence, trigger, planes: this.#planes(files), ...(name === undefined ? {} : { name }) };
+    const planes = unsettledIn(this.#planes(files), { of: sequence, at: settled.sequence });
+    const checkpoint = { sequence, trigger, planes, ...(name === undefined ? {} : { name }) };
     const committed = await this.parts.store.commit({ lease: this.#lease, entries, checkpoint }).catch(this.#refused);
     if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
     this.sequence = sequence;
     this.#top = sequence;
     this.files = files;
-    this.settled = settledBy(this.settled, { sequence, files, settles });
+    this.settled = settled;
     this.#note(committed);
     this.#saved = { entry: committed.entry, at: performance.now() };
     if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });

@@ -6,6 +6,7 @@ import { lookParams } from "../parts.ts";
 import { placing } from "../asides/placing.ts";
 import { finished, started } from "../resume/repair-place.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
+import { sameFiles } from "./settled-files.ts";
 
 interface PutBack {
   readonly to: number;
@@ -38,7 +39,7 @@ async function putBack(
   const from = await workspace.look(lookParams(writer.parts));
   if (from.tree === to.tree) {
     // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
-    if (writer.files?.tree === to.tree) {
+    if (writer.files !== null && sameFiles(from, writer.files)) {
       writer.settled = { sequence: writer.sequence, files: writer.files };
       await appendAll(writer, params.finish(to.tree));
     } else

@@ -68,12 +68,19 @@ export async function takeBackStrays(writer: RunWriter): Promise<void> {
   const saved = `${writer.run.id}@${writer.sequence}`;
   const own = ownBranch(files);
   if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
-  const back = { to: settled.sequence, trigger: "error_recovery" } as const;
-  await putFilesBack(writer, { ...back, why: changedBy(who), finish: () => [] });
-  await tellNote(
-    writer,
-    `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}, and taken back`,
-  );
+  const text = `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}`;
+  const before = writer.sequence;
+  try {
+    // Told in the commit that says that it is done: killed behind that, it is known all the same.
+    const finish = () => [{ kind: "note", body: { text: `${text}, and taken back` } } as const];
+    await putFilesBack(writer, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
+    writer.tell({ kind: "note", text: `${text}, and taken back` });
+  } catch (error) {
+    // Something keeps writing there and nothing was begun: no reason to do paid work again. The next look tries again.
+    if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED" || writer.sequence !== before)
+      throw error;
+    await tellNote(writer, `${text}; it is still being written, and is kept for now`);
+  }
 }
 
 const NAME_CHARACTERS = 200;

@@ -1,5 +1,5 @@
-import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
-import type { RunningStep } from "../../core/position/visit.ts";
+import type { FilesPlane, Planes } from "../../core/checkpoint/checkpoint.ts";
+import type { RunningStep, Visit } from "../../core/position/visit.ts";
 
 /** A checkpoint whose files are what those left who may change them. */
 export interface SettledFiles {
@@ -27,4 +27,11 @@ type State = Pick<FilesPlane, "tree" | "head" | "branch">;
 
 export function sameFiles(one: State, other: State | null): boolean {
   return one.tree === other?.tree && one.head === other.head && one.branch === other.branch;
+}
+
+/** What the checkpoint says of itself, for whoever takes the run up after a kill. */
+export function unsettledIn(planes: Planes, settled: NonNullable<Visit["settled"]>): Planes {
+  if (settled.of === settled.at) return planes;
+  const { position } = planes;
+  return { ...planes, position: { ...position, visit: { ...position.visit, settled } } };
 }

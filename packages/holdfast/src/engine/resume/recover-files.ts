@@ -1,7 +1,8 @@
 import type { RunningStep } from "../../core/position/visit.ts";
 import { lookParams } from "../parts.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
-import { keepBranch } from "../restore/right-place.ts";
+import { keepBranch, takeBackStrays } from "../restore/right-place.ts";
+import { sameFiles } from "../restore/settled-files.ts";
 import { movedBranch } from "../stage/run-step.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
 
@@ -24,8 +25,10 @@ export async function recoverFiles(
     clear();
     return;
   }
+  if (lost.length === 0 && !goesOn && !params.fellBack && !params.unfinished) await takeBackLeft(writer);
   const base = await baseOf(writer, lost);
-  const to = params.fellBack || params.unfinished ? (base ?? writer.sequence) : base;
+  const standing = params.fellBack ? writer.sequence : writer.settled.sequence;
+  const to = params.fellBack || params.unfinished ? (base ?? standing) : base;
   if (to !== null) {
     const names = lost.map(([name]) => name).join(", ");
     if (base !== null) {
@@ -73,5 +76,15 @@ async function keepEdits(writer: RunWriter): Promise<void> {
     name: "changed from outside",
     prepare: () => [{ kind: "note", body: { text } }],
   });
+  writer.tell({ kind: "note", text });
+}
+
+/** The newest checkpoint holds what strayed there before the kill. Where nobody has touched the files since, it is taken back; else it is kept, and told. */
+async function takeBackLeft(writer: RunWriter): Promise<void> {
+  const { workspace, parts, settled, files } = writer;
+  if (workspace === undefined || settled.sequence === writer.sequence) return;
+  if (sameFiles(await workspace.look(lookParams(parts)), files)) return await takeBackStrays(writer);
+  const text = `${writer.run.id}@${writer.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${writer.run.id}@${settled.sequence})`;
+  await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });
 }

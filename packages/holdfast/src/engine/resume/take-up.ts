@@ -15,6 +15,7 @@ import { rewoundTo } from "../planes.ts";
 import type { ProgressListener } from "../progress-event.ts";
 import { readProgress } from "../conduct/read-progress.ts";
 import { recoverFiles } from "./recover-files.ts";
+import type { SettledFiles } from "../restore/settled-files.ts";
 import { RunHandle } from "../run-handle.ts";
 import { runMark } from "../save/run-mark.ts";
 import { reduceAll } from "../stage/recorder.ts";
@@ -55,6 +56,7 @@ export async function takeUp<S extends JsonObject>(params: {
     }),
     effects: await parts.store.listEffects(run),
     changed: progress.changed,
+    ...(await settledBefore(parts, newest, progress.fellBack)),
   });
   await recoverNodes(writer, newest, progress);
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
@@ -153,4 +155,18 @@ async function ownWorkspace(parts: WorkParts, summary: RunSummary, newest: Check
     hint: `Its files are safe: \`holdfast fork ${summary.id}@latest\` brings them back in a worktree of their own.`,
     data: { run: summary.id },
   });
+}
+
+/** Of a checkpoint that was taken while somebody worked who may have written where it should not. */
+async function settledBefore(
+  parts: WorkParts,
+  { run, sequence: newest, planes: taken }: Checkpoint,
+  fellBack: boolean,
+): Promise<{ readonly settled?: SettledFiles }> {
+  const { settled } = taken.position.visit;
+  if (settled === undefined || settled.of !== newest || fellBack) return {};
+  const [found] = await parts.store.listCheckpoints({ run, before: settled.at + 1, limit: 1 });
+  if (found?.sequence !== settled.at) return {};
+  const { planes } = await parts.store.getCheckpoint({ run, sequence: settled.at });
+  return { settled: { sequence: settled.at, files: planes.files } };
 }

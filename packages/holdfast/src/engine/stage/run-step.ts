@@ -87,8 +87,7 @@ export async function beginStep(
   const { writer } = stay;
   const body: StepStarted = { visit: writer.visit, step: name, ...params };
   const { aside, ...step } = params;
-  const base = params.files ? writer.sequence : writer.settled.sequence;
-  writer.running.set(name, { ...step, base });
+  writer.running.set(name, { ...step, base: writer.sequence });
   if (aside !== undefined) writer.asides.set(name, aside);
   if (params.files) writer.fileSteps += 1;
   await writer.append({ kind: "step.started", body });

@@ -1,6 +1,5 @@
 import { movedLabel } from "../../core/crunch/moved-label.ts";
 import type { MovedLabel } from "../../core/crunch/moved-label.ts";
-import { phaseOfLabels } from "../../core/crunch/labels.ts";
 import type { Phase } from "../../core/crunch/phase.ts";
 import type { Effect } from "../../core/effect/effect.ts";
 import { isJsonArray, isJsonObject } from "../../core/json.ts";
@@ -27,7 +26,7 @@ export async function heedLabel(
       const found = await forge.getIssue(issue.number);
       if (found === null) return null;
       const own = await ownLabels(work, context);
-      return movedLabel({ now: found.labels, own, entering: phase, agreed: agreedLabels(context) });
+      return movedLabel({ now: found.labels, own, entering: phase, agreed: await agreedLabels(work, context) });
     }),
   );
   if (moved === null) return;
@@ -67,10 +66,12 @@ function visitOf({ key }: Effect): number {
   return Number(key.slice(key.lastIndexOf(".") + 1));
 }
 
-/** What was taken over when the run was taken up last; null: nothing since the issue was read. */
-function agreedLabels({ inputs, state }: CrunchContext): readonly string[] | null {
-  const [agreed, read] = [inputs.issue?.labels, state.issue?.labels];
-  if (agreed === undefined || read === undefined) return null;
-  const same = JSON.stringify(phaseOfLabels(agreed)) === JSON.stringify(phaseOfLabels(read));
-  return same ? null : agreed;
+/** What a person was told of, or asked about, when the run was taken up since it set its own label last; null: nothing. */
+async function agreedLabels({ parts }: CrunchWork, { run, inputs }: CrunchContext): Promise<readonly string[] | null> {
+  let heard = false;
+  for await (const { kind, body } of parts.store.readJournal({ run: run.id })) {
+    if (kind === "effect.intended" && body["kind"] === STATE_LABEL) heard = false;
+    if (kind === "note" && body["finding"] === "issue_labels_changed") heard = true;
+  }
+  return heard ? (inputs.issue?.labels ?? null) : null;
 }
