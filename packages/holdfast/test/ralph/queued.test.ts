@@ -101,3 +101,25 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
   expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual(["late", "other"]);
   await holdfast.close();
 });
+
+test("one whose number is not limited is held from its first act to its last: nobody finds it begun and left", async () => {
+  await using ground = await makeGround();
+  let released = 0;
+  const holdfast = await ground.open({
+    loops: { max: 1, workflows: [] },
+    parts: (parts) => {
+      const { store } = parts;
+      const releaseLease: typeof store.releaseLease = async (lease) => {
+        released += 1;
+        await store.releaseLease(lease);
+      };
+      return { ...parts, store: { ...store, releaseLease } };
+    },
+  });
+  const work = { kind: "task", text: "count" } as const;
+  const options = { task: "Count", until: ["test -e log.txt"] };
+  const { outcome } = await holdfast.start({ workflow: "ralph", work, agent: ground.agent, options });
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect(released).toBe(1);
+  await holdfast.close();
+});

@@ -38,9 +38,14 @@ export async function startRun<S extends JsonObject>(
   const birth = { workflow: workflow.shape.name, work, labels };
   // Whoever waits may be told to pause, or be killed: what is there by then is resumed as any other run.
   const waits = slot?.whenFull === "wait";
-  if (slot === null || waits) await parts.store.createRun({ id, ...birth });
-  if (waits) await begin();
-  return await withSlot(parts, id, slot === null ? null : { ...slot, birth }, carry);
+  if (waits) {
+    await parts.store.createRun({ id, ...birth });
+    await begin();
+  }
+  if (slot !== null) return await withSlot(parts, id, { ...slot, birth }, carry);
+  // Held from the first act to the last: at no moment is it a run that was begun and left, for somebody else to find.
+  await using _lease = await holdLease(parts, id, undefined, birth);
+  return await carry({ waited: false });
 
   async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
     if (!waits) await begin();
