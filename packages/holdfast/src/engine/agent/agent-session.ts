@@ -14,6 +14,7 @@ import { reasonOf } from "../reason-of.ts";
 import { settleSpent } from "../conduct/spending.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 
 interface Caller {
   readonly call: AgentCall;
@@ -53,13 +54,13 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
         ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await note(stay, told);
+      await tellNote(stay.writer, told);
       return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
     }
     case "fork": {
       const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
       if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await note(stay, told);
+      await tellNote(stay.writer, told);
       return { session, forkAt: plan.at, prompt, counted: null, told };
     }
     case "hand_over": {
@@ -199,9 +200,4 @@ async function putRecordBack(
       text: `The record of session ${params.session} cannot be put back: ${reasonOf(error)}`,
     });
   });
-}
-
-async function note({ writer }: Stay, text: string): Promise<void> {
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
 }

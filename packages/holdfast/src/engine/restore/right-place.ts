@@ -3,6 +3,7 @@ import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import { lookParams } from "../parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 import { onlyGuests, sameFiles } from "./settled-files.ts";
 
 /**
@@ -100,11 +101,6 @@ function named(paths: readonly string[]): string {
 function ownBranch(files: FilesPlane | null): { readonly branch: string; readonly head: string } | null {
   if (files === null || files.branch === null || files.head === null) return null;
   return { branch: files.branch, head: files.head };
-}
-
-async function tellNote(writer: RunWriter, text: string): Promise<void> {
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
 }
 
 function shortName(branch: string): string {

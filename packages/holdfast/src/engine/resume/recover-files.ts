@@ -5,6 +5,7 @@ import { keepBranch, takeBackStrays } from "../restore/right-place.ts";
 import { sameFiles } from "../restore/settled-files.ts";
 import { movedBranch } from "../stage/run-step.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 
 /**
  * After a crash or an interrupt. Half of a step's work in the files: saved, then put back to where the step began, unless
@@ -85,6 +86,5 @@ async function takeBackLeft(writer: RunWriter): Promise<void> {
   if (workspace === undefined || settled.sequence === writer.sequence) return;
   if (sameFiles(await workspace.look(lookParams(parts)), files)) return await takeBackStrays(writer);
   const text = `${writer.run.id}@${writer.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${writer.run.id}@${settled.sequence})`;
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
+  await tellNote(writer, text);
 }
