@@ -8,6 +8,7 @@ useMemory();
 
 export default defineConfig({
   test: {
+    // The time limits below end a test that hangs. They are generous, so that a busy machine never fails one that is slow.
     // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
     maxWorkers: availableParallelism() + 1,
     projects: [
@@ -18,7 +19,8 @@ export default defineConfig({
           include: ["packages/holdfast/src/core/**/*.test.ts"],
           isolate: false,
           pool: "threads",
-          testTimeout: 60_000,
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
       {
@@ -28,7 +30,8 @@ export default defineConfig({
           include: ["packages/holdfast/src/**/*.test.ts"],
           exclude: ["packages/holdfast/src/core/**"],
           pool: "forks",
-          testTimeout: 60_000,
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
       {
@@ -37,8 +40,8 @@ export default defineConfig({
           name: "promises",
           include: ["packages/holdfast/test/**/*.test.ts"],
           pool: "forks",
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
     ],
