@@ -14,6 +14,8 @@ export async function run(shell: Shell, input: Input<(typeof demoWorkerSpec)["fl
   const known = await readPoints(input.text("points"));
   const target = dieAt === undefined ? Number.POSITIVE_INFINITY : parseCount("die-at", dieAt);
   const passed: string[] = [];
+  let saved = 0;
+  let ends = Number.POSITIVE_INFINITY;
   let at = { stage: "", iteration: 0, visit: 0 };
   const pass = (point: Point): void => {
     if (!passed.includes(point.id)) passed.push(point.id);
@@ -27,19 +29,21 @@ export async function run(shell: Shell, input: Input<(typeof demoWorkerSpec)["fl
     if (event.kind === "stage_entered") at = { stage: event.stage, iteration: event.iteration, visit: event.visit };
     const point = pointOf(event, at.visit);
     if (point !== null) pass(point);
+    if (point !== null && event.kind === "checkpoint") saved = passed.indexOf(point.id);
+    if (event.kind === "ended") ends = saved;
   };
   const { openHoldfast } = await import("../../../app.ts");
   await using holdfast = await openHoldfast({
     cwd: shell.cwd,
     parts: (parts) => dyingParts(parts, (what) => pass(deedOf(what, at.visit))),
   });
-  const found = await holdfast.work.findRunFor(1);
   const watching = { listen, signal: shell.signal };
+  const run = input.text("resume");
   const { outcome } =
-    found.kind === "one"
-      ? await holdfast.resume({ run: found.run.id, ...watching })
-      : await holdfast.start({ work: { kind: "issue", number: 1 }, agent: input.text("agent") ?? null, ...watching });
-  shell.write(`${JSON.stringify({ points: passed, outcome })}\n`);
+    run === undefined
+      ? await holdfast.start({ work: { kind: "issue", number: 1 }, agent: input.text("agent") ?? null, ...watching })
+      : await holdfast.resume({ run, ...watching });
+  shell.write(`${JSON.stringify({ points: passed, ends: Math.min(ends, passed.length), outcome })}\n`);
   return outcome.kind === "done" ? "done" : "failed";
 }
 

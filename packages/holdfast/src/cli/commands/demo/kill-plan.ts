@@ -1,11 +1,19 @@
 /**
- * Where the demo's processes die: so many different places of `points`, in order, as indices. From the seed alone, so
- * that a seed can be told and tried again. Never the first one (nothing has happened yet) and every other equally likely.
+ * Where the demo's processes are killed: `kills` different indices of `points`, in order. They depend on the seed alone, so that a
+ * seed can be reported and tried again. Never the first point, because nothing has happened yet; every other is equally likely.
+ * At most one is at or after `ends`, where the run's end is committed: a process that resumes a finished run passes no further point.
  */
-export function planKills(seed: number, points: number, kills: number): readonly number[] {
+export function planKills(
+  seed: number,
+  { points, ends, kills }: { readonly points: number; readonly ends: number; readonly kills: number },
+): readonly number[] {
   const random = randomFrom(seed);
   const chosen = new Set<number>();
-  while (chosen.size < Math.min(kills, points - 1)) chosen.add(1 + Math.floor(random() * (points - 1)));
+  const most = Math.max(0, Math.min(kills, ends - 1 + (ends < points ? 1 : 0)));
+  while (chosen.size < most) {
+    const place = 1 + Math.floor(random() * (points - 1));
+    if (place < ends || ![...chosen].some((other) => other >= ends)) chosen.add(place);
+  }
   return [...chosen].toSorted((a, b) => a - b);
 }
 

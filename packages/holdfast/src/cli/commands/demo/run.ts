@@ -20,7 +20,8 @@ import { runWorker } from "./worker-process.ts";
 import type { Death } from "./worker-process.ts";
 
 const KILLS = 3;
-const BRANCH = "holdfast/issue-1";
+const RUN = "issue-1";
+const BRANCH = `holdfast/${RUN}`;
 
 export async function run(shell: Shell, input: Input<(typeof demoSpec)["flags"]>): Promise<Exit> {
   const given = input.text("seed");
@@ -49,8 +50,8 @@ async function demonstrate(
   const [control, repository] = await Promise.all([makeWorld(directory, "control"), makeWorld(directory, "demo")]);
   tell(`  #1 ${DEMO_ISSUE.title}\n`);
   tell(headingText("First, to compare with: nobody kills it", shell.page));
-  const calm = await runWorker(control, null);
-  const points = calm.kind === "ended" ? calm.points : [];
+  const calm = await runWorker(control, { death: null, resume: null });
+  const { points, ends } = calm.kind === "ended" ? calm : { points: [], ends: 0 };
   const file = join(directory, "points.json");
   await writeFile(file, JSON.stringify(points));
   tell(
@@ -59,7 +60,7 @@ async function demonstrate(
   tell(headingText("Now with three deaths", shell.page));
   const deaths = await workAndDie(
     repository,
-    { points: file, kills: planKills(seed, points.length, KILLS) },
+    { points: file, kills: planKills(seed, { points: points.length, ends, kills: KILLS }) },
     (line) => tell(line),
     shell,
   );
@@ -97,7 +98,8 @@ async function demonstrate(
   return ok ? "done" : "failed";
 }
 
-async function makeWorld(directory: string, name: string): Promise<DemoRepository> {
+/** A repository of the demo with its issue, below `directory`. */
+export async function makeWorld(directory: string, name: string): Promise<DemoRepository> {
   const place = join(directory, name);
   await mkdir(place);
   const repository = await makeDemoRepository(place);
@@ -117,8 +119,9 @@ async function workAndDie(
   const deaths: Death[] = [];
   for (const at of [...plan.kills, null]) {
     shell.signal.throwIfAborted();
-    tell(`  $ holdfast ${deaths.length === 0 ? "run 1" : "resume issue-1"}\n`);
-    const end = await runWorker(repository, at === null ? null : { points: plan.points, at });
+    const resume = deaths.length === 0 ? null : RUN;
+    tell(`  $ holdfast ${resume === null ? "run 1" : `resume ${resume}`}\n`);
+    const end = await runWorker(repository, { death: at === null ? null : { points: plan.points, at }, resume });
     if (end.kind === "ended") {
       tell(`  ${end.outcome}\n`);
       break;
@@ -130,7 +133,8 @@ async function workAndDie(
   return deaths;
 }
 
-async function gatherFacts(params: {
+/** What the proof is made from. */
+export async function gatherFacts(params: {
   readonly repository: DemoRepository;
   readonly control: DemoRepository;
   readonly deaths: readonly Death[];
@@ -139,21 +143,20 @@ async function gatherFacts(params: {
   const { openHoldfast } = await import("../../../app.ts");
   await using holdfast = await openHoldfast({ cwd: repository.clone, create: false });
   const parts = await holdfast.work.parts();
-  const run = "issue-1";
   const entries: JournalEntry[] = [];
-  for await (const entry of (await holdfast.run(run)).log()) entries.push(entry);
+  for await (const entry of (await holdfast.run(RUN)).log()) entries.push(entry);
   const remote = gitIn(repository.remote, repository.env);
   const heads = (await remote("for-each-ref", "--format=%(refname:short)", "refs/heads")).split("\n");
   const treeOf = (world: DemoRepository) => gitIn(world.remote, world.env)("rev-parse", `refs/heads/${BRANCH}^{tree}`);
   let verified = { ok: false, entries: 0, checkpoints: 0 };
   for await (const event of holdfast.verify()) if (event.kind === "summary") verified = event;
   return {
-    run,
+    run: RUN,
     entries,
     branches: heads.filter((name) => name !== "main"),
     forgeLog: await readForgeLog(parts.forge?.location ?? ""),
     verified,
-    leftBehind: await holdfast.work.endProcesses(run),
+    leftBehind: await holdfast.work.endProcesses(RUN),
     tree: await treeOf(repository),
     controlTree: await treeOf(control),
     deaths: deaths.length,

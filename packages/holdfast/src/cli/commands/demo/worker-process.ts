@@ -11,14 +11,26 @@ export interface Death {
 
 export type WorkerEnd =
   | { readonly kind: "died"; readonly death: Death }
-  | { readonly kind: "ended"; readonly points: readonly string[]; readonly outcome: string };
+  | {
+      readonly kind: "ended";
+      readonly points: readonly string[];
+      /** Index of the first point after the run's end was committed. */
+      readonly ends: number;
+      readonly outcome: string;
+    };
 
 /** One process that works on the demo's issue, to its end or to its death. */
 export async function runWorker(
   repository: DemoRepository,
-  death: { readonly points: string; readonly at: number } | null,
+  params: {
+    readonly death: { readonly points: string; readonly at: number } | null;
+    /** The run to resume; null: start one. */
+    readonly resume: string | null;
+  },
 ): Promise<WorkerEnd> {
+  const { death, resume } = params;
   const args = ["demo-worker", "--agent", repository.agent];
+  if (resume !== null) args.push("--resume", resume);
   if (death !== null) args.push("--points", death.points, "--die-at", String(death.at));
   const child = spawn(process.execPath, [process.argv[1] ?? "", ...args], {
     cwd: repository.clone,
@@ -38,8 +50,9 @@ export async function runWorker(
   if (exit.signal === "SIGKILL" && said !== null && isDeath(said["died"])) return { kind: "died", death: said["died"] };
   const outcome = said?.["outcome"];
   const points = said?.["points"];
-  if (Array.isArray(points) && isRecord(outcome))
-    return { kind: "ended", points: points.map(String), outcome: String(outcome["kind"]) };
+  const ends = said?.["ends"];
+  if (Array.isArray(points) && typeof ends === "number" && isRecord(outcome))
+    return { kind: "ended", points: points.map(String), ends, outcome: String(outcome["kind"]) };
   throw new HoldfastError({
     code: "INTERNAL",
     message: `The demo's worker ended with ${exit.signal ?? exit.status ?? "nothing"}: ${stderr.trim() || stdout.trim()}`,
