@@ -9,6 +9,8 @@ export interface RunStory {
   journal(): Promise<readonly JournalEntry[]>;
   /** "stage:event" in the order of the journal. */
   trail(): Promise<readonly string[]>;
+  /** How many steps were finished whose name begins like this: with the name of an agent call, how many calls there were. */
+  calls(step: string): Promise<number>;
 }
 
 /** Asked for the run each time: its id may be known only once it has begun. */
@@ -24,6 +26,10 @@ export function runStory(store: Store, run: () => string): RunStory {
     async trail() {
       const ended = (await journal()).filter((entry) => entry.kind === "stage.ended");
       return ended.map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`);
+    },
+    async calls(step) {
+      const finished = (await journal()).filter(({ kind }) => kind === "step.finished");
+      return finished.filter(({ body }) => String(body["step"]).startsWith(step)).length;
     },
   };
 }

@@ -1,7 +1,7 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { finish, pass, score, title } from "./answers.ts";
+import { finish, pass, score } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer } from "./bench.ts";
 
@@ -73,13 +73,15 @@ describe("an agent that does not get there", () => {
     expect(await bench.read(".tmp/impl-input-2.txt")).toMatch(/failed with exit 3[^]*it is not good/);
   });
 
-  test("title with another issue's number: sent back with the rule, and not pushed until it is right", async () => {
-    const answers = [finish({ iteration: 1, title: "[feat][#2] Add a greeting" }), finish({ iteration: 2 }), pass];
-    await using bench = await makeBench({ answers });
+  test.each([
+    ["Greet people", "[feat][#1] Greet people"],
+    ["[feat][#2] Add a greeting", "[feat][#1] Add a greeting"],
+    ["x".repeat(3000), `[feat][#1] ${"x".repeat(243)}…`],
+  ])("a title of the wrong form (%#) is formed anew and costs no agent call", async (proposed, formed) => {
+    await using bench = await makeBench({ answers: [finish({ title: proposed }), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
-    expect(await bench.trail()).toContain("pr:pr_fail_fixable");
-    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("this run is for issue #1");
-    expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(title);
+    expect(await bench.calls("agent")).toBe(1);
+    expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(formed);
   });
 
   test("a push that a hook refuses goes back with the hook's words; it is no reason to rebase", async () => {

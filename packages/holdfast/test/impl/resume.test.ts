@@ -34,11 +34,6 @@ async function preflight(bench: Bench, answers: Answers = {}): Promise<ResumePla
   return planned.plan;
 }
 
-async function calls(bench: Bench, step: string): Promise<number> {
-  const entries = await Array.fromAsync(bench.parts.store.readJournal({ run: RUN }));
-  return entries.filter(({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith(step)).length;
-}
-
 const straight = ["setup:setup_done", "impl:impl_done", "review:review_pass", "pr:pr_pass", "done:done"];
 
 describe("resumption as seed 000 has it", () => {
@@ -58,7 +53,7 @@ describe("resumption as seed 000 has it", () => {
     expect((await preflight(bench)).kind).toBe("resume");
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.read(".tmp/impl-input-2.txt")).toContain("faithful=40<90");
-    expect(await calls(bench, "reviewer")).toBe(2);
+    expect(await bench.calls("reviewer")).toBe(2);
   });
 
   test("interrupted during pr: the pull request that was opened is found, not opened again", async () => {
@@ -140,7 +135,7 @@ describe("what changed while the run was away", () => {
     const clock = { now: () => Date.now() - 2 * 86_400_000 };
     expect(await bench.work({ clock })).toMatchObject({ kind: "done" });
     expect(await bench.pulls()).toBe(1);
-    expect(await calls(bench, "agent")).toBe(1);
+    expect(await bench.calls("agent")).toBe(1);
     expect((await bench.planes()).position.budget.spent.milliseconds).toBeGreaterThanOrEqual(before);
     for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
   });

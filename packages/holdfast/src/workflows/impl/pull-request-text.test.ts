@@ -1,57 +1,60 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultImplOptions } from "./options.ts";
 import { closes } from "../publish/closing-body.ts";
-import { bodyOf, checkTitle, titleOf } from "./pull-request-text.ts";
+import { bodyOf, titleOf } from "./pull-request-text.ts";
 
 const { tags } = defaultImplOptions;
 const issue = { number: 42, title: "Add x", body: "", labels: [], state: "open" as const, updatedAt: "" };
-const check = (title: string) => checkTitle({ title, issue: 42, tags });
+const form = (title: string | null) => titleOf({ title, body: "" }, issue, tags);
 
-describe("title with another issue's number", () => {
-  test.each(["[feat][#43] Add x", "[feat][#4] Add x", "[feat][#420] Add x", "[feat][#042] Add x"])(
-    "%s is refused",
-    (title) => {
-      expect(check(title)).toEqual({ kind: "invalid", why: expect.stringContaining("this run is for issue #42") });
-    },
-  );
-});
-
-describe("the title rule", () => {
-  test.each(["[feat][#42] Add x", "[agent.skill] [#42] Add x", "  [cli][#42]  é"])("%j fits", (title) => {
-    expect(check(title)).toEqual({ kind: "valid", title: title.trim() });
-  });
+describe("the title of a pull request is formed from what the agent proposes", () => {
   test.each([
-    "Add x",
-    "[feat] Add x",
-    "[feat][#42]",
-    "[feat][#42]Add x",
-    "[feet][#42] Add x",
-    "[Feat][#42] x",
-    "x [feat][#42] y",
-    "",
-  ])("%j does not, and the rule is told", (title) => {
-    expect(check(title)).toEqual({ kind: "invalid", why: expect.stringContaining("[tag][#42] Brief description") });
+    ["Greet people", "[feat][#42] Greet people"],
+    ["[feat][#42] Add y", "[feat][#42] Add y"],
+    ["  [cli][#42]  é", "[cli][#42] é"],
+    ["[agent.skill] [#42] Add y", "[agent.skill][#42] Add y"],
+    ["[bugfix][#43] Add y", "[bugfix][#42] Add y"],
+    ["[bugfix][042] Add y", "[bugfix][#42] Add y"],
+    ["[feet][#42] Add y", "[feat][#42] Add y"],
+    ["[Docs][#42]Add y", "[docs][#42] Add y"],
+    ["[docs] Add y", "[docs][#42] Add y"],
+    ["[#7] Add y", "[feat][#42] Add y"],
+    ["[agentXskill] Add y", "[feat][#42] [agentXskill] Add y"],
+    ["refactor(core)!: Move y", "[refactor][#42] Move y"],
+    ["fix: Add y", "[bugfix][#42] Add y"],
+    ["Note: Add y", "[feat][#42] Note: Add y"],
+    ["# Add y", "[feat][#42] Add y"],
+    ["**Title:** Add y", "[feat][#42] Add y"],
+    ["`Add y`", "[feat][#42] Add y"],
+    ["Title", "[feat][#42] Title"],
+    ["a\u0000b\u0085c\u2028d\u001b[31me", "[feat][#42] a b c d [31me"],
+    ["[bugfix][#42]", "[bugfix][#42] Add x"],
+    ["[feat] [#42]   ", "[feat][#42] Add x"],
+    ["", "[feat][#42] Add x"],
+    [null, "[feat][#42] Add x"],
+  ])("%j becomes %j", (proposed, title) => {
+    expect(form(proposed)).toBe(title);
   });
-  test.each([["x".repeat(900_000)], ["\u001b[31mred"], ["a\u0000b"], ["a\u0085b"]])(
-    "%#: too long a title, or one with control characters, is refused in few words",
-    (words) => {
-      const verdict = check(`[feat][#42] ${words}`);
-      expect(verdict).toEqual({ kind: "invalid", why: expect.stringContaining("[tag][#42] Brief description") });
-      expect(JSON.stringify(verdict).length).toBeLessThan(400);
-      expect(JSON.stringify(check(words)).length).toBeLessThan(400);
-    },
-  );
-  test("one made from an issue's own title always fits", () => {
-    for (const words of ["x".repeat(3000), "a\u001bb\nc", " \u0007 "])
-      expect(check(titleOf(null, { ...issue, title: words }, tags)).kind).toBe("valid");
+
+  test("whatever is proposed and whatever the issue is called, the title has the form, one line and at most 255 characters", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 600 }), fc.string({ maxLength: 600 }), (proposed, called) => {
+        const title = titleOf({ title: proposed, body: "" }, { ...issue, title: called }, tags);
+        expect(title).toMatch(/^\[[a-z.]+\]\[#42\] \S[^\p{Cc}\u2028\u2029]*$/u);
+        expect(title.length).toBeLessThanOrEqual(255);
+        expect(title.isWellFormed()).toBe(true);
+      }),
+    );
   });
-  test("a tag with letters that mean something in patterns is only itself", () => {
-    expect(check("[agentXskill][#42] x").kind).toBe("invalid");
+
+  test("a long one is cut, and never inside a character", () => {
+    expect(form("x".repeat(900_000))).toHaveLength(255);
+    expect(form("🙂".repeat(300)).isWellFormed()).toBe(true);
   });
-  test("an agent that gave none gets one that fits", () => {
-    const title = titleOf({ title: null, body: "" }, issue, tags);
-    expect(title).toBe("[feat][#42] Add x");
-    expect(check(title).kind).toBe("valid");
+
+  test("without a finalize file the issue's own title is taken", () => {
+    expect(titleOf(null, { ...issue, title: " \u0007 " }, tags)).toBe("[feat][#42] Implementation");
   });
 });
 

@@ -7,7 +7,7 @@ import { openPullRequest, rewordPullRequest } from "../../publish/open-pull-requ
 import { outputFiles } from "../output-files.ts";
 import { parkOnce } from "../../publish/park-once.ts";
 import { closes } from "../../publish/closing-body.ts";
-import { bodyOf, checkTitle, titleOf } from "../pull-request-text.ts";
+import { bodyOf, titleOf } from "../pull-request-text.ts";
 import { pushBranch } from "../../publish/push-branch.ts";
 import type { Pushed } from "../../publish/push-branch.ts";
 import { ANSWER_TO } from "../../publish/push-refusal.ts";
@@ -51,18 +51,11 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
   const settled = alreadySettled(context, existing, head);
   if (settled !== null) return settled;
 
-  const verdict = checkTitle({
-    title: titleOf(state.finalize, issue, work.options.tags),
-    issue: issue.number,
-    tags: work.options.tags,
-  });
-  if (verdict.kind === "invalid")
-    return { event: "pr_fail_fixable", reason: verdict.why, state, feedback: `${verdict.why}.` };
   const pushed = await pushBranch(context, worktree, { head, expected: state.pushed });
   if (pushed.kind === "refused") return refusedPush(pushed, state);
 
   const after: ImplState = { ...state, pushed: pushed.commit };
-  const words = { title: verdict.title, body: bodyOf(state.finalize, issue) };
+  const words = { title: titleOf(state.finalize, issue, work.options.tags), body: bodyOf(state.finalize, issue) };
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
     ...words,
