@@ -99,6 +99,25 @@ test("repositories inside this one are named wherever they are left out", async 
   expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ does not come back: a git repository");
 });
 
+test("a restore is refused when a git repository is where a saved file must go", async () => {
+  const { git, json, fails, read, write, run } = journey;
+  await write("lib/x", "p\n");
+  await json("checkpoint", "--run", "r");
+  await rm(join(journey.repository(), "lib"), { recursive: true });
+  await git("init", "-q", "lib");
+  const refused = await fails(4, "restore", "r@1", "--yes");
+  expect(refused).toContain("lib is a git repository of its own, or a file that no checkpoint holds");
+  expect(existsSync(join(journey.repository(), "lib/x"))).toBe(false);
+  expect((await json("list", "r")).checkpoints).toHaveLength(1);
+  // With nothing else to change, too.
+  expect((await run("restore", "r@1", "--dry-run")).stdout).toContain("! lib stands in the way");
+  await write("src/a.txt", "two\n");
+  expect((await json("restore", "r@1", "--yes", "--", "src")).report).toMatchObject({ written: 1 });
+  await rm(join(journey.repository(), "lib"), { recursive: true });
+  await json("restore", "r@1", "--yes");
+  expect(await read("lib/x")).toBe("p\n");
+});
+
 test.each([[["diff"]], [["checkpoint", "--dry-run"]]])("%j captures the worktree once", async (args) => {
   const { json, run, write } = journey;
   await json("checkpoint", "--run", "r");

@@ -104,7 +104,7 @@ export interface Workspace {
   /**
    * Makes the files equal the plan's target. Idempotent: killed half-way, the same call on a new plan finishes the job.
    * RESTORE_REFUSED, and nothing changed, when the worktree is not any more what the plan was made from, when an
-   * ignored or skipped file stands in the way, or when another git operation is under way.
+   * ignored or skipped file or a nested repository stands in the way, or when another git operation is under way.
    */
   applyRestore(plan: RestorePlan): Promise<RestoreResult>;
   /**
@@ -147,6 +147,8 @@ export type FileChange =
 export interface RestorePlan {
   readonly root: string;
   readonly fromTree: string;
+  /** Tree of the snapshot that is restored. */
+  readonly targetTree: string;
   /** Tree the worktree will have afterwards (for a per-path restore, `from` with those paths replaced). */
   readonly toTree: string;
   readonly paths: readonly string[] | null;
@@ -156,7 +158,7 @@ export interface RestorePlan {
    * the disk, and files that the target's own ignore rules cover (they may have been there, ignored, when it was taken).
    */
   readonly untouched: readonly Untouched[];
-  /** Ignored or skipped files that a write would land on; not empty: applyRestore refuses. */
+  /** Ignored or skipped files that a write would land on, and git repositories that a file would be written into. Not empty: applyRestore refuses. */
   readonly blocked: readonly GitPath[];
   /** Files that are ignored now, and that the target's ignore rules do not cover: they stay, and the next snapshot holds them. */
   readonly exposed: readonly GitPath[];

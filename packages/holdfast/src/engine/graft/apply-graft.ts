@@ -72,7 +72,7 @@ function refuseLoss({ files, edited, outward, run }: GraftPlan, force: boolean):
   if (blocked !== undefined) {
     throw new HoldfastError({
       code: "RESTORE_REFUSED",
-      message: `The graft would overwrite ${blocked}${more(files.blocked)}, which no checkpoint holds`,
+      message: `The graft is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
       hint: "Move it away first, or take other paths.",
       data: { blocked: files.blocked },
     });

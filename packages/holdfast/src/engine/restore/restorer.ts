@@ -218,7 +218,7 @@ export function refuseBlocked(plan: RunRestorePlan): void {
   log.tell("integrity", "done", `${plan.target.id} is whole`);
   const error = new HoldfastError({
     code: "RESTORE_REFUSED",
-    message: `Restoring ${plan.target.id} would overwrite ${paths[0] ?? ""}${more}, which no checkpoint holds`,
+    message: `Restoring ${plan.target.id} is not possible: ${paths[0] ?? ""}${more} is a git repository of its own, or a file that no checkpoint holds`,
     hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
     data: { blocked: paths },
   });

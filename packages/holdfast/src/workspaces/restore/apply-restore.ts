@@ -65,7 +65,7 @@ function refuseBlocked(blocked: readonly GitPath[]): void {
   if (blocked.length === 0) return;
   throw new HoldfastError({
     code: "RESTORE_REFUSED",
-    message: `${blocked.length} files that no snapshot holds stand in the way, first ${blocked[0]}`,
+    message: `${blocked.length} files that no snapshot holds, or git repositories, stand in the way, first ${blocked[0]}`,
     hint: "Move them away, or restore single paths around them; nothing was changed.",
     data: { blocked },
   });

@@ -39,6 +39,7 @@ export function decideRestore(facts: RestoreFacts, looks: RestoreLooks): Restore
   const nestedNow = pathSet(facts.from.nested);
   const nestedThen = pathSet(facts.to.nested);
   const untouched: Untouched[] = [];
+  const inTheWay = new Set<RawPath>();
   const kept: TreeChange[] = [];
   const wanted: TreeChange[] = [];
 
@@ -50,7 +51,12 @@ export function decideRestore(facts: RestoreFacts, looks: RestoreLooks): Restore
     const { path, from, to } = change;
     const removes = to === null;
     const then = skippedThen.get(path);
-    if (from?.mode === LINK_MODE || to?.mode === LINK_MODE || inScope(path, nestedNow)) leave(change, NESTED);
+    const repository = from?.mode === LINK_MODE ? path : enclosing(path, nestedNow);
+    // A file of the target inside a repository of its own cannot be written: refused, unless the file is as it should be.
+    if (repository !== undefined && to !== null && to.mode !== LINK_MODE && !looks.holds(path, to)) {
+      inTheWay.add(repository);
+      kept.push(change);
+    } else if (repository !== undefined || to?.mode === LINK_MODE) leave(change, NESTED);
     // In the snapshot of now and yet not on disk: a sparse checkout leaves it out, and so do we.
     else if (from !== null && looks.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
     else if (removes && inScope(path, nestedThen)) leave(change, NESTED);
@@ -59,28 +65,45 @@ export function decideRestore(facts: RestoreFacts, looks: RestoreLooks): Restore
     else wanted.push(change);
   }
   const changes = wanted.flatMap((change) => planChange(change, looks) ?? []);
-  const blocked = new Set(findObstacles({ changes, skipped: skippedNow }, looks));
+  const blocked = new Set([...inTheWay, ...findObstacles({ changes, skipped: skippedNow }, looks)]);
   for (const skip of facts.from.skipped) if (!blocked.has(parsePath(skip.path) ?? "")) untouched.push(skip);
   return { changes, untouched, blocked: [...blocked].map(quotePath), kept };
 }
 
-/** What stands where a new file or one of its folders must go, and is not removed by the same changes. */
+/**
+ * What stands where a new file or one of its folders must go, and is not removed by the same changes. A folder with a git
+ * repository of its own is an obstacle too: no snapshot of this worktree sees a file inside it.
+ */
 export function findObstacles(
   facts: { readonly changes: readonly FileChange[]; readonly skipped: ReadonlySet<RawPath> },
   looks: Pick<RestoreLooks, "found" | "filesBelow">,
 ): readonly RawPath[] {
   const removed = pathSet(facts.changes.filter(({ kind }) => kind === "remove"));
   const created = pathSet(facts.changes.filter(({ kind }) => kind === "create"));
-  return [...created].flatMap((path) => {
+  const repositories = new Map<RawPath, boolean>();
+  const isRepository = (folder: RawPath): boolean => {
+    const known = repositories.get(folder) ?? looks.found(`${folder}/.git`).kind !== "absent";
+    repositories.set(folder, known);
+    return known;
+  };
+  const obstacles = [...created].flatMap((path) => {
     for (let folder = parentOf(path); folder !== ""; folder = parentOf(folder)) {
       const { kind } = looks.found(folder);
       if (kind !== "directory" && kind !== "absent") return removed.has(folder) ? [] : [folder];
+      if (kind === "directory" && isRepository(folder)) return [folder];
     }
     const { kind } = looks.found(path);
     if (kind === "absent") return facts.skipped.has(path) ? [path] : [];
-    if (kind === "directory") return looks.filesBelow(path).filter((file) => !removed.has(file));
-    return [path];
+    if (kind !== "directory") return [path];
+    return isRepository(path) ? [path] : looks.filesBelow(path).filter((file) => !removed.has(file));
   });
+  return [...new Set(obstacles)];
+}
+
+/** The innermost of these folders that is the path or holds it. */
+function enclosing(path: RawPath, folders: ReadonlySet<RawPath>): RawPath | undefined {
+  for (let at = path; at !== ""; at = parentOf(at)) if (folders.has(at)) return at;
+  return undefined;
 }
 
 function planChange({ path: raw, from, to }: TreeChange, looks: RestoreLooks): FileChange | undefined {

@@ -54,6 +54,7 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
     return {
       root: place.root,
       fromTree: from.tree,
+      targetTree: to.tree,
       toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
       paths: request.paths ?? null,
       changes: decision.changes,

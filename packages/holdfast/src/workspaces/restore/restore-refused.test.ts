@@ -177,6 +177,55 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(readlinkSync(repo.path("dir"))).toBe(outside);
   });
 
+  test("a git repository where a file of the snapshot must go", async () => {
+    const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "", a: "1", file: "1" });
+    repo.write("lib/deep/x", "p");
+    const plane = await snapshot();
+    repo.write("a", "2");
+    const remove = (name: string): void => rmSync(repo.path(name), { recursive: true, force: true });
+    const cases: readonly { readonly nested: string; readonly prepare: () => void; readonly blocked: string }[] = [
+      { nested: "lib", prepare: () => remove("lib"), blocked: "lib" },
+      { nested: "lib/deep", prepare: () => remove("lib"), blocked: "lib/deep" },
+      { nested: "lib", prepare: () => repo.write("lib/deep/x", "edited"), blocked: "lib" },
+      { nested: "file", prepare: () => remove("file"), blocked: "file" },
+      {
+        nested: "lib",
+        prepare: () => {
+          remove("lib");
+          repo.write(".gitignore", "lib/\n");
+        },
+        blocked: "lib",
+      },
+    ];
+    for (const { nested, prepare, blocked } of cases) {
+      prepare();
+      repo.git("init", "-q", nested);
+      const before = readWorktree(repo.root);
+      const plan = await workspace.planRestore({ from: await snapshot(), to: plane });
+      expect(plan.blocked).toEqual([blocked]);
+      await expect(workspace.applyRestore(plan)).rejects.toMatchObject({
+        code: "RESTORE_REFUSED",
+        data: { blocked: [blocked] },
+      });
+      expect(readWorktree(repo.root)).toEqual(before);
+      // Paths around the repository can still be restored.
+      const around = await workspace.planRestore({ from: await snapshot(), to: plane, paths: ["a"] });
+      expect(around.blocked).toEqual([]);
+      remove(nested);
+      repo.write("file", "1");
+      repo.write(".gitignore", "");
+    }
+    const plan = await workspace.planRestore({ from: await snapshot(), to: plane });
+    expect(plan.blocked).toEqual([]);
+    repo.git("init", "-q", "lib/deep");
+    await expect(workspace.applyRestore(plan)).rejects.toMatchObject({ data: { blocked: ["lib/deep"] } });
+    expect(repo.read("a")).toBe("2");
+    repo.remove("lib");
+    const again = await workspace.planRestore({ from: await snapshot(), to: plane });
+    expect((await workspace.applyRestore(again)).tree).toBe(plane.tree);
+    expect([repo.read("lib/deep/x"), repo.read("a")]).toEqual(["p", "1"]);
+  });
+
   test("a snapshot whose objects are gone", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ a: "1" });
     const now = await snapshot();

@@ -36,13 +36,13 @@ export async function run(shell: Shell, input: Input<(typeof restoreSpec)["flags
     shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
     return "done";
   }
+  await withSteps(shell, async () => refuseBlocked(plan));
   // An unfinished restore leaves a mark in the journal; only another restore takes it away.
   const whole = plan.paths === null && target.sequence !== summary.latest?.sequence;
   if ((plan.files?.changes ?? []).length === 0 && !whole && summary.unfinishedRestore === null) {
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
     return "done";
   }
-  await withSteps(shell, async () => refuseBlocked(plan));
   if (!input.on("yes") && !(await decide(shell, shown))) return "decision";
   const report = await withSteps(shell, () => apply(shell, handle, plan));
   shell.say(restoreStepsText(report.steps, shell.talk));

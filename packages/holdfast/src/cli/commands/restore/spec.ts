@@ -8,6 +8,7 @@ export const restoreSpec = {
     "--smart reads why the run failed (its checks, scores, effects, what was damaged) and takes the newest checkpoint that is whole, surely before the cause, and behind no effect that could not be found again; it says why that one and why not each of the others. When nothing in the files is to blame, it rolls back nothing.",
     "Step by step: integrity of the checkpoint, files, values, conversation, verify. One that fails ends it with everything as it was, and says which.",
     "What the checkpoint was taken without (too large files, git repositories inside this one) does not come back, and is named. Files that are ignored now and were not then stay where they are, and are named too: the next checkpoint takes them along. When there is nothing to change, nothing is written.",
+    "A file that cannot be written, because an ignored file or a git repository of its own is in its place, refuses the restore before anything is touched (exit 4).",
   ],
   operands: [
     {

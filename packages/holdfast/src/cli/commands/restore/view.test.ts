@@ -7,6 +7,7 @@ import { planText, reportText } from "./view.ts";
 const files: RestorePlan = {
   root: "/home/ann/src/shop",
   fromTree: "a",
+  targetTree: "b",
   toTree: "b",
   paths: null,
   changes: [
