@@ -22,7 +22,11 @@ export async function carryDetached(shell: Shell, holdfast: Holdfast, run: strin
   closeSync(log.fd);
   const ended = endOf(child);
   const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
-  if (begun === null) return toldEnd(shell, { status: await ended, log: log.path });
+  if (begun === null) {
+    const status = await ended;
+    const waits = (await holdfast.store.getRun(run))?.state.kind === "parked";
+    return toldEnd(shell, { status, log: log.path, waits });
+  }
   child.unref();
   const { program } = shell.talk;
   shell.print({
@@ -91,10 +95,13 @@ async function waitUntilHeld(
 const LOOK_MS = 50;
 
 /** It may have come to its end already; else what it said is the failure. */
-function toldEnd(shell: Shell, params: { readonly status: number; readonly log: string }): Exit {
+function toldEnd(
+  shell: Shell,
+  params: { readonly status: number; readonly log: string; readonly waits: boolean },
+): Exit {
   const said = readFileSync(params.log, "utf8");
   const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
-  if (exit === "done" || exit === "parked") {
+  if (exit === "done" || exit === "parked" || (exit === "decision" && params.waits)) {
     shell.write(said);
     return exit;
   }

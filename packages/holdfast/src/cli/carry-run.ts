@@ -3,7 +3,7 @@ import type { Holdfast, ProgressEvent, WorkReport } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import type { Exit } from "../core/exit.ts";
 import type { Shell } from "./command.ts";
-import { EXIT_OF_OUTCOME, NO_FLAGS, outcomeText } from "./commands/run/outcome-view.ts";
+import { exitOfOutcome, NO_FLAGS, outcomeText } from "./commands/run/outcome-view.ts";
 import { heldError } from "./commands/run/run-refusals.ts";
 import { statusJson } from "./commands/status/status-json.ts";
 import { createRunMirror } from "./run-mirror.ts";
@@ -51,7 +51,7 @@ export async function carryRun(
   const status = await holdfast.status(run);
   if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status: statusJson(status) })}\n`);
   else shell.write(outcomeText(outcome, status, shell.page, flags));
-  return EXIT_OF_OUTCOME[outcome.kind];
+  return exitOfOutcome(outcome);
 }
 
 /** Somebody was quicker: who that is, and what can be done about it. */

@@ -140,7 +140,7 @@ describe("--max-time", () => {
     const place = await work.begin();
     const over = await place.run("run", "1", "--no-review", "--max-time", "3s", "--agent", await place.agent([HANG]));
     expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
-    expect(over.stdout).toMatch(/Parked on session issue-1: The session's time is over: 3 s/);
+    expect(over.stdout).toMatch(/Session time is over issue-1: The session's time is over: 3 s/);
     expect(over.stdout).toContain("resume issue-1");
     await using holdfast = await openHoldfast({ cwd: place.clone });
     const [newest] = await (await holdfast.run("issue-1")).list({ limit: 1 });

@@ -308,7 +308,7 @@ describe("a run under way", () => {
     const agent = await place.agent([poor, GOOD]);
     const parked = await place.run("run", "1", "--no-review", "--agent", agent, "--max-tokens", "1000");
     expect(parked.status, parked.stdout + parked.stderr).toBe(7);
-    expect(parked.stdout).toContain("Parked on budget");
+    expect(parked.stdout).toContain("Waiting for a higher budget");
     expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
     const done = await place.run("resume", "1", "--max-tokens", "9000");
     expect(done.status, done.stdout + done.stderr).toBe(0);
@@ -374,12 +374,13 @@ test("a workflow of one's own asks a question, and goes on with the answer", asy
   const file = join(place.clone, "asking.ts");
   await writeFile(file, workflowSource(ASKING));
   const parked = await place.run("run", "--task", "Ask me", "--workflow", "asking.ts");
-  expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+  expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+  expect(parked.stdout).toContain("Waiting for you");
   const shown = await place.run("approve");
   expect(shown).toMatchObject({ status: 4, stdout: expect.stringContaining("asks: Shall it go on?") });
   const { run } = JSON.parse((await place.run("approve", "--json")).stdout);
   expect(await place.run("approve", run, "maybe")).toMatchObject({ status: 2 });
-  expect(await place.run("resume", run)).toMatchObject({ status: 7 });
+  expect(await place.run("resume", run)).toMatchObject({ status: 4 });
   expect(await place.run("approve", run, "yes", "--by", "ann")).toMatchObject({ status: 0 });
   const { entries } = await place.json("log", run, "--limit", "all");
   expect(entries).toContainEqual(

@@ -6,10 +6,10 @@ export const EXITS = {
   failed: { status: 1, about: "failed; the message says why and what to do" },
   usage: { status: 2, about: "the command line or the config file is wrong; nothing was done" },
   nothing: { status: 3, about: "nothing to resume: no such run or checkpoint" },
-  decision: { status: 4, about: "needs a decision from you; nothing was changed" },
+  decision: { status: 4, about: "waiting for you: a decision, a login, a fix" },
   held: { status: 5, about: "another live process holds the run, or as many loops as may be are at work" },
   corrupt: { status: 6, about: "stored data is damaged" },
-  parked: { status: 7, about: "the run waits for something named (person, quota, budget, CI, disk)" },
+  parked: { status: 7, about: "the run waits for quota, provider, forge, budget, CI or disk, and can then continue" },
   diverged: {
     status: 8,
     about: "a replay or a second run parts from what was recorded; the first difference is named",

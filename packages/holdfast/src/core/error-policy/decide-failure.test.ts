@@ -57,7 +57,9 @@ describe("without any rule", () => {
       const delays = decisions.map((one) => (one.kind === "retry" ? one.delayMs : null));
       const cycle = [2_000, 10_000, 30_000, 120_000, 300_000, null];
       expect(delays).toEqual([...cycle, ...cycle]);
-      for (const at of [5, 11]) expect(decisions[at]).toMatchObject({ kind: "park", on: "quota", until: null });
+      const waits =
+        cause === "rate_limit" ? { on: "quota", until: null } : { on: "provider", until: "2026-03-01T12:10:00.000Z" };
+      for (const at of [5, 11]) expect(decisions[at]).toMatchObject({ kind: "park", ...waits });
       expect(decisions[5]).toMatchObject({ reason: `toy failed 6 times (${cause}): no` });
     }
   });
@@ -126,7 +128,7 @@ describe("rules", () => {
   });
 
   test.each([
-    ["park", { kind: "park", on: "quota" }],
+    ["park", { kind: "park", on: "person", until: null }],
     ["escalate", { kind: "park", on: "person", reason: "Rule mine asks for you: toy failed 3 times (crash): no" }],
     ["abort", { kind: "abort" }],
     ["ignore", { kind: "report" }],

@@ -1,3 +1,4 @@
+import type { FailureCause } from "../agent/failure-cause.ts";
 import { NO_ERRORS, fallbackOf } from "./call-errors.ts";
 import type { CallErrors, ErrorVerdict } from "./call-errors.ts";
 import { delayAt } from "./delays.ts";
@@ -16,11 +17,34 @@ export type FailureDecision =
   | (Decided & { readonly kind: "fallback"; readonly agent: string })
   | (Decided & {
       readonly kind: "park";
-      readonly on: "person" | "quota";
+      readonly on: Wait;
       readonly reason: string;
       readonly until: string | null;
     })
   | (Decided & { readonly kind: "abort"; readonly reason: string });
+
+type Wait = "person" | "quota" | "provider";
+
+/** What a run waits for once no further try is left. The user must act on whatever does not end by itself. */
+const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
+  rate_limit: "quota",
+  overload: "provider",
+  network: "provider",
+  hang: "provider",
+  auth: "person",
+  billing: "person",
+  context_too_long: "person",
+  permission_denied: "person",
+  missing: "person",
+  session_lost: "person",
+  timeout: "person",
+  crash: "person",
+  killed: "person",
+  interrupted: "person",
+};
+
+/** After the last try of a call, a provider that names no time is asked again this much later under `--wait`. */
+const PROVIDER_WAIT_MS = 600_000;
 
 interface Decided {
   readonly verdict: ErrorVerdict;
@@ -148,21 +172,24 @@ function parkUntil(tried: Try, until: string): FailureDecision {
   const { agent, failure, rule } = tried;
   const verdict = { rule: rule.id, action: "park", why: `the provider names ${until}` } as const;
   const reason = `${agent} answers again at ${until}: ${failure.message}`;
-  return { kind: "park", on: "quota", reason, until, verdict, errors: { ...tried.errors, counts: {} } };
+  const on = failure.cause === "rate_limit" ? "quota" : "provider";
+  return { kind: "park", on, reason, until, verdict, errors: { ...tried.errors, counts: {} } };
 }
 
 /** Whoever resumes grants as many tries again, from the call's own agent on. */
 function parkForLater(tried: Try): FailureDecision {
-  const { failure, rule } = tried;
-  const { until } = tried.errors;
+  const { failure, rule, now } = tried;
+  const named = tried.errors.until;
+  const on = named === null ? WAIT_OF[failure.cause] : failure.cause === "rate_limit" ? "quota" : "provider";
+  const until = on === "provider" ? (named ?? new Date(now + PROVIDER_WAIT_MS).toISOString()) : named;
   const verdict = { rule: rule.id, action: "park", why: `${timesText(tried)} failed` } as const;
-  const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
-  return { kind: "park", on: "quota", reason, until, verdict, errors: NO_ERRORS };
+  const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}${hintText(failure)}`;
+  return { kind: "park", on, reason, until, verdict, errors: NO_ERRORS };
 }
 
 function escalate(tried: Try): FailureDecision {
   const { agent, failure, rule, errors } = tried;
-  const fix = failure.hint === null ? "" : `. ${failure.hint}`;
+  const fix = hintText(failure);
   const isOwn = rule.id === BUILT_IN.person && errors.agents.length === 0;
   const reason = isOwn
     ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
@@ -176,6 +203,10 @@ function abort(tried: Try): FailureDecision {
   const reason = `Rule ${rule.id} ends the run: ${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
   const verdict = { rule: rule.id, action: "abort", why: `the rule says so after ${timesText(tried)}` } as const;
   return { kind: "abort", reason, verdict, errors: { ...tried.errors, abort: reason } };
+}
+
+function hintText({ message, hint }: AgentFailure): string {
+  return hint === null ? "" : `${/[.!?]$/.test(message) ? "" : "."} ${hint}`;
 }
 
 function whoFailed({ own, agent, errors, failures }: Try): string {

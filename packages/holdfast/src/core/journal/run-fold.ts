@@ -80,6 +80,8 @@ const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
 const parkedOn: Shape<ParkedOn> = oneOf({
   person: true,
   quota: true,
+  provider: true,
+  forge: true,
   budget: true,
   ci: true,
   disk: true,

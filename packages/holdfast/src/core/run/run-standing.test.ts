@@ -19,12 +19,14 @@ const lease = (secondsAgo: number, slot?: Lease["slot"]): Lease => ({
 
 const STATES: readonly RunState[] = [
   { kind: "open" },
-  ...(["person", "quota", "budget", "ci", "disk", "session", "pause"] as const).map((on): RunState => ({
-    kind: "parked",
-    on,
-    reason: "why",
-    until: null,
-  })),
+  ...(["person", "quota", "provider", "forge", "budget", "ci", "disk", "session", "pause"] as const).map(
+    (on): RunState => ({
+      kind: "parked",
+      on,
+      reason: "why",
+      until: null,
+    }),
+  ),
   { kind: "parked", on: "quota", reason: "why", until: at(-60) },
   { kind: "parked", on: "quota", reason: "why", until: at(60) },
   { kind: "done", at: at(5) },
@@ -128,7 +130,8 @@ describe(`over all ${all.length} combinations`, () => {
       kinds((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.on === on);
     expect(parkedOn("budget")).toEqual(new Set(["budget_exhausted"]));
     expect(parkedOn("pause")).toEqual(new Set(["paused"]));
-    for (const on of ["person", "quota", "ci", "disk", "session"]) expect(parkedOn(on)).toEqual(new Set(["waiting"]));
+    for (const on of ["person", "quota", "provider", "forge", "ci", "disk", "session"])
+      expect(parkedOn(on)).toEqual(new Set(["waiting"]));
     const times = only((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.until !== null);
     expect(new Set(times.map((one) => one.kind === "waiting" && one.due))).toEqual(new Set([true, false]));
     expect(kinds((facts) => idle(facts) && facts.state.kind === "open")).toEqual(new Set(["new", "stopped"]));

@@ -116,6 +116,7 @@ export function isResumable(standing: RunStanding): boolean {
     case "stopped":
       return true;
     case "waiting":
+      if (standing.on === "provider") return true;
       return standing.on !== "person" && (standing.until === null || standing.due);
     default:
       return false;

@@ -48,10 +48,11 @@ export type PendingDecision = {
 };
 
 /**
+ * "quota": the provider refuses further requests for a while. "provider": it, or the connection to it, does not work. "forge": the same of the forge.
  * "session": its time was over, and nothing is waited for but somebody who goes on. "pause": somebody said so, and somebody must say
  * otherwise.
  */
-export type ParkedOn = "person" | "quota" | "budget" | "ci" | "disk" | "session" | "pause";
+export type ParkedOn = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
 
 export interface RunSummary extends Run {
   readonly state: RunState;

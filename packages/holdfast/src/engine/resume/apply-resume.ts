@@ -91,7 +91,7 @@ function unparkedBy(
 ): readonly NewEntry[] {
   const { judgements, actions } = params;
   if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [unparked({})];
-  const waits = run.state.kind === "parked" && run.state.on === "quota";
+  const waits = run.state.kind === "parked" && (run.state.on === "quota" || run.state.on === "provider");
   return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [unparked({})] : [];
 }
 

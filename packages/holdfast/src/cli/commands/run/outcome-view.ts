@@ -31,12 +31,32 @@ export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, 
   return `${lines.join("\n")}\n`;
 }
 
-export const EXIT_OF_OUTCOME: Readonly<Record<RunOutcome["kind"], Exit>> = {
-  done: "done",
-  fatal: "failed",
-  parked: "parked",
-  interrupted: "interrupted",
-  ask: "decision",
+/** A run that waits for the user needs an answer; any other wait ends without one. */
+export function exitOfOutcome(outcome: RunOutcome): Exit {
+  switch (outcome.kind) {
+    case "done":
+      return "done";
+    case "fatal":
+      return "failed";
+    case "parked":
+      return outcome.on === "person" ? "decision" : "parked";
+    case "interrupted":
+      return "interrupted";
+    case "ask":
+      return "decision";
+  }
+}
+
+const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "parked" }>["on"], string>> = {
+  person: "Waiting for you",
+  quota: "Waiting for quota",
+  provider: "Waiting for the provider",
+  forge: "Waiting for the forge",
+  budget: "Waiting for a higher budget",
+  ci: "Waiting for CI",
+  disk: "Waiting for disk space",
+  session: "Session time is over",
+  pause: "Paused",
 };
 
 function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
@@ -49,7 +69,7 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
       return told("red", "Given up", `${id}: ${outcome.reason}`, page);
     case "parked": {
       const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
-      return told("yellow", `Parked on ${outcome.on}`, `${id}: ${sentence(outcome.reason)}${until}`, page);
+      return told("yellow", WAITING[outcome.on], `${id}: ${sentence(outcome.reason)}${until}`, page);
     }
     case "interrupted":
       return told("yellow", "Interrupted", `${id}: the agent was stopped and everything is saved${at(status)}.`, page);

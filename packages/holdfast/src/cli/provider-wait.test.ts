@@ -1,0 +1,40 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
+
+const work = workSuite();
+
+/** How each cause of a failed call appears to the user: exit code, wait, words. */
+const failing = (cause: string, more: object = {}) => ({
+  when: { role: "impl" },
+  fail: { cause, message: "scripted trouble", ...more },
+});
+
+test.each([["auth"], ["billing"], ["missing"]])("%s waits for the user: exit 4", async (cause) => {
+  const place = await work.begin();
+  const agent = await place.agent([failing(cause)]);
+  const parked = await place.run("run", "1", "--no-review", "--agent", agent);
+  expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+  expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+  expect(parked.stdout).toContain("holdfast resume issue-1");
+  await place.agent([GOOD]);
+  expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
+});
+
+test.each([["overload"], ["network"], ["hang"]])(
+  "%s waits for the provider, which is not quota: exit 7",
+  async (cause) => {
+    const place = await work.begin();
+    await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
+    const agent = await place.agent([failing(cause)]);
+    const parked = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+    expect(parked.stdout).toMatch(new RegExp(`Waiting for the provider issue-1: .*\\(${cause}\\)`, "s"));
+    expect(parked.stdout).not.toMatch(/quota|session/);
+    expect(await place.json("status", "1")).toMatchObject({ condition: { on: "provider", until: expect.any(String) } });
+    // The time is when `--wait` tries again; a user need not wait for it.
+    await place.agent([GOOD]);
+    expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
+  },
+);
