@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { installPackage } from "./installed-package.ts";
 
 /** docs/context.md, run as it stands against the package as it is published; and what its types accept and refuse. */
 
@@ -12,12 +13,7 @@ const blocks = [...page.matchAll(/```ts\n([^]*?)```/g)].map((match) => match[1] 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-context-docs-"));
 
 beforeAll(() => {
-  const installed = join(folder, "node_modules/holdfast");
-  mkdirSync(installed, { recursive: true });
-  copyFileSync(join(root, "packages/holdfast/package.json"), join(installed, "package.json"));
-  // A copy of its own: other suites build into the package's folder.
-  const build = [join(root, "scripts/build.mjs"), "--out", join(installed, "dist")];
-  execFileSync(process.execPath, build, { cwd: root, stdio: "pipe" });
+  installPackage(folder);
   symlinkSync(join(root, "node_modules/@types"), join(folder, "node_modules/@types"));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { installPackage } from "./installed-package.ts";
 
 /** What the README shows is run, and must print what the README says. */
 
@@ -10,10 +11,10 @@ const root = join(import.meta.dirname, "../../..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "holdfast-readme-"));
 
+let entry: string;
+
 beforeAll(() => {
-  execFileSync(process.execPath, [join(root, "scripts/build.mjs")], { cwd: root, stdio: "pipe" });
-  mkdirSync(join(folder, "node_modules"));
-  symlinkSync(join(root, "packages/holdfast"), join(folder, "node_modules/holdfast"));
+  entry = join(installPackage(folder), "bin/holdfast.cjs");
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -46,15 +47,50 @@ test("the graph in docs/library.md runs and prints what its last comment says", 
   expect(printed.trim()).toBe(/\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]);
 });
 
-test("the demo prints the transcript", () => {
+describe("the transcript of the demo", () => {
   const shown = blockOf("text");
-  const seed = /npm run demo -- --seed (\d+)/.exec(readme)?.[1] ?? "";
-  expect(shown).toContain(`(seed ${seed})`);
-  const printed = execFileSync(process.execPath, [join(root, "examples/demo.mjs"), "--seed", seed], {
-    encoding: "utf8",
-    env: { ...process.env, NO_COLOR: "1" },
+
+  test("is what the demo prints", () => {
+    const seed = /npm run demo -- --seed (\d+)/.exec(readme)?.[1] ?? "";
+    expect(shown).toContain(`(seed ${seed})`);
+    const printed = execFileSync(process.execPath, [entry, "demo", "--seed", seed], {
+      encoding: "utf8",
+      env: { ...process.env, NO_COLOR: "1" },
+    });
+    expect(shapeOf(printed)).toEqual(shapeOf(shown));
   });
-  expect(printed.trim()).toBe(shown.trim());
+
+  test("stays true when the journal has another entry", () => {
+    const other = shown
+      .replace("76 moments", "77 moments")
+      .replace(
+        "72 journal entries and 14 checkpoints, every digest\n",
+        "73 journal entries and 15 checkpoints, every digest\n",
+      )
+      .replace(
+        "killed in impl #1, while the agent was editing greet.js",
+        "killed in impl #2, when\n    it was committed",
+      )
+      .replace(
+        "    ✗ killed as review ended\n  pr         pr_pass\n",
+        "  pr         pr_pass\n    ✗ killed as review ended\n",
+      )
+      .replace(/; 1 found already done\n +and taken over/, "");
+    expect(other).not.toBe(shown);
+    expect(shapeOf(other)).toEqual(shapeOf(shown));
+  });
+
+  test.each([
+    ["a second pull request", "the forge's log has 1 creation", "the forge's log has 2 creations"],
+    ["a claim that fails", "✓ nothing lost", "✗ nothing lost"],
+    ["a kill that is missing", "  ✗ killed in review #2, as review ended\n", ""],
+    ["another result", "tree 724054d18c20", "tree 824054d18c20"],
+    ["another path through the stages", "review #2  review_pass", "review #2  review_fail"],
+  ])("is not true with %s", (_, text, instead) => {
+    const other = shown.replace(text, instead);
+    expect(other).not.toBe(shown);
+    expect(shapeOf(other)).not.toEqual(shapeOf(shown));
+  });
 });
 
 test("every command in the README exists", () => {
@@ -75,7 +111,21 @@ function blockOf(language: string): string {
 }
 
 function run(...args: readonly string[]): string {
-  return execFileSync(process.execPath, [join(root, "packages/holdfast/bin/holdfast.cjs"), ...args], {
-    encoding: "utf8",
-  });
+  return execFileSync(process.execPath, [entry, ...args], { encoding: "utf8" });
+}
+
+/**
+ * The lines of a transcript without what depends on the number of journal entries: how many moments, steps, entries and checkpoints there
+ * are, and therefore at which moments a seed kills. How often it kills, the stages, their results and every claim of the proof remain.
+ */
+function shapeOf(transcript: string): readonly string[] {
+  const lines = transcript
+    .trim()
+    // A long line continues on the next one, which has a deeper indent.
+    .replaceAll(/^( *[✓✗] .*)\n {4,}(?![✓✗])/gm, "$1 ")
+    .replaceAll(/\b\d+ (moments|steps|effects|journal entries|checkpoints)\b/g, "N $1")
+    .replace(/; \d+ found already done and taken over/, "")
+    .split("\n");
+  const isKill = (line: string): boolean => /^ +✗ killed /.test(line);
+  return [...lines.filter((line) => !isKill(line)), `${lines.filter(isKill).length} lines about kills`];
 }
