@@ -2,10 +2,11 @@
 // The library as ES modules with types (tsc), and the command line as a bundle that starts quickly (esbuild).
 //   node scripts/build.mjs                     both, into packages/holdfast/dist
 //   node scripts/build.mjs --cli-only --out D  only the bundle, into D (the tests build their own copy)
+// tsconfig.build.json lists the roots of the library. Only they and what they import are built, so tests and fixtures stay out.
 import { spawn } from "node:child_process";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build } from "esbuild";
@@ -30,11 +31,16 @@ try {
  */
 async function buildCli(outdir) {
   await bundle("src/cli/main.ts", join(outdir, "main.cjs"));
-  // Programs of their own that the scripted agent and the syntax gate start; they look for them beside themselves.
-  await bundle("src/agents/script-runner.ts", join(outdir, "script-runner.cjs"));
-  await bundle("src/gates/node-parser.ts", join(outdir, "node-parser.cjs"));
+  // Programs that Holdfast starts by their path, such as the one that runs a scripted agent. They lie beside the file that starts them.
+  for (const program of await programs()) await bundle(program, join(outdir, `${basename(program, ".ts")}.cjs`));
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
   await writeFile(join(outdir, "help.txt"), overview());
+}
+
+/** The roots that nothing imports: every root of the library that is no index.ts. */
+async function programs() {
+  const { files } = JSON.parse(await readFile(join(source, "tsconfig.build.json"), "utf8"));
+  return files.filter((file) => basename(file) !== "index.ts");
 }
 
 async function bundle(entry, outfile) {

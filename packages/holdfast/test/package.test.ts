@@ -1,0 +1,201 @@
+import { execFileSync } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { builtinModules } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+/** What users get: the tarball, packed from a copy of the repository and installed into an empty project, without a network. */
+
+const root = join(import.meta.dirname, "../../..");
+const folder = mkdtempSync(join(tmpdir(), "holdfast-package-"));
+const project = join(folder, "project");
+const installed = join(project, "node_modules/holdfast");
+
+let shipped: readonly string[];
+
+beforeAll(() => {
+  const copy = join(folder, "repository");
+  copyRepository(copy);
+  const packed: unknown = JSON.parse(
+    npm(join(copy, "packages/holdfast"), "pack", "--json", "--silent", "--pack-destination", folder),
+  );
+  const [tarball] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  if (tarball === undefined) throw new Error(`npm pack wrote no tarball: ${JSON.stringify(packed)}`);
+  mkdirSync(project);
+  writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
+  // Its dependencies come from here instead of the registry. npm checks that their versions are the ones that it asks for.
+  const dependencies = ["yaml", "zod"].map((name) => join(root, "node_modules", name));
+  npm(project, "install", "--offline", "--no-audit", "--no-fund", "--silent", join(folder, tarball), ...dependencies);
+  shipped = readdirSync(installed, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1))
+    .toSorted();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("README, license, changelog and every page of the documentation are in it", () => {
+  const pages = readdirSync(join(root, "docs")).map((name) => `docs/${name}`);
+  expect(shipped).toEqual(expect.arrayContaining(["README.md", "LICENSE", "CHANGELOG.md", ...pages]));
+  expect(pages.length).toBeGreaterThan(10);
+});
+
+test("no link in its documents leads to a file that is not in it", () => {
+  const dead = shipped
+    .filter((path) => path.endsWith(".md"))
+    .flatMap((path) =>
+      [...readFileSync(join(installed, path), "utf8").matchAll(/\]\(([^)#\s]+)(?:#[^)\s]*)?\)/g)]
+        .map((match) => match[1] ?? "")
+        .filter((to) => !/^[a-z]+:/.test(to) && !existsSync(join(installed, dirname(path), to)))
+        .map((to) => `${path} links to ${to}`),
+    );
+  expect(dead).toEqual([]);
+});
+
+test("no test code is in it: the contract suites of holdfast/testing, and nothing else that tests use", () => {
+  const top = [...new Set(shipped.map((path) => path.split("/")[0] ?? ""))];
+  expect(top.toSorted()).toEqual([
+    "CHANGELOG.md",
+    "LICENSE",
+    "README.md",
+    "bin",
+    "dist",
+    "docs",
+    "package.json",
+    "schemas",
+  ]);
+  const contracts = /^dist\/testing\/(index|refuses|(agent|forge|store)-contract(\/[\w-]+)?)\.(js|d\.ts)$/;
+  const words = /test|bench|fixture|golden|scene|sample|random|hostile|fake|mock/;
+  expect(shipped.filter((path) => words.test(path) && !contracts.test(path) && !isProduct(path))).toEqual([]);
+  expect(shipped.filter((path) => path.endsWith(".ts") && !path.endsWith(".d.ts"))).toEqual([]);
+});
+
+test("every module imports only Node, declared dependencies and files that are in it", () => {
+  const { dependencies, peerDependencies } = manifest();
+  const declared = [...Object.keys(dependencies), ...Object.keys(peerDependencies)];
+  const wrong = shipped
+    .filter((path) => /\.(js|cjs|d\.ts)$/.test(path))
+    .flatMap((path) =>
+      importsOf(path)
+        .filter((target) =>
+          target.startsWith(".")
+            ? !existsSync(join(installed, dirname(path), target.replace(/\.ts$/, ".d.ts")))
+            : !target.startsWith("node:") &&
+              !builtinModules.includes(target) &&
+              !declared.some((name) => target === name || target.startsWith(`${name}/`)),
+        )
+        .map((target) => `${path} imports ${target}`),
+    );
+  expect(wrong).toEqual([]);
+});
+
+test("every program that a module starts by its path is in it, for the library and for the command line", () => {
+  const programs = shipped
+    .filter((path) => path.endsWith(".js"))
+    .flatMap((path) =>
+      [...readFileSync(join(installed, path), "utf8").matchAll(/import\.meta\.dirname, `([\w-]+)\$\{extname/g)].map(
+        (match) => join(dirname(path), match[1] ?? ""),
+      ),
+    );
+  expect(programs.length).toBeGreaterThanOrEqual(2);
+  const wanted = programs.flatMap((path) => [`${path}.js`, `dist/cli/${basename(path)}.cjs`]);
+  expect(wanted.filter((path) => !shipped.includes(path))).toEqual([]);
+});
+
+test("its package.json says what it is, and no host that does not exist", () => {
+  const { name, version, description, keywords, license, author, bin, exports, engines } = manifest();
+  expect({ name, license, bin }).toEqual({
+    name: "holdfast",
+    license: "Apache-2.0",
+    bin: { holdfast: "bin/holdfast.cjs" },
+  });
+  expect(version).toMatch(/^\d+\.\d+\.\d+/);
+  expect(description.length).toBeGreaterThan(40);
+  expect(keywords.length).toBeGreaterThan(5);
+  expect(author).not.toBe("");
+  expect(engines.node).toContain("24");
+  const targets = Object.values(exports).flatMap((target) =>
+    typeof target === "string" ? [target] : Object.values(target),
+  );
+  expect(targets.filter((target) => !existsSync(join(installed, target)))).toEqual([]);
+});
+
+test("the command starts, and every entry of the library can be imported", () => {
+  expect(npm(project, "exec", "--offline", "--no", "--silent", "--", "holdfast", "--version").trim()).toBe(
+    manifest().version,
+  );
+  const code = `const found = {};
+    for (const name of ["holdfast", "holdfast/context", "holdfast/testing"]) found[name] = Object.keys(await import(name));
+    console.log(JSON.stringify(found));`;
+  const printed = execFileSync(process.execPath, ["--input-type=module", "-e", code], {
+    cwd: project,
+    encoding: "utf8",
+  });
+  expect(JSON.parse(printed)).toEqual({
+    holdfast: expect.arrayContaining(["open", "defineWorkflow", "HoldfastError"]),
+    "holdfast/context": expect.arrayContaining(["CheckpointStore"]),
+    "holdfast/testing": expect.arrayContaining(["storeContract", "agentContract", "forgeContract"]),
+  });
+});
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+  readonly keywords: readonly string[];
+  readonly license: string;
+  readonly author: string;
+  readonly bin: Readonly<Record<string, string>>;
+  readonly exports: Readonly<Record<string, string | Readonly<Record<string, string>>>>;
+  readonly engines: { readonly node: string };
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+}
+
+function manifest(): Manifest {
+  return JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as Manifest;
+}
+
+function copyRepository(to: string): void {
+  const skipped = new Set(["node_modules", "dist", "coverage"]);
+  for (const name of ["README.md", "LICENSE", "CHANGELOG.md", "docs", "scripts", "tsconfig.json", "packages"])
+    cpSync(join(root, name), join(to, name), { recursive: true, filter: (path) => !skipped.has(basename(path)) });
+  // Without workspaces, so that npm takes the copy for a package on its own.
+  writeFileSync(join(to, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  symlinkSync(join(root, "node_modules"), join(to, "node_modules"));
+}
+
+/** npm as it is on this machine, with a cache of its own and none of the settings that the outer npm hands down. */
+function npm(cwd: string, ...args: readonly string[]): string {
+  const kept = Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith("npm_"));
+  const env = {
+    ...Object.fromEntries(kept),
+    PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`,
+    npm_config_cache: join(folder, "cache"),
+  };
+  return execFileSync("npm", args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+/** Modules that a file loads, by a statement or at run time. The bundles are CommonJS, and their strings hold code of examples. */
+function importsOf(path: string): readonly string[] {
+  const code = readFileSync(join(installed, path), "utf8");
+  const statement = path.endsWith(".cjs") ? [] : [/^(?:import|export)\s+(?:[\w$*{},\s]+?\s+from\s+)?"([^"\n]+)"/gm];
+  return [...statement, /\b(?:import|require)\("([^"\n]+)"\)/g]
+    .flatMap((pattern) => [...code.matchAll(pattern)])
+    .flatMap((match) => (match[1] === undefined ? [] : [match[1]]));
+}
+
+/** Documents, and the readers of what test runners print. */
+function isProduct(path: string): boolean {
+  return /^(docs|schemas|dist\/core\/ralph\/readers)\//.test(path);
+}
