@@ -1,3 +1,4 @@
+import { namedInEnvironment } from "./core/agent/agent-environment.ts";
 import { join, resolve as resolvePath } from "node:path";
 import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
 import { Holdfast } from "./app/holdfast.ts";
@@ -114,12 +115,28 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
         }
       },
     };
-    const { forge = { kind: "auto", path: null }, prices = {}, agentArgs = {}, loops = DEFAULT_LOOPS } = params;
+    const {
+      forge = { kind: "auto", path: null },
+      prices = {},
+      agentArgs = {},
+      agentEnv = namedInEnvironment(process.env) ?? [],
+      loops = DEFAULT_LOOPS,
+    } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
     const { loopLayout = DEFAULT_LOOP_LAYOUT, parts: decorate } = params;
     const foreign = new ForeignDesk(parts, { cwd, loopLayout, maxLoops: loops.max });
-    const kept = { checkpoints, errorPolicy, agentIdleMs, checkpointEveryMs, prices, agentArgs, loops, loopLayout };
+    const kept = {
+      checkpoints,
+      errorPolicy,
+      agentIdleMs,
+      checkpointEveryMs,
+      prices,
+      agentArgs,
+      agentEnv,
+      loops,
+      loopLayout,
+    };
     const work = new WorkDesk(parts, { directory: cwd, forge, decorate, ...kept });
     return new Holdfast({ cwd, parts, foreign, work });
   } catch (error) {

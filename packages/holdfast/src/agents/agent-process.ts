@@ -12,6 +12,8 @@ import { createTail } from "../system/output-tail.ts";
  */
 export async function runAgentProcess(params: {
   readonly task: AgentTask;
+  /** What it finds in its environment besides the facts of the call: `passedEnvironment`. */
+  readonly env: Readonly<Record<string, string>>;
   readonly command: string;
   readonly args: readonly string[];
   readonly input: string;
@@ -41,7 +43,7 @@ export async function runAgentProcess(params: {
     command: params.command,
     args: params.args,
     cwd: task.cwd,
-    env: childEnvironment({ base: process.env, mark: task.mark, env: { ...task.env, ...factsOf(task) } }),
+    env: childEnvironment({ base: params.env, mark: task.mark, env: { ...task.env, ...factsOf(task) } }),
     mark: task.mark,
     input: params.input,
     ...(params.conversation === undefined ? {} : { converse: params.conversation.begin }),

@@ -4,12 +4,16 @@ import { findProgram } from "../system/probe.ts";
 import { shellCommand } from "../system/shell-command.ts";
 import { quietly, runAgentProcess } from "./agent-process.ts";
 import { classifyExit, UNKNOWN_USAGE } from "./classify-exit.ts";
+import { passedEnvironment } from "./passed-environment.ts";
 
 /**
  * `command:<shell command>`: any program that reads a prompt on standard input, works in its current directory and prints
  * its answer. Exit 0 is success; all that it printed is the text.
  */
-export function createCommandAgent(params: { readonly clock: Clock }): Agent {
+export function createCommandAgent(params: {
+  readonly clock: Clock;
+  readonly env?: readonly string[] | undefined;
+}): Agent {
   return {
     name: "command",
     capabilities: CAPABILITIES,
@@ -30,6 +34,7 @@ export function createCommandAgent(params: { readonly clock: Clock }): Agent {
       const emit = quietly(task.onEvent);
       const exit = await runAgentProcess({
         task,
+        env: passedEnvironment({ agent: "command", task, named: params.env }),
         ...shellCommand(task.model),
         input: task.prompt,
         onLine: (text) => emit({ kind: "text", text }),

@@ -31,7 +31,7 @@ for (const [name, teacher] of [
       const agent = createAgentRegistry({ clock: systemClock, directory: "/" }).agent(name);
       const why = skip?.(agent) ?? null;
       // Most of them wait for a process; the one that changes our own environment runs apart.
-      const concurrent = !promise.startsWith("the child has our environment");
+      const concurrent = !promise.startsWith("the child has the allowed part");
       test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
         await run(harnessOf({ agent, teach: TEACH[teacher], later: context.onTestFinished }));
       });

@@ -28,6 +28,8 @@ export function createAgentRegistry(params: {
   readonly directory: string;
   /** The user's own arguments for the makers' programs. */
   readonly args?: AgentArgs;
+  /** Variables that the user passes to every agent (`agents.env`). */
+  readonly env?: readonly string[];
 }): AgentRegistry {
   const agents: readonly Agent[] = [
     createAcpAgent(params),

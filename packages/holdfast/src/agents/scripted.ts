@@ -5,6 +5,7 @@ import { sha256 } from "../system/hash.ts";
 import { readRegularFile } from "../system/regular-file.ts";
 import { quietly, runAgentProcess } from "./agent-process.ts";
 import { classifyExit, UNKNOWN_USAGE } from "./classify-exit.ts";
+import { passedEnvironment } from "./passed-environment.ts";
 import { chooseAnswer, planAnswer, type RunnerAction, type RunnerEvent } from "./plan-answer.ts";
 import type { Script } from "./script-schema.ts";
 
@@ -17,6 +18,8 @@ export function createScriptedAgent(params: {
   /** Where relative paths of scripts begin. */
   readonly directory: string;
   readonly sessions: boolean;
+  /** Variables that the user passes to every agent. */
+  readonly env?: readonly string[];
 }): Agent {
   return {
     name: params.sessions ? "scripted-session" : "scripted",
@@ -34,7 +37,8 @@ export function createScriptedAgent(params: {
       const session = params.sessions ? (task.session ?? `scripted-${sha256(task.mark).slice(0, 12)}`) : null;
       const prepared = await prepare({ task, session, directory: params.directory });
       if (typeof prepared === "string") return unusable(prepared, session);
-      return perform({ task, session, actions: prepared, clock: params.clock });
+      const env = passedEnvironment({ agent: "scripted", task, named: params.env });
+      return perform({ task, env, session, actions: prepared, clock: params.clock });
     },
     probe: () => Promise.resolve({ installed: true, version: process.version, problem: null, hint: null }),
   };
@@ -87,17 +91,19 @@ async function readScript(path: string): Promise<Script | string> {
 
 async function perform(params: {
   readonly task: AgentTask;
+  readonly env: Readonly<Record<string, string>>;
   readonly session: string | null;
   readonly actions: readonly RunnerAction[];
   readonly clock: Clock;
 }): Promise<AgentOutcome> {
-  const { task, session, clock } = params;
+  const { task, env, session, clock } = params;
   const emit = quietly(task.onEvent);
   let usage = UNKNOWN_USAGE;
   let last: RunnerEvent | null = null;
   let messages = 0;
   const exit = await runAgentProcess({
     task,
+    env,
     command: process.execPath,
     args: ["--disable-warning=ExperimentalWarning", RUNNER],
     input: JSON.stringify(params.actions),

@@ -12,7 +12,7 @@ import type { WorkParts } from "../engine/work-parts.ts";
 import { createSyntaxGate } from "../gates/syntax-gate.ts";
 import type { Forge } from "../ports/forge.ts";
 import { openAgentLog } from "../system/agent-log.ts";
-import { systemCommands } from "../system/commands.ts";
+import { createCommands } from "../system/commands.ts";
 import { createOutputs } from "../system/outputs.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
 import { implDocument } from "./foreign/impl-document.ts";
@@ -24,6 +24,7 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
     clock: parts.clock,
     directory: params.directory,
     args: params.agentArgs,
+    env: params.agentEnv,
   });
   const logs = join(parts.store.location, "logs");
   return {
@@ -36,7 +37,7 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
     prices: { ...DEFAULT_PRICES, ...params.prices },
     forge: params.forge,
     branches: createGitBranches(),
-    commands: systemCommands,
+    commands: createCommands({ env: params.agentEnv }),
     syntax: createSyntaxGate(),
     outputs: createOutputs,
     implDocument,
@@ -67,4 +68,6 @@ export interface PartsOptions {
   readonly errorPolicy: ErrorPolicy;
   readonly prices: PriceTable;
   readonly agentArgs: AgentArgs;
+  /** Variables of the environment that reach agents and commands besides those that always do. */
+  readonly agentEnv: readonly string[];
 }

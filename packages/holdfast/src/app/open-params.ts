@@ -44,6 +44,11 @@ export interface OpenParams {
   readonly prices?: PriceTable;
   /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
   readonly agentArgs?: AgentArgs;
+  /**
+   * Variables of the environment, by name or as `PREFIX_*`, that agents and gates get besides those that they always get. Forge and cloud
+   * tokens are not passed unless they are named here. Default: HOLDFAST_AGENT_ENV, names separated by commas.
+   */
+  readonly agentEnv?: readonly string[];
   /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
   readonly loopLayout?: LoopLayoutSettings;
   /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
@@ -69,6 +74,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "errorPolicy",
   "prices",
   "agentArgs",
+  "agentEnv",
   "loopLayout",
   "loops",
   "parts",

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { parseAgentArgs } from "../core/agent/agent-args.ts";
+import { parseEnvironmentNames } from "../core/agent/agent-environment.ts";
 import { EXECUTION_MODES } from "../core/run/execution-mode.ts";
 import { FORMAT_NAMES } from "../core/format-names.ts";
 import type { Price, PriceTable } from "../core/position/price.ts";
@@ -14,6 +15,8 @@ import { parseDuration } from "./parse-duration.ts";
 import { parseSize } from "./parse-size.ts";
 import type { DIMENSIONS } from "./work-settings.ts";
 
+const ENV_NAMES =
+  "a list of names of variables, or of PREFIX_*, such as [DATABASE_URL, MYAPP_*]; GIT_* and HOLDFAST_* are never passed";
 const ARGS =
   'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
 
@@ -57,6 +60,7 @@ export const configSchema = z.strictObject({
         leaf('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
       args: z.optional(leaf(ARGS, parseAgentArgs)),
+      env: z.optional(leaf(ENV_NAMES, parseEnvironmentNames)),
     }),
   ),
   forge: z.optional(

@@ -66,6 +66,8 @@ agents:
   # Further arguments for the makers' programs. Default: none.
   # args:
   #   codex: [--sandbox, read-only]
+  # Variables of your environment that agents, gates and checks get besides those that they always get (docs/agents.md). Default: none.
+  # env: [DATABASE_URL, MYAPP_*]
 
 forge:
   # Where issues and pull requests are: auto (told from the remote), github, gitlab, local (files beside a bare

@@ -98,6 +98,7 @@ describe("the file that init writes", () => {
       "models.impl",
       "models.review",
       "agents.args",
+      "agents.env",
       "forge.path",
       "forge.host",
       "impl.gate",

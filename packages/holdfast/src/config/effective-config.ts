@@ -1,3 +1,4 @@
+import { namedInEnvironment } from "../core/agent/agent-environment.ts";
 import { resolve } from "node:path";
 import type { OpenParams } from "../app.ts";
 import { defaultRetention, RETENTION_PRESETS } from "../core/retention/retention.ts";
@@ -126,6 +127,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     errorPolicy: work.errors,
     prices: work.prices,
     agentArgs: work.agents.args,
+    agentEnv: work.agents.env,
     loopLayout: work.aiwg,
     loops: work.loops,
   };
@@ -143,6 +145,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
   }
   const directory = layers.file?.directory ?? layers.cwd;
   const worktrees = values.workspace?.worktrees;
+  const work = mergeWork(values, directory, layers.file?.errors ?? null);
   return {
     store: storeOf(layers, values),
     retention: {
@@ -162,7 +165,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
-    work: mergeWork(values, directory, layers.file?.errors ?? null),
+    work: { ...work, agents: { ...work.agents, env: namedInEnvironment(layers.env) ?? work.agents.env } },
   };
 }
 
@@ -185,8 +188,11 @@ function placeOf(directory: string, store: string): string {
 
 function originOf(layers: ConfigLayers): { readonly store: Origin; readonly of: (key: string) => Origin } {
   const lines = layers.file?.lines ?? new Map<string, number>();
-  const of = (key: string): Origin =>
-    lines.has(key) ? { kind: "file", line: lines.get(key) ?? null } : { kind: "default" };
+  const of = (key: string): Origin => {
+    if (key === "agents.env" && namedInEnvironment(layers.env) !== undefined)
+      return { kind: "environment", variable: "HOLDFAST_AGENT_ENV" };
+    return lines.has(key) ? { kind: "file", line: lines.get(key) ?? null } : { kind: "default" };
+  };
   const variable = layers.env["HOLDFAST_STORE"];
   if (layers.storeFlag !== undefined) return { store: { kind: "flag", flag: "--store" }, of };
   if (variable !== undefined && variable !== "")

@@ -31,6 +31,8 @@ export interface WorkSettings {
     readonly checkpointEveryMs: number | null;
     /** The user's own, for the makers' programs. */
     readonly args: AgentArgs;
+    /** Variables that agents and gates get besides those that they always get. */
+    readonly env: readonly string[];
   };
   readonly forge: {
     /** "auto": told from the remote. */
@@ -108,7 +110,7 @@ export const DEFAULT_WORK: WorkSettings = {
   agent: null,
   mode: "default",
   models: { impl: null, review: null },
-  agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000, args: {} },
+  agents: { idleMs: 30 * 60_000, checkpointEveryMs: 10 * 60_000, args: {}, env: [] },
   forge: { kind: "auto", path: null, host: null },
   impl: {
     maxIterations: 10,
@@ -167,6 +169,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
           ? DEFAULT_WORK.agents.checkpointEveryMs
           : values.agents.checkpointEvery,
       args: values.agents?.args ?? DEFAULT_WORK.agents.args,
+      env: values.agents?.env ?? DEFAULT_WORK.agents.env,
     },
     forge: {
       kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
@@ -228,6 +231,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["agents.maxIdle", durationOrNone(work.agents.idleMs)],
     ["agents.checkpointEvery", durationOrNone(work.agents.checkpointEveryMs)],
     ["agents.args", argsText(work.agents.args)],
+    ["agents.env", work.agents.env.join(", ") || "(none)"],
     ["forge.kind", work.forge.kind],
     ["forge.path", work.forge.path ?? "(the remote)"],
     ["forge.host", work.forge.host ?? "(the remote's)"],

@@ -2,6 +2,7 @@ import type { Agent, AgentCapabilities, AgentOutcome, AgentTask } from "../../po
 import type { Clock } from "../../ports/clock.ts";
 import { shellCommand } from "../../system/shell-command.ts";
 import { runAgentProcess } from "../agent-process.ts";
+import { passedEnvironment } from "../passed-environment.ts";
 import { createCallRecord } from "./call-record.ts";
 import type { AcpEnd } from "./classify.ts";
 import { converse } from "./converse.ts";
@@ -10,7 +11,7 @@ import { createSpoken, outputTo } from "./program-streams.ts";
 import { INSTALL_SDK, loadAcpSdk, type AcpSdk } from "./sdk.ts";
 
 /** `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams, such as `acp:gemini --acp`. */
-export function createAcpAgent(params: { readonly clock: Clock }): Agent {
+export function createAcpAgent(params: AcpParams): Agent {
   return {
     name: "acp",
     capabilities: CAPABILITIES,
@@ -21,7 +22,8 @@ export function createAcpAgent(params: { readonly clock: Clock }): Agent {
       const sdk = await loadAcpSdk();
       if (sdk === null)
         return nothingDone(task, "The library of the Agent Client Protocol is not installed", INSTALL_SDK);
-      return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, line, clock: params.clock });
+      const env = passedEnvironment({ agent: "acp", task, named: params.env });
+      return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, env, line, clock: params.clock });
     },
     async probe() {
       const isThere = (await loadAcpSdk()) !== null;
@@ -29,6 +31,12 @@ export function createAcpAgent(params: { readonly clock: Clock }): Agent {
       return { installed: isThere, version: null, problem, hint: isThere ? null : INSTALL_SDK };
     },
   };
+}
+
+interface AcpParams {
+  readonly clock: Clock;
+  /** Variables that the user passes to every agent. */
+  readonly env?: readonly string[];
 }
 
 /** Tokens and money are passed on where the agent tells them; that it does is not promised. */
@@ -51,10 +59,11 @@ const CANCEL_MS = 2000;
 async function perform(params: {
   readonly sdk: AcpSdk;
   readonly task: AgentTask;
+  readonly env: Readonly<Record<string, string>>;
   readonly line: string;
   readonly clock: Clock;
 }): Promise<AgentOutcome> {
-  const { sdk, task, line } = params;
+  const { sdk, task, env, line } = params;
   const record = createCallRecord(task, nameOf(line));
   const stop = new AbortController();
   const timers: NodeJS.Timeout[] = [];
@@ -65,9 +74,10 @@ async function perform(params: {
   let talk: Promise<AcpEnd | null> = Promise.resolve(null);
   const spoken = createSpoken();
   // Before it starts: it looks through its sessions at once.
-  if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env: { ...process.env, ...task.env } });
+  if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
   const exit = await runAgentProcess({
     task: { ...task, signal: stop.signal },
+    env,
     ...shellCommand(line),
     input: "",
     onLine: () => undefined,

@@ -18,7 +18,7 @@ keepContract({
   gone,
   apart: APART,
   harnessOf,
-  alone: /^the child has our environment/,
+  alone: /^the child has the allowed part/,
   timeout: 240_000,
   sample: 7,
 });

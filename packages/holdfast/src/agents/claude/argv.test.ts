@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { claudeArgs, claudeEnv } from "./argv.ts";
+import { claudeArgs, sandboxOf } from "./argv.ts";
 
 const TASK = { model: null, yolo: false, session: null, forkAt: null };
 const ALWAYS = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
@@ -19,9 +19,17 @@ test("model and yolo", () => {
     "--session-id",
     "new",
   ]);
-  expect(claudeEnv({ yolo: true, isRoot: true })).toEqual({ IS_SANDBOX: "1" });
-  expect(claudeEnv({ yolo: true, isRoot: false })).toEqual({});
-  expect(claudeEnv({ yolo: false, isRoot: true })).toEqual({});
+});
+
+test("a sandbox is claimed in a container only, and never over what the user says", () => {
+  const args = ["--dangerously-skip-permissions"];
+  const root = { args, isRoot: true, isContainer: false, env: {} };
+  expect(sandboxOf(root)).toEqual({ kind: "refused" });
+  expect(sandboxOf({ ...root, isContainer: true })).toEqual({ kind: "start", env: { IS_SANDBOX: "1" } });
+  expect(sandboxOf({ ...root, env: { IS_SANDBOX: "yes" } })).toEqual({ kind: "start", env: { IS_SANDBOX: "1" } });
+  expect(sandboxOf({ ...root, isContainer: true, env: { IS_SANDBOX: "0" } })).toEqual({ kind: "refused" });
+  expect(sandboxOf({ ...root, isRoot: false })).toEqual({ kind: "start", env: {} });
+  expect(sandboxOf({ ...root, args: ["--permission-mode", "acceptEdits"] })).toEqual({ kind: "start", env: {} });
 });
 
 test("a session that is gone on with keeps its id, a fork gets a new one", () => {

@@ -30,10 +30,20 @@ function sessionArgs(task: Pick<AgentTask, "session" | "forkAt">, session: strin
   return ["--resume", task.session, "--fork-session", "--resume-session-at", forkAt, "--session-id", session];
 }
 
-/** It refuses to act without asking as root unless it is told that this is a sandbox: whoever gives root `--yolo` has said so. */
-export function claudeEnv(params: {
-  readonly yolo: boolean;
+/**
+ * As root, Claude Code refuses to skip permissions unless IS_SANDBOX says that this is a sandbox. Holdfast claims that in a container only, and
+ * never over what the user's own variable says.
+ */
+export function sandboxOf(params: {
+  readonly args: readonly string[];
   readonly isRoot: boolean;
-}): Readonly<Record<string, string>> {
-  return params.yolo && params.isRoot ? { IS_SANDBOX: "1" } : {};
+  readonly isContainer: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): { readonly kind: "start"; readonly env: Readonly<Record<string, string>> } | { readonly kind: "refused" } {
+  const { args, env } = params;
+  if (!params.isRoot || !args.includes("--dangerously-skip-permissions")) return { kind: "start", env: {} };
+  const said = env["IS_SANDBOX"] ?? "";
+  const isSandbox = said === "" ? params.isContainer : !/^(?:0|false|no|off)$/i.test(said);
+  // "1" is the only value that Claude Code accepts.
+  return isSandbox ? { kind: "start", env: { IS_SANDBOX: "1" } } : { kind: "refused" };
 }

@@ -1,7 +1,8 @@
+import { existsSync } from "node:fs";
 import type { Agent, AgentProbe } from "../../ports/agent.ts";
 import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
-import type { CliCall, CliDialect } from "../frame/dialect.ts";
-import { claudeArgs, claudeEnv } from "./argv.ts";
+import type { CliCall, CliDialect, CliFailure } from "../frame/dialect.ts";
+import { claudeArgs, sandboxOf } from "./argv.ts";
 import { classifyClaude } from "./classify.ts";
 import { findTranscript, measureTranscripts, readAdded, readTranscript } from "./find-transcripts.ts";
 import { readLogin } from "./login.ts";
@@ -46,11 +47,15 @@ const CLAUDE: CliDialect<Call> = {
     if (session === null) throw new TypeError("Claude Code's session is chosen before it starts");
     const from = task.session === null ? null : findTranscript(placeOf(task.session, call));
     if (task.session !== null && from === null) return lost(task.session);
+    const args = claudeArgs({ task, session, extra: call.extra });
+    const isRoot = process.getuid?.() === 0;
+    const sandbox = sandboxOf({ args, isRoot, isContainer: isContainer(process.env), env: call.env });
+    if (sandbox.kind === "refused") return { kind: "refused", ...ROOT_WITHOUT_SANDBOX };
     return {
       kind: "start",
-      args: claudeArgs({ task, session, extra: call.extra }),
+      args,
       input: task.prompt,
-      env: claudeEnv({ yolo: task.yolo, isRoot: process.getuid?.() === 0 }),
+      env: sandbox.env,
       state: {
         read: NOTHING_READ,
         from,
@@ -85,6 +90,19 @@ const CLAUDE: CliDialect<Call> = {
     const login = readLogin(await run(["auth", "status"]));
     return { installed: true, version: named, ...login };
   },
+};
+
+/** Docker and Podman leave a file, others a variable. */
+function isContainer(env: NodeJS.ProcessEnv): boolean {
+  const isNamed = (env["container"] ?? "") !== "" || (env["KUBERNETES_SERVICE_HOST"] ?? "") !== "";
+  return isNamed || existsSync("/.dockerenv") || existsSync("/run/.containerenv");
+}
+
+const ROOT_WITHOUT_SANDBOX: CliFailure = {
+  cause: "missing",
+  message: "Claude Code does not skip permissions as root outside of a sandbox, and no container was found here",
+  hint: "Run Holdfast as another user, or without --yolo. If this machine is a sandbox, set IS_SANDBOX=1.",
+  until: null,
 };
 
 function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {

@@ -4,6 +4,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { findProgram } from "../../system/probe.ts";
 import { quietly, runAgentProcess, type AgentExit } from "../agent-process.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
+import { passedEnvironment } from "../passed-environment.ts";
 import { chooseSession } from "./choose-session.ts";
 import type { CliCall, CliDialect, CliFailure } from "./dialect.ts";
 import { judgeEnd } from "./judge-end.ts";
@@ -18,20 +19,22 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAge
     sessions: dialect.sessions,
     async run(given) {
       const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
-      const env = { ...process.env, ...task.env };
+      const extra = params.args?.[dialect.name] ?? [];
+      const env = passedEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
       const found = findProgram(dialect.program, env["PATH"]);
       if (found === undefined) return nothingDone(task.session, missing(dialect));
-      const extra = params.args?.[dialect.name] ?? [];
       const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
       return await perform({ dialect, call, line: dialect.native?.(found) ?? [found] });
     },
-    probe: () => probeProgram(dialect),
+    probe: () => probeProgram(dialect, params.env),
   };
 }
 
 export interface CliAgentParams {
   readonly clock: Clock;
   readonly args?: AgentArgs;
+  /** Variables that the user passes to every agent. */
+  readonly env?: readonly string[];
 }
 
 /** A new session, or a fork, has a new id where the agent takes one. */
@@ -73,6 +76,7 @@ async function perform<State>(params: {
   const watch = createWaitingWatch(task.idleMs);
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
+    env: call.env,
     task: { ...task, signal, env: { ...task.env, ...dialect.environment, ...plan.env } },
     command,
     args: [...before, ...plan.args],

@@ -58,7 +58,7 @@ export interface CliCall {
   /** The user's own arguments for the program. */
   readonly extra: readonly string[];
   /** What the program will find in its environment, less the plan's own. */
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly env: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch. */
   now(): number;
 }

@@ -3,10 +3,14 @@ import { childEnvironment } from "../../system/child-environment.ts";
 import { findProgram } from "../../system/probe.ts";
 import { randomId } from "../../system/ids.ts";
 import { runProcess } from "../../system/subprocess.ts";
+import { passedEnvironment } from "../passed-environment.ts";
 import type { CliDialect } from "./dialect.ts";
 
 /** Is it there, and does it answer? */
-export async function probeProgram<State>(dialect: CliDialect<State>): Promise<AgentProbe> {
+export async function probeProgram<State>(
+  dialect: CliDialect<State>,
+  named: readonly string[] | undefined,
+): Promise<AgentProbe> {
   const { title, program, install } = dialect;
   const found = findProgram(program);
   if (found === undefined) {
@@ -14,7 +18,8 @@ export async function probeProgram<State>(dialect: CliDialect<State>): Promise<A
     return { installed: false, version: null, problem, hint: install };
   }
   const [command, ...before] = dialect.native?.(found) ?? [found];
-  const env = childEnvironment({ base: process.env, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
+  const base = passedEnvironment({ agent: dialect.name, task: { model: null, env: {} }, named });
+  const env = childEnvironment({ base, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
   try {
     return await dialect.probe((args) =>
       runProcess({ command, args: [...before, ...args], cwd: "/", env, timeoutMs: PROBE_MS }),

@@ -1,3 +1,4 @@
+import { commandVariables, namedInEnvironment } from "../../core/agent/agent-environment.ts";
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -135,7 +136,7 @@ function readTail(folder: string): string {
 
 /** Not the run's marks: this is the forge's process, and must outlive the run that asked. */
 function plainEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(?:GIT_|HOLDFAST_)/.test(name)));
+  return commandVariables({ variables: process.env, named: namedInEnvironment(process.env) ?? [] });
 }
 
 function folderOf(place: ForgePlace, commit: string): string {

@@ -10,17 +10,41 @@ import {
   type Call,
 } from "./harness.ts";
 
+/** None of them is the login of an agent that the suites run: those have keys of their own, or none. */
+const TOKENS: readonly string[] = [
+  "GITHUB_TOKEN",
+  "GH_TOKEN",
+  "GITLAB_TOKEN",
+  "CI_JOB_TOKEN",
+  "NPM_TOKEN",
+  "NODE_AUTH_TOKEN",
+  "CARGO_REGISTRY_TOKEN",
+  "AWS_ACCESS_KEY_ID",
+  "AWS_SECRET_ACCESS_KEY",
+  "AWS_SESSION_TOKEN",
+  "AZURE_CLIENT_SECRET",
+  "CLOUDFLARE_API_TOKEN",
+  "GOOGLE_APPLICATION_CREDENTIALS",
+  "SSH_AUTH_SOCK",
+  "VAULT_TOKEN",
+  "DATABASE_PASSWORD",
+];
+
 const OUTER: Readonly<Record<string, string>> = {
   GIT_DIR: "/somewhere/else",
   GIT_INDEX_FILE: "/somewhere/index",
   HOLDFAST_STORE: "/somewhere/store",
   HOLDFAST_MARK: "outer/1/step",
-  CONTRACT_KEPT: "kept",
+  LC_CONTRACT: "kept",
+  https_proxy: "http://127.0.0.1:9",
+  NO_PROXY: "127.0.0.1,localhost",
+  CONTRACT_OTHER: "not passed",
+  ...Object.fromEntries(TOKENS.map((name) => [name, `planted-${name}`])),
 };
 
 export const environmentCases: readonly AgentCase[] = [
   {
-    name: "the child has our environment without GIT_* and HOLDFAST_* of our own, plus the task's, its facts and its mark",
+    name: "the child has the allowed part of our environment, without any token, plus the task's, its facts and its mark",
     skip: NEEDS_PROC,
     async run(harness) {
       const before = Object.keys(OUTER).map((name) => [name, process.env[name]] as const);
@@ -65,9 +89,12 @@ function checkProcess(params: { readonly pid: number; readonly cwd: string; read
   const variables = new Map(
     text.split("\0").map((entry) => [entry.split("=")[0] ?? "", entry.slice(entry.indexOf("=") + 1)]),
   );
-  for (const name of ["GIT_DIR", "GIT_INDEX_FILE", "HOLDFAST_STORE"]) assert.equal(variables.has(name), false, name);
+  for (const name of ["GIT_DIR", "GIT_INDEX_FILE", "HOLDFAST_STORE", "CONTRACT_OTHER", ...TOKENS])
+    assert.equal(variables.has(name), false, name);
+  assert.equal(text.includes("planted-"), false, "a planted token is in the environment under another name");
   const expected = {
-    CONTRACT_KEPT: "kept",
+    LC_CONTRACT: "kept",
+    https_proxy: "http://127.0.0.1:9",
     CONTRACT_OWN: "own",
     HOLDFAST_ISSUE: "42",
     HOLDFAST_ROLE: "review",

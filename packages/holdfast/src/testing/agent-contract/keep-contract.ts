@@ -31,4 +31,4 @@ export function keepContract(params: {
 }
 
 /** A probe asks about this process's own environment, and one case changes it. */
-export const READS_OUR_ENVIRONMENT: RegExp = /^(?:the child has our environment|a probe answers)/;
+export const READS_OUR_ENVIRONMENT: RegExp = /^(?:the child has the allowed part|a probe answers)/;
