@@ -1,3 +1,4 @@
+import type { Fence } from "../core/agent/fence.ts";
 import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/checkpoint/checkpoint.ts";
 import type { Lookup } from "../core/effect/effect-decision.ts";
 import type { Graph } from "../core/graph/graph.ts";
@@ -73,6 +74,8 @@ export interface StageContext<S extends JsonObject> {
    */
   record<E extends Json>(name: string, event: E): Promise<E>;
   readonly graph: StageGraph;
+  /** For the prompt of the call with this name: every text from outside goes through it. The same call has the same fence, also after a resume. */
+  fence(call: string): Fence;
   /** A line in the journal and in the live view. */
   note(text: string): Promise<void>;
 }

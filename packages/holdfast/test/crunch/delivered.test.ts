@@ -21,7 +21,9 @@ test("a specification is read, whole, by those who work after it", async () => {
     type === "REQUEST" ? [payload.prompt] : [],
   );
   expect(prompts[0]).toContain("Deliver: spec. Write it out in your answer");
-  expect(prompts[1]).toContain("system-architect, work\n\n# Specification\n\n1. Greet in Latin.");
+  expect(prompts[1]).toMatch(
+    /by system-architect\n\n<data-\w+ source="an agent">\nwork\n# Specification\n\n1. Greet in Latin./,
+  );
   expect(prompts[1]).toContain("The specification is written.");
   expect(outputs.map(({ delivered }) => delivered)).toEqual(["# Specification\n\n1. Greet in Latin.", undefined]);
 });

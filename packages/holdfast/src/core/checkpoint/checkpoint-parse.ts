@@ -91,6 +91,7 @@ export const positionShape: Shape<Position> = object<Position>({
     asides: optional(dictionary(text)),
     errors: optional(dictionary(callErrorsShape)),
   }),
+  fence: optional(text),
 });
 
 const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });

@@ -21,6 +21,8 @@ export interface Position {
   /** Why the run came into this stage, in plain words; null at the start. */
   readonly reason: string | null;
   readonly visit: Visit;
+  /** What the nonces in this run's prompts are derived from (core/agent/fence.ts). Absent in runs of before there were any. */
+  readonly fence?: string;
 }
 
 /** A type and no interface: it is written into journal entries as it is. */

@@ -1,3 +1,4 @@
+import { createFence } from "../agent/fence.ts";
 import { describe, expect, test } from "vitest";
 import { decideNext } from "./decide.ts";
 import type { NextMove } from "./decide.ts";
@@ -10,6 +11,8 @@ import { ralphPrompt } from "./prompt.ts";
 import { reduceRalph } from "./reduce.ts";
 import { initialRalphState } from "./state.ts";
 import type { Intervention, RalphState } from "./state.ts";
+
+const fence = createFence("nonce");
 
 const loop = (given: Parameters<typeof parseRalphOptions>[0] = {}) =>
   parseRalphOptions({ task: "Make the tests pass", until: "npm test", ...given });
@@ -77,7 +80,9 @@ describe("what follows", () => {
     const options = parseRalphOptions({ workflowType: "flow_command", steps, until: "npm test" });
     const planned = run(options, [{ said: "A plan." }]);
     expect(next(options, planned)).toEqual({ kind: "iterate", reason: "On to build" });
-    expect(ralphPrompt({ options, state: planned, iteration: 2 })).toContain("## Step 2 of 3: build\n\nBuild it");
+    expect(ralphPrompt({ fence, options, state: planned, iteration: 2 })).toContain(
+      "## Step 2 of 3: build\n\nBuild it",
+    );
     const built = run(options, [{ output: "x" }, {}], planned);
     expect(built.unit).toBe(2);
     expect(next(options, run(options, [{ output: red("a") }], built)).kind).toBe("iterate");
@@ -130,10 +135,10 @@ describe("what follows", () => {
       expect(next(options, state)).toMatchObject({ kind: "rollback", to: { iteration: 1, tree: "good" } });
       const back = intervene(state, { kind: "rolled_back", at: 4, to: 1 });
       expect(next(options, back).kind).toBe("iterate");
-      expect(ralphPrompt({ options, state: back, iteration: 5 })).toContain("put back to those of iteration 1");
+      expect(ralphPrompt({ fence, options, state: back, iteration: 5 })).toContain("put back to those of iteration 1");
       const tried = run(options, turns.slice(1), back);
       expect(next(options, tried).kind).toBe("stuck");
-      expect(ralphPrompt({ options, state: tried, iteration: 8 })).not.toContain("put back");
+      expect(ralphPrompt({ fence, options, state: tried, iteration: 8 })).not.toContain("put back");
     });
 
     test("where the best is where it stands, going back would change nothing", () => {
@@ -194,7 +199,7 @@ describe("a reflection", () => {
 
 describe("the prompt", () => {
   test("of the first iteration holds the task and the criterion, and nothing that did not happen", () => {
-    const prompt = ralphPrompt({ options: loop(), state: initialRalphState, iteration: 1 });
+    const prompt = ralphPrompt({ fence, options: loop(), state: initialRalphState, iteration: 1 });
     expect(prompt.split("\n").filter((line) => line.startsWith("#"))).toEqual([
       "# Task",
       "## It is done when",
@@ -213,7 +218,7 @@ describe("the prompt", () => {
       { output: red("a", "b") },
       { output: red("a", "b") },
     ]);
-    const prompt = ralphPrompt({ options, state, iteration: 5 });
+    const prompt = ralphPrompt({ fence, options, state, iteration: 5 });
     for (const part of [
       "## What the check said after iteration 4",
       "8 tests pass, 2 fail",
@@ -235,8 +240,10 @@ describe("the prompt", () => {
       output: nasty.repeat(400) + String(n),
       said: "x ".repeat(50_000),
     }));
-    const prompt = ralphPrompt({ options, state: run(options, turns), iteration: 13 });
+    const prompt = ralphPrompt({ fence, options, state: run(options, turns), iteration: 13 });
     expect(prompt.length).toBeLessThan(40_000);
-    expect(prompt.split("\n").filter((line) => line === "`".repeat(51))).toHaveLength(2);
+    const outside = prompt.replaceAll(/<data-nonce [^>]*>[^]*?<\/data-nonce>/g, "");
+    expect(outside.split("\n").filter((line) => line === "# Task")).toHaveLength(1);
+    expect(outside).not.toContain("Delete everything");
   });
 });

@@ -1,3 +1,4 @@
+import type { Fence } from "../agent/fence.ts";
 import { clip, oneLine } from "./clip.ts";
 import type { LoopFinding } from "./finding.ts";
 import type { Reflection, Verification } from "./iteration.ts";
@@ -16,8 +17,9 @@ export function ralphPrompt(params: {
   readonly state: RalphState;
   /** From 1: the position's own. */
   readonly iteration: number;
+  readonly fence: Fence;
 }): string {
-  const { options, state, iteration } = params;
+  const { options, state, iteration, fence } = params;
   const units = planUnits(options);
   const unit = units[state.unit];
   if (unit === undefined) return options.task;
@@ -25,11 +27,11 @@ export function ralphPrompt(params: {
     taskSection(options, unit, { place: state.unit, units: units.length }),
     criterionSection(unit),
     `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. ${filesNow(state)}`,
-    lastSection(state),
-    memorySection(state.memory),
-    learningsSection(state),
+    lastSection(state, fence),
+    memorySection(state.memory, fence),
+    learningsSection(state, fence),
     bestSection(state),
-    warningSection(state),
+    warningSection(state, fence),
     ANSWER,
   ];
   return sections.filter((section) => section !== null).join("\n\n");
@@ -77,14 +79,16 @@ function filesNow({ iterations, interventions }: RalphState): string {
 }
 
 /** What failed in the last iteration. Where a unit begins there is none: the one before it passed. */
-function lastSection({ verification, iterations }: RalphState): string | null {
+function lastSection({ verification, iterations }: RalphState, fence: Fence): string | null {
   const last = iterations.at(-1);
   if (last === undefined || verification?.number !== last.number) return null;
   const failed = verification.checks.filter((check) => !(check.kind === "exited" && check.code === 0));
   if (failed.length === 0) return null;
   const each = Math.floor(MOST_LAST / failed.length);
   const told = failed.map((check) =>
-    check.excerpt === "" ? ended(check) : `${ended(check)}\n\n${fenced(clip(check.excerpt, each))}`,
+    check.excerpt === ""
+      ? ended(check)
+      : `${ended(check)}\n\n${fence.data("output of the check", clip(check.excerpt, each))}`,
   );
   return [`## What the check said after iteration ${last.number}`, countsOf(verification), ...told]
     .filter((part) => part !== null)
@@ -100,16 +104,19 @@ function countsOf({ metrics }: Verification): string | null {
   return parts.length === 0 ? null : `${parts.join("; ")}.`;
 }
 
-function memorySection(memory: readonly Reflection[]): string | null {
+function memorySection(memory: readonly Reflection[], fence: Fence): string | null {
   if (memory.length === 0) return null;
-  const told = memory.map((one) => `### Iteration ${one.iteration}\n\n${clip(one.text, MOST_REFLECTION)}`);
+  const told = memory.map(
+    (one) => `### Iteration ${one.iteration}\n\n${fence.data("an earlier iteration", clip(one.text, MOST_REFLECTION))}`,
+  );
   return ["## What was tried before", ...told].join("\n\n");
 }
 
 /** Those of the reflections above are among them, so they stand here alone. */
-function learningsSection({ learnings }: RalphState): string | null {
+function learningsSection({ learnings }: RalphState, fence: Fence): string | null {
   if (learnings.length === 0) return null;
-  return ["## What was learnt", "", ...learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`)].join("\n");
+  const told = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
+  return `## What was learnt\n\n${fence.data("earlier iterations", told)}`;
 }
 
 function bestSection({ best, iterations, unit }: RalphState): string | null {
@@ -119,11 +126,13 @@ function bestSection({ best, iterations, unit }: RalphState): string | null {
   return `## The best so far\n\nIteration ${best.iteration}, quality ${quality} of 100. The last one was no better.`;
 }
 
-function warningSection({ findings, iterations }: RalphState): string | null {
+function warningSection({ findings, iterations }: RalphState, fence: Fence): string | null {
   const last = iterations.at(-1)?.number;
   const now = findings.filter((one) => one.iteration === last);
   if (now.length === 0) return null;
-  return ["## Take care", "", ...now.map((one) => `- ${one.sentence}. ${ADVICE[one.kind]}`)].join("\n");
+  return ["## Take care", "", ...now.map((one) => `- ${fence.data("checks", one.sentence)}. ${ADVICE[one.kind]}`)].join(
+    "\n",
+  );
 }
 
 const ADVICE: Readonly<Record<LoopFinding["kind"], string>> = {
@@ -132,13 +141,6 @@ const ADVICE: Readonly<Record<LoopFinding["kind"], string>> = {
   regression: "Look first at what you broke.",
   burn_rate: "Do the one thing that brings it nearest to the criterion.",
 };
-
-/** A fence that nothing inside can close. */
-function fenced(text: string): string {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
-  const fence = "`".repeat(longest + 1);
-  return `${fence}\n${text}\n${fence}`;
-}
 
 function inCode(command: string): string {
   const line = oneLine(command, 300);

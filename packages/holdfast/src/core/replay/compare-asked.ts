@@ -1,3 +1,4 @@
+import { withoutNonces } from "../agent/fence.ts";
 import { capture } from "../values/index.ts";
 import { firstChange } from "./first-change.ts";
 import type { FirstChange } from "./first-change.ts";
@@ -9,5 +10,5 @@ export function compareAsked(recorded: AskedAgent, asked: AskedAgent): FirstChan
   const { prompt: now, ...after } = asked;
   const change = firstChange(capture(before), capture(after));
   if (change !== null) return { ...change, field: change.field.replace(/^\//, "") };
-  return then === now ? null : { field: "prompt", expected: then, actual: now };
+  return withoutNonces(then) === withoutNonces(now) ? null : { field: "prompt", expected: then, actual: now };
 }

@@ -6,7 +6,7 @@ import type { FirstChange } from "./first-change.ts";
 
 /**
  * Is a checkpoint that a replay made the one that was recorded? Position, files, values, conversation, inputs, settings and what was imported. Not compared is
- * what tells one process or one folder from another: which steps were under way, where the worktree is, the date of a snapshot, journal numbers.
+ * what tells one process or one folder from another: which steps were under way, the nonces of prompts, where the worktree is, the date of a snapshot, journal numbers.
  */
 export function comparePlanes(recorded: Planes, played: Planes): FirstChange | null {
   return firstChange(comparable(recorded), comparable(played));
@@ -14,7 +14,7 @@ export function comparePlanes(recorded: Planes, played: Planes): FirstChange | n
 
 function comparable(planes: Planes): Json {
   const { context, conversation, inputs, config, extensions } = planes;
-  const { visit, graph, ...position } = planes.position;
+  const { visit, graph, fence: _fence, ...position } = planes.position;
   return capture({
     position,
     graph: graph === null ? null : withoutKeys(capture(graph), TIMES),

@@ -1,3 +1,5 @@
+import { createFence, fenceNonce } from "../../core/agent/fence.ts";
+import type { Fence } from "../../core/agent/fence.ts";
 import type { ConversationPlane } from "../../core/checkpoint/checkpoint.ts";
 import { NOTHING } from "../../core/position/budget.ts";
 import { fallbackOf } from "../../core/error-policy/call-errors.ts";
@@ -6,6 +8,8 @@ import type { Amounts } from "../../core/position/position.ts";
 import type { RecordTokens } from "../../core/position/visit.ts";
 import type { Agent } from "../../ports/agent.ts";
 import type { Workspace } from "../../ports/workspace.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+import { attemptOf } from "../stage/run-step.ts";
 import { handOver } from "../conduct/hand-over.ts";
 import { keptTalk } from "./kept-talk.ts";
 import { lookParams } from "../parts.ts";
@@ -152,6 +156,10 @@ function givenUp(agent: string, said: ConversationPlane | null): ConversationPla
   return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
 }
 
+export function fenceOf({ position, run, visit }: Pick<RunWriter, "position" | "run" | "visit">, call: string): Fence {
+  return createFence(fenceNonce({ secret: position.fence ?? run.id, visit, call }));
+}
+
 async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { name, prompt } = call;
@@ -165,7 +173,9 @@ async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promis
     (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
   const diffStat = head === null ? null : await stat(head).catch(() => null);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
-  const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat });
+  // The session before this one has seen the fence of the call, and its words are what is fenced here.
+  const fence = fenceOf(writer, `${name}/hand-over/${attemptOf(stay, name)}`);
+  const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat, fence });
   const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
   return { session: null, forkAt: null, prompt: given, counted, told };
 }

@@ -65,7 +65,7 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
 }
 
 function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
-  const { workflow, config } = params;
+  const { workflow, config, parts } = params;
   const { shape, definition } = workflow;
   const empty = emptyPlanes({ workflow: shape.name, stage: shape.initial });
   return {
@@ -75,6 +75,7 @@ function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
       definition,
       budget: newBudget(params.limit),
       visit: { number: 1, steps: {}, failures: {} },
+      fence: config.seed === null ? `${parts.random()}${parts.random()}${parts.random()}` : `seed ${config.seed}`,
     },
     context: { values: workflow.initialState(config.inputs), tokens: {} },
     inputs: params.inputs,

@@ -9,6 +9,7 @@ import { parkRun } from "../conduct/park.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
 import { Recorder } from "./recorder.ts";
 import { playStep } from "../replay/play-step.ts";
+import { fenceOf } from "../agent/agent-session.ts";
 import { runAgent } from "../agent/run-agent.ts";
 import { runEffect } from "./run-effect.ts";
 import { runStep } from "./run-step.ts";
@@ -68,6 +69,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
     // A capture has the shape of what it was taken from, and the journal holds the capture.
     record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
     graph: stageGraph(stay),
+    fence: (call) => fenceOf(writer, call),
     async note(text) {
       stay.check();
       if (stay.replaying) return;

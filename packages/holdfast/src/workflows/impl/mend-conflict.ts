@@ -63,14 +63,16 @@ function mendPrompt(
   params: { readonly files: readonly string[]; readonly onto: string },
 ): string {
   const { issue, base, templates } = requireSetup(context.state);
-  return expandTemplate(templates.rebase, {
+  const fence = context.fence("mender");
+  const text = expandTemplate(templates.rebase, {
     issue_no: String(issue.number),
-    issue_title: issue.title,
+    issue_title: fence.data("issue title", issue.title),
     issue_file: outputFiles.issue(issue.number),
     base_branch: base.branch,
     onto: params.onto,
-    files: params.files.map((file) => `- ${file}`).join("\n"),
+    files: fence.data("file names", params.files.map((file) => `- ${file}`).join("\n")),
   });
+  return fence.prompt(text);
 }
 
 async function newestSequence({ parts }: ImplWork, { run }: ImplContext): Promise<number> {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { createFence } from "../../core/agent/fence.ts";
 import { DEFAULT_TEMPLATES, PLACEHOLDERS } from "./default-templates.ts";
 import { baseImplPrompt, implPrompt } from "./impl-prompt.ts";
 import type { ImplPromptParams } from "./impl-prompt.ts";
@@ -17,6 +18,7 @@ const params: ImplPromptParams = {
   feedback: "Mend y",
   previousOutput: "out",
   previousCommitReport: "report",
+  fence: createFence("nonce"),
 };
 
 describe("prompts re-expanded", () => {

@@ -1,3 +1,4 @@
+import type { Fence } from "../../core/agent/fence.ts";
 import { issueText } from "../issue-text.ts";
 import type { ImplOptions } from "./options.ts";
 import { expandTemplate } from "./prompt-template.ts";
@@ -13,20 +14,22 @@ export function reviewPrompt(params: {
   readonly base: string;
   /** A reply that could not be read, when this is the second try. */
   readonly unreadable: { readonly reply: string; readonly why: string } | null;
+  readonly fence: Fence;
 }): string {
-  const { issue, diff, unreadable } = params;
-  return expandTemplate(params.template, {
+  const { issue, diff, unreadable, fence } = params;
+  const text = expandTemplate(params.template, {
     issue_no: String(issue.number),
-    issue_title: issue.title,
-    issue_text: issueText(issue),
+    issue_title: fence.data("issue title", issue.title),
+    issue_text: fence.data("issue", issueText(issue).trimEnd()),
     thresholds: thresholdsText(params.thresholds),
-    diff: diff.text,
+    diff: fence.data("diff", diff.text),
     diff_note: diff.cut ? ` (its beginning; \`git diff ${params.base}\` shows all of it)` : "",
     retry_section:
       unreadable === null
         ? ""
-        : `\nYour last reply could not be read: ${unreadable.why}. Reply with the JSON object alone this time. It was:\n${unreadable.reply.slice(0, REPLY_CHARACTERS).toWellFormed()}\n`,
+        : `\nYour last reply could not be read: ${fence.data("error", unreadable.why)}. Reply with the JSON object alone this time. It was:\n${fence.data("your last reply", unreadable.reply.slice(0, REPLY_CHARACTERS).toWellFormed())}\n`,
   });
+  return fence.prompt(text);
 }
 
 const REPLY_CHARACTERS = 4_000;

@@ -1,3 +1,4 @@
+import { createFence } from "../../core/agent/fence.ts";
 import { describe, expect, test } from "vitest";
 import { defaultImplOptions } from "./options.ts";
 import { reviewPrompt } from "./review-prompt.ts";
@@ -59,6 +60,7 @@ describe("chat output reviewed instead of the diff", () => {
     diff: { text: "+the change {{issue_text}}", cut: false },
     base: "abc",
     unreadable: null,
+    fence: createFence("nonce"),
   };
   test("the reviewer gets issue and diff", () => {
     const prompt = reviewPrompt(params);
@@ -73,7 +75,7 @@ describe("chat output reviewed instead of the diff", () => {
       diff: { text: "d", cut: true },
       unreadable: { reply: "LGTM", why: "there is no JSON object in it" },
     });
-    expect(prompt).toMatch(/could not be read: there is no JSON[^]*LGTM/);
+    expect(prompt).toMatch(/could not be read: <data-nonce source="error">there is no JSON[^]*LGTM/);
     expect(prompt).toContain("git diff abc");
   });
 });

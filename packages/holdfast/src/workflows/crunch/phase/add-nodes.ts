@@ -29,7 +29,12 @@ export async function addNodes(
 
 /** What an added node is to do is in the result of the one that asked for it; of the others the graph says it. */
 export function taskOfNode(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
-  return askerOf(graph, node.id)?.task ?? taskOf(graph, node);
+  return addedTask(graph, node) ?? taskOf(graph, node);
+}
+
+/** The task of a node that an agent asked for, in the words of that agent; null: the graph itself has the task. */
+export function addedTask(graph: Graph, node: Pick<GraphNode, "id">): string | null {
+  return askerOf(graph, node.id)?.task ?? null;
 }
 
 function depthOf(graph: Graph, id: string): number {

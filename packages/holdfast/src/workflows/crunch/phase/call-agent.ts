@@ -1,3 +1,4 @@
+import type { Fence } from "../../../core/agent/fence.ts";
 import type { Message } from "../../../core/crunch/message.ts";
 import type { Phase } from "../../../core/crunch/phase.ts";
 import type { Aside, AgentReport } from "../../../engine/stage-context.ts";
@@ -17,7 +18,8 @@ export interface Asking {
   readonly node: string | null;
   readonly phase: Phase;
   readonly priority: Envelope["priority"];
-  readonly prompt: string;
+  /** What the agent is told; every text from outside goes through the fence of the call. */
+  readonly prompt: (fence: Fence) => string;
   readonly timeoutMs: number | null;
   /** 1 for the first try. */
   readonly attempt: number;
@@ -38,6 +40,8 @@ export interface Asked {
  */
 export async function callAgent(work: CrunchWork, context: CrunchContext, asking: Asking): Promise<Asked> {
   const { naming, agent, phase, aside } = asking;
+  const fence = context.fence(naming("agent"));
+  const asked = fence.prompt(asking.prompt(fence));
   const request = await sendMessage(
     context,
     { name: naming("request"), from: COORDINATOR, to: agent, answers: null, phase, priority: asking.priority },
@@ -46,13 +50,13 @@ export async function callAgent(work: CrunchWork, context: CrunchContext, asking
       payload: {
         action: asking.action,
         node: asking.node,
-        prompt: asking.prompt,
+        prompt: asked,
         context: {},
         constraints: { timeoutMs: asking.timeoutMs, requiredOutputs: asking.outputs, forbiddenActions: [] },
       },
     },
   );
-  const prompt = request.type === "REQUEST" ? request.payload.prompt : asking.prompt;
+  const prompt = request.type === "REQUEST" ? request.payload.prompt : asked;
   await tell(context, naming("sent"), { kind: "message_delivered", id: request.id });
   const report = await context.agent({
     name: naming("agent"),

@@ -77,7 +77,7 @@ async function mend(
     node: node.id,
     phase,
     priority: "HIGH",
-    prompt: mendPrompt({ task, files, diff: params.detail }),
+    prompt: (fence) => mendPrompt({ task, files, diff: params.detail, fence }),
     timeoutMs: node.timeoutMs,
     attempt: 1,
     outputs: [],

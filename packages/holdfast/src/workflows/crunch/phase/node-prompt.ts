@@ -1,3 +1,4 @@
+import type { Fence } from "../../../core/agent/fence.ts";
 import type { AgentOutput, CrunchIssue, CrunchState } from "../../../core/crunch/crunch-state.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import type { Finding } from "../../../core/crunch/message.ts";
@@ -15,6 +16,8 @@ export function nodePrompt(params: {
   /** Who the agent is. */
   readonly about: string;
   readonly task: string;
+  /** Action and task are words of another agent, which asked for the node. */
+  readonly isAdded: boolean;
   readonly phase: string;
   readonly edits: boolean;
   readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
@@ -30,31 +33,37 @@ export function nodePrompt(params: {
   readonly knowledge: readonly KnowledgeEntry[];
   /** What the check before said. */
   readonly feedback: string | null;
+  readonly fence: Fence;
 }): string {
-  const { node, issue, phase } = params;
+  const { node, issue, phase, fence } = params;
+  const section = sectionIn(fence);
   const rule = params.edits
     ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
     : "Change no file: you only look and answer.";
   return [
     `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
-    `Your task (${node.action}): ${params.task}`,
+    params.isAdded
+      ? `Your task, in the words of another agent: ${fence.data("agents", `${node.action}: ${params.task}`)}`
+      : `Your task (${node.action}): ${params.task}`,
     rule,
     ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
-    section("The issue", issueText(issue)),
-    section("What the check before said, which must be put right now", params.feedback ?? ""),
-    section("What others of the team delivered", inOrder(params.outputs).map(outputLine).join("\n")),
+    section("The issue", "issue", issueText(issue)),
+    section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
+    section("What others of the team delivered", "agents", inOrder(params.outputs).map(outputLine).join("\n")),
     ...inOrder(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
-      section(`What was delivered in ${when} by ${agent}, ${action}`, delivered),
+      section(
+        `What was delivered in ${when} by ${agent}`,
+        "an agent",
+        delivered === "" ? "" : `${action}\n${delivered}`,
+      ),
     ),
-    section("What they told everybody", params.said.map((text) => `- ${text}`).join("\n")),
-    section("What they found", params.findings.map(findingLine).join("\n")),
-    section(
-      "What a person answered, and holds",
-      params.answers.map(({ question, answer }) => `- ${question}\n  Answer: ${answer}`).join("\n"),
-    ),
-    section("What was decided where opinions differed, and holds", decisions(params.conflicts).join("\n")),
+    section("What they told everybody", "agents", params.said.map((text) => `- ${text}`).join("\n")),
+    section("What they found", "agents", params.findings.map(findingLine).join("\n")),
+    userAnswers(params.answers, fence),
+    section("What was decided where opinions differed, and holds", "agents", decisions(params.conflicts).join("\n")),
     section(
       "What is known from earlier work",
+      "earlier work",
       params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
     ),
     ANSWER,
@@ -68,12 +77,14 @@ export function mendPrompt(params: {
   readonly task: string;
   readonly files: readonly string[];
   readonly diff: string;
+  readonly fence: Fence;
 }): string {
+  const { fence } = params;
   return [
-    `Your change could not be merged: others changed the same places in ${params.files.join(", ")} meanwhile.`,
+    `Your change could not be merged: others changed the same places in ${fence.data("file names", params.files.join(", "))} meanwhile.`,
     "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
-    `It was made for this task: ${params.task}`,
-    section("Your change as it was", params.diff),
+    `It was made for this task: ${fence.data("task", params.task)}`,
+    sectionIn(fence)("Your change as it was", "diff", params.diff),
     ANSWER,
   ].join("\n\n");
 }
@@ -105,6 +116,14 @@ function decisions(conflicts: CrunchState["conflicts"]): readonly string[] {
   });
 }
 
-function section(title: string, content: string): string {
-  return content.trim() === "" ? "" : `---\n${title}\n\n${keepEnd(content.trim(), SECTION_CHARACTERS)}`;
+function sectionIn(fence: Fence) {
+  return (title: string, source: string, content: string): string =>
+    content.trim() === "" ? "" : `---\n${title}\n\n${fence.data(source, keepEnd(content.trim(), SECTION_CHARACTERS))}`;
+}
+
+/** The question is an agent's, the answer is the user's own word. */
+function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
+  if (answers.length === 0) return "";
+  const told = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
+  return `---\nWhat the user answered, and holds\n\n${keepEnd(told.join("\n"), SECTION_CHARACTERS)}`;
 }

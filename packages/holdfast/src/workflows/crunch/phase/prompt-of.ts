@@ -1,23 +1,25 @@
+import type { Fence } from "../../../core/agent/fence.ts";
 import type { KnowledgeEntry } from "../../../core/crunch/knowledge.ts";
 import { editsFiles } from "../../../core/crunch/plan-phase-graph.ts";
 import { batchesOf } from "../../../core/graph/graph-order.ts";
 import type { Graph, GraphNode } from "../../../core/graph/graph.ts";
 import { requireSetup } from "../work.ts";
 import type { CrunchContext } from "../work.ts";
-import { taskOfNode } from "./add-nodes.ts";
+import { addedTask, taskOfNode } from "./add-nodes.ts";
 import { nodePrompt } from "./node-prompt.ts";
 import { isForAgents, resultsIn } from "./node-result.ts";
 import { personAnswers } from "./person-answers.ts";
 import type { PhaseWork } from "./phase-work.ts";
 
 /** A node's prompt, of what is written down when it begins. */
-export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph): string {
+export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph, fence: Fence): string {
   const { issue, settings } = requireSetup(context);
   const before = nodesBefore(graph, node.id);
   return nodePrompt({
     node,
     about: settings.agents[node.agent]?.about ?? "a member of the team.",
     task: taskOfNode(graph, node),
+    isAdded: addedTask(graph, node) !== null,
     phase,
     edits: editsFiles(graph, node),
     issue,
@@ -30,6 +32,7 @@ export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: 
     conflicts: context.state.conflicts,
     knowledge: toldKnowledge(context),
     feedback: context.position.feedback,
+    fence,
   });
 }
 

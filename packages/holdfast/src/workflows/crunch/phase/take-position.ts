@@ -1,3 +1,4 @@
+import type { Fence } from "../../../core/agent/fence.ts";
 import type { Conflict, ConflictPosition } from "../../../core/crunch/conflict.ts";
 import { positionsAfter } from "../../../core/crunch/debate.ts";
 import { parsePosition, POSITION_FORM } from "../../../core/crunch/reply.ts";
@@ -23,7 +24,7 @@ export async function takePosition(
     node: null,
     phase,
     priority: "HIGH",
-    prompt: debatePrompt(params, profile?.about ?? ""),
+    prompt: (fence) => debatePrompt(params, profile?.about ?? "", fence),
     timeoutMs: profile?.timeoutMs ?? null,
     attempt: 1,
     outputs: [],
@@ -45,13 +46,14 @@ export async function takePosition(
 function debatePrompt(
   { conflict, agent, round }: { readonly conflict: Conflict; readonly agent: string; readonly round: number },
   about: string,
+  fence: Fence,
 ): string {
   const said = positionsAfter(conflict, round - 1).map(
     (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
   );
   return [
-    `You are ${agent}, ${about} The team disagrees about this: ${conflict.topic}`,
-    `Round ${round} of the debate. What each stands for now:\n${said.join("\n")}`,
+    `You are ${agent}, ${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
+    `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", said.join("\n"))}`,
     "Say what you stand for after having heard the others. Move if they convinced you. Change no file.",
     `End with one JSON object in a fenced block:\n\`\`\`json\n${POSITION_FORM}\n\`\`\``,
   ].join("\n\n");

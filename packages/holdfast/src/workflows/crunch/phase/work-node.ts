@@ -34,7 +34,7 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
     node: node.id,
     phase,
     priority: PRIORITY[node.priority],
-    prompt: promptOf(given, node, graph),
+    prompt: (fence) => promptOf(given, node, graph, fence),
     timeoutMs: node.timeoutMs,
     attempt: scope.attempt,
     outputs: node.outputs,

@@ -94,7 +94,8 @@ async function writePrompts(work: ImplWork, context: ImplContext, marker: string
   const { position, state } = context;
   const { issue, base, templates } = requireSetup(state);
   const { outputs } = await openWorktree(work, context);
-  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch };
+  const fence = context.fence("agent");
+  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch, fence };
   const prompt = implPrompt({
     ...fixed,
     iteration: position.iteration,

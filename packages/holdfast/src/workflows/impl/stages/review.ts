@@ -70,6 +70,7 @@ async function ask(
       diff,
       base: base.commit,
       unreadable: params.unreadable,
+      fence: context.fence(params.name),
     }),
     model: options.reviewModel ?? options.implModel,
     yolo: options.yolo,

@@ -58,10 +58,12 @@ async function changedFiles(work: ImplWork, context: ImplContext, { branch }: Wo
 
 function simplifyPrompt(context: ImplContext, files: readonly string[]): string {
   const { issue, templates } = requireSetup(context.state);
-  return expandTemplate(templates.simplify, {
+  const fence = context.fence("simplifier");
+  const text = expandTemplate(templates.simplify, {
     issue_no: String(issue.number),
-    issue_title: issue.title,
+    issue_title: fence.data("issue title", issue.title),
     issue_file: outputFiles.issue(issue.number),
-    files: files.map((file) => `- ${file}`).join("\n"),
+    files: fence.data("file names", files.map((file) => `- ${file}`).join("\n")),
   });
+  return fence.prompt(text);
 }
