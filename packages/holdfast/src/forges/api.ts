@@ -19,7 +19,7 @@ export interface Api {
   write(request: ApiRequest & { readonly body: JsonObject }): Promise<Exclude<Judged, { kind: "turned_away" }>>;
   parse<T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T;
   /** For a write whose outcome nobody knows, when looking for its result found nothing. */
-  lost(what: string, reason: string): HoldfastError;
+  lost(what: string, lost: Omit<Extract<Judged, { kind: "lost" }>, "kind">): HoldfastError;
 }
 
 export interface ApiParams {
@@ -47,7 +47,7 @@ export function createApi(params: ApiParams): Api {
       if (judged.kind === "ok" || judged.kind === "absent") return judged;
       const reason = judged.kind === "lost" ? judged.reason : `status ${judged.status}: ${judged.message}`;
       if (judged.kind === "refused" || attempt === ATTEMPTS)
-        throw unreadable(forge, `GET ${withoutQuery(path)}`, reason);
+        throw unreadable(forge, `GET ${withoutQuery(path)}`, reason, judged.kind === "lost" ? judged.until : undefined);
       await setTimeout(pauseMs * 2 ** (attempt - 1));
     }
   };
@@ -75,7 +75,7 @@ export function createApi(params: ApiParams): Api {
       return found;
     },
     write: once,
-    lost: (what, reason) => unreadable(forge, what, `${reason}; whether it was done is not known`),
+    lost: (what, { reason, until }) => unreadable(forge, what, `${reason}; whether it was done is not known`, until),
   };
 }
 
@@ -96,11 +96,12 @@ function withoutQuery(path: string): string {
   return path.split("?")[0] ?? path;
 }
 
-function unreadable(forge: string, what: string, reason: string): HoldfastError {
+function unreadable(forge: string, what: string, reason: string, until?: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_FAILED",
     message: `${forge} gave no answer to go on with (${what}): ${reason}`,
     hint: "Try again when the network and the forge are well; what was done already is found and not done again.",
     retry: "later",
+    ...(until === undefined ? {} : { data: { until } }),
   });
 }

@@ -29,6 +29,32 @@ test("whatever a forge answers, it is judged, and a limit ends at a time that ca
   );
 });
 
+test.each([
+  [429, { "retry-after": "30" }, {}, 30],
+  [403, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(AT.now / 1000 + 90) }, {}, 90],
+  [429, { "ratelimit-reset": String(AT.now / 1000 + 120) }, {}, 120],
+  [403, {}, { message: "You have exceeded a secondary rate limit." }, 60],
+  [422, {}, { message: "Validation Failed", errors: [{ message: "was submitted too quickly" }] }, 60],
+  [503, { "retry-after": "Sun, 01 Mar 2026 00:05:00 GMT" }, {}, 300],
+])("a limit (%i %j %j) is known as one, and that nothing was done", (status, headers, body, seconds) => {
+  const judged = judgeAnswer({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
+  const until = new Date(AT.now + seconds * 1000).toISOString();
+  expect(judged).toMatchObject({
+    kind: "turned_away",
+    error: { code: "FORGE_FAILED", retry: "later", data: { until, undone: true } },
+  });
+});
+
+test("a failure of the forge keeps the time that it gives, and leaves open whether it acted", () => {
+  const headers = new Map([["retry-after", "20"]]);
+  const judged = judgeAnswer({ kind: "answered", status: 502, headers, body: undefined }, AT);
+  expect(judged).toEqual({
+    kind: "lost",
+    reason: "status 502: status 502",
+    until: new Date(AT.now + 20_000).toISOString(),
+  });
+});
+
 test("what a program prints is read back: status, headers, body, with either line end", () => {
   const text =
     'HTTP/2.0 200 OK\nContent-Type: application/json; charset=utf-8\r\nLink: <https://x/y?page=2>; rel="next"\r\n\r\n{"a":"b\\n\\nc"}';

@@ -12,7 +12,7 @@ export type Judged =
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly status: number; readonly message: string; readonly body: Json | undefined }
   /** It may have acted or not. */
-  | { readonly kind: "lost"; readonly reason: string }
+  | { readonly kind: "lost"; readonly reason: string; readonly until?: string }
   /** Not let in, or sent away for a while: it has not acted. */
   | { readonly kind: "turned_away"; readonly error: HoldfastError };
 
@@ -33,7 +33,8 @@ export function judgeAnswer(
   // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
   if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
   if (status >= 400 && status < 500) return { kind: "refused", status, message, body };
-  return { kind: "lost", reason: `status ${status}: ${message}` };
+  const again = retryAfter(headers, at.now);
+  return { kind: "lost", reason: `status ${status}: ${message}`, ...(again === null ? {} : { until: again }) };
 }
 
 /** The forge's own words, its details with them. */
@@ -53,19 +54,33 @@ function messageOf({ status, body }: Answered): string {
 
 /** When to come back; null: it is not that. A limit of the day is told by what is left, one of the moment by Retry-After or in words. */
 function limitedUntil({ status, headers }: Answered, message: string, now: number): string | null {
-  if (status !== 403 && status !== 429 && status !== 503) return null;
-  const after = headers.get("retry-after");
-  const seconds = after === undefined ? Number.NaN : Number(after);
-  if (Number.isFinite(seconds)) return iso(now + seconds * 1000);
-  const date = after === undefined ? Number.NaN : Date.parse(after);
-  if (Number.isFinite(date)) return iso(Math.max(now, date));
+  const isTooQuick = (status === 403 || status === 422) && /submitted too quickly/i.test(message);
+  if (status !== 403 && status !== 429 && status !== 503 && !isTooQuick) return null;
+  const again = retryAfter(headers, now);
+  if (again !== null) return again;
   const [left, reset] = ["remaining", "reset"].map((name) =>
     Number(headers.get(`x-ratelimit-${name}`) ?? headers.get(`ratelimit-${name}`) ?? Number.NaN),
   );
-  if (left === 0 && reset !== undefined && Number.isFinite(reset)) return iso(Math.max(now, reset * 1000));
-  if (status === 429 || (status === 403 && /secondary rate limit|abuse detection|rate limit exceeded/i.test(message)))
+  // GitLab sends RateLimit-Reset with 429 whatever is left by then.
+  if ((left === 0 || status === 429) && reset !== undefined && Number.isFinite(reset))
+    return iso(Math.max(now, reset * 1000));
+  if (
+    status === 429 ||
+    isTooQuick ||
+    (status === 403 && /secondary rate limit|abuse detection|rate limit exceeded/i.test(message))
+  )
     return iso(now + UNTOLD_MS);
   return null;
+}
+
+/** In seconds or as a date; null: there is none that can be read. */
+function retryAfter(headers: Answered["headers"], now: number): string | null {
+  const after = headers.get("retry-after");
+  if (after === undefined || after.trim() === "") return null;
+  const seconds = Number(after);
+  if (Number.isFinite(seconds)) return iso(now + Math.max(0, seconds) * 1000);
+  const date = Date.parse(after);
+  return Number.isFinite(date) ? iso(Math.max(now, date)) : null;
 }
 
 const MOVED = "it has moved; set the remote to its new address";
@@ -93,7 +108,7 @@ function limited(at: { readonly forge: string; readonly what: string }, why: str
     message: `${at.forge} takes no more requests until ${until} (${at.what}): ${why}`,
     hint: "Wait until then; it goes on by itself where it was parked, or resume it then.",
     retry: "later",
-    data: { why: "rate_limit", until },
+    data: { why: "rate_limit", until, undone: true },
   });
 }
 

@@ -27,7 +27,7 @@ export async function writeOnce<T>(api: Api, written: Written<T>): Promise<T> {
     case "lost": {
       const made = await written.find();
       if (made !== null) return made;
-      throw api.lost(what, judged.reason);
+      throw api.lost(what, judged);
     }
     case "absent":
       throw await written.hidden();

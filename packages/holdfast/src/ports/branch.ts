@@ -29,10 +29,10 @@ export interface Branch {
   /** Commit of a branch as last fetched, a run's own one from where it is pushed to; null when it is not there. */
   remoteBranch(branch: string): Promise<string | null>;
   /** Asks the remote itself, for a run's own branch the one that it is pushed to; "unknown" when it does not answer. */
-  lookUpRemote(
-    branch: string,
-  ): Promise<
-    { readonly kind: "known"; readonly commit: string | null } | { readonly kind: "unknown"; readonly reason: string }
+  lookUpRemote(branch: string): Promise<
+    | { readonly kind: "known"; readonly commit: string | null }
+    /** `isTemporary`: it may answer later without any help. */
+    | { readonly kind: "unknown"; readonly reason: string; readonly isTemporary: boolean }
   >;
   /** From the remote's HEAD, else main or master when exactly one is there; null when it cannot be told. */
   defaultBranch(): Promise<string | null>;
@@ -111,10 +111,17 @@ export interface Refusal {
   readonly cause:
     | "non_fast_forward"
     | "stale_lease"
+    /** A hook of the remote judged the commits. */
     | "hook"
+    /** A hook of this repository did. */
+    | "local_hook"
     | "protected"
+    /** The remote found a secret in the commits. */
+    | "secret"
     | "auth"
     | "network"
+    /** The remote itself failed, and judged nothing: a lock, a full disk, an internal error. */
+    | "remote"
     | "missing_remote"
     | "other";
   readonly message: string;

@@ -13,6 +13,7 @@ import type { WorkParts } from "../../src/engine/work-parts.ts";
 import { openLocalForge } from "../../src/forges/local/local-forge.ts";
 import { createSyntaxGate } from "../../src/gates/syntax-gate.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import type { Forge } from "../../src/ports/forge.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
 import { createMemoryWorld } from "../../src/stores/memory/world.ts";
@@ -75,6 +76,8 @@ export async function makeBench(params: {
   readonly options?: JsonObject;
   readonly files?: Readonly<Record<string, string>>;
   readonly agentIdleMs?: number;
+  /** Another forge for the runs than the local one, over the same bare repository. */
+  readonly openForge?: (remote: string) => Forge;
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-impl-"));
   const at = { clone: join(root, "clone"), remote: join(root, "remote.git"), worktree: join(root, "work", RUN) };
@@ -82,6 +85,7 @@ export async function makeBench(params: {
   await makeRepository({ ...at, git, files: params.files });
   const forge = openLocalForge({ repository: at.remote });
   const { number } = await forge.createIssue({ title: "Add a greeting", body: "Say hello.", labels: [], key: "bench" });
+  const runForge = params.openForge?.(at.remote) ?? forge;
   await putFiles(root, { "script.yaml": JSON.stringify({ answers: params.answers }) });
 
   const workspaces = await openGitWorkspaces(at.clone);
@@ -93,7 +97,7 @@ export async function makeBench(params: {
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
     agentIdleMs: params.agentIdleMs ?? null,
-    forge,
+    forge: runForge,
     branches: createGitBranches(),
     commands: systemCommands,
     syntax: createSyntaxGate(),

@@ -7,12 +7,19 @@ import { RUN_ID } from "../run/run.ts";
 export type Lookup =
   | { readonly kind: "present"; readonly receipt: Json }
   | { readonly kind: "absent" }
-  | { readonly kind: "unknown"; readonly reason: string };
+  | {
+      readonly kind: "unknown";
+      readonly reason: string;
+      /** Set when the target cannot be reached for now. `until`: the time that it names itself, if any. */
+      readonly later?: { readonly until: string | null };
+    };
 
 export type EffectDecision =
   /** It is there: record the receipt, do nothing. */
   | { readonly action: "adopt"; readonly receipt: Json }
   | { readonly action: "act" }
+  /** The target does not answer for now: look it up again later. */
+  | { readonly action: "wait"; readonly why: string; readonly until: string | null }
   | { readonly action: "ask"; readonly why: string };
 
 /** At most once unless proven absent: only a target that says "not here" lets us act. */
@@ -23,8 +30,10 @@ export function decideEffect(params: { readonly state: EffectState; readonly loo
       return { action: "adopt", receipt: params.lookup.receipt };
     case "absent":
       return { action: "act" };
-    case "unknown":
-      return { action: "ask", why: params.lookup.reason };
+    case "unknown": {
+      const { reason: why, later } = params.lookup;
+      return later === undefined ? { action: "ask", why } : { action: "wait", why, until: later.until };
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import { HoldfastError } from "../../core/error.ts";
 import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Json } from "../../core/json.ts";
 import { ID, begin, define, startToy } from "../../testing/toy-run.ts";
@@ -27,6 +28,8 @@ function createTarget() {
   };
   return target;
 }
+
+const FIRST_KEY = [ID, "work", "open.1"].join("/");
 
 function spec(
   target: ReturnType<typeof createTarget>,
@@ -176,6 +179,74 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     target.reachable = true;
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(target.made).toHaveLength(1);
+  });
+
+  const failsLater = (data: Record<string, unknown> = {}) =>
+    new HoldfastError({ code: "FORGE_FAILED", message: "status 502", retry: "later", data });
+
+  test("a target that fails for now is looked up and tried again by the error policy, and the run then waits for it", async () => {
+    const { parts, store, go, waits, pass } = await start();
+    const target = createTarget();
+    let failing = 7;
+    let tries = 0;
+    const act: EffectSpec<string>["act"] = async (key) => {
+      tries += 1;
+      failing -= 1;
+      if (failing >= 0) throw failsLater();
+      return await target.act(key);
+    };
+    const outcomes: EffectOutcome<Json>[] = [];
+    const workflow = define({ work: doing(target, outcomes, { act }) });
+    await begin(parts, workflow);
+    const until = new Date(parts.clock.now() + 462_000 + 300_000).toISOString();
+    expect(await go(workflow)).toEqual({ kind: "parked", on: "forge", reason: expect.stringContaining("502"), until });
+    expect(waits).toEqual([2_000, 10_000, 30_000, 120_000, 300_000]);
+    expect([tries, target.lookUps]).toEqual([6, 6]);
+    expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge" });
+    pass(300_000);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toEqual([FIRST_KEY]);
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done" });
+  });
+
+  test("a target that acted before it failed is adopted", async () => {
+    const { parts, go, store } = await start();
+    const target = createTarget();
+    const act: EffectSpec<string>["act"] = async (key) => {
+      await target.act(key);
+      throw failsLater();
+    };
+    const workflow = define({ work: doing(target, [], { act }) });
+    await begin(parts, workflow);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toHaveLength(1);
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
+  });
+
+  test("a time that the target names is waited for, whether it says so to the act or to the look", async () => {
+    for (const where of ["act", "look"] as const) {
+      const { parts, go, waits, pass, store } = await start();
+      const target = createTarget();
+      const until = new Date(parts.clock.now() + 60_000).toISOString();
+      let limited = true;
+      const limit = (): void => {
+        if (limited) throw failsLater({ until, undone: true });
+      };
+      const more: Partial<EffectSpec<string>> =
+        where === "act"
+          ? { act: async (key) => (limit(), await target.act(key)) }
+          : { lookUp: async () => (limit(), await target.lookUp(FIRST_KEY)) };
+      const workflow = define({ work: doing(target, [], more) });
+      await begin(parts, workflow);
+      expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge", until });
+      expect(waits).toEqual([]);
+      // The target said that it has not acted: nothing is in doubt.
+      expect((await store.listEffects(ID))[0]?.state.kind).toBe("intended");
+      limited = false;
+      pass(60_000);
+      expect(await go(workflow)).toMatchObject({ kind: "done" });
+      expect(target.made).toHaveLength(1);
+    }
   });
 
   test("once for the whole run: later visits answer from the ledger, and other content under its key is refused", async () => {

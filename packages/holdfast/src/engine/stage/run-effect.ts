@@ -1,6 +1,8 @@
 import { checkIntent, decideEffect, effectKey } from "../../core/effect/effect-decision.ts";
 import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Effect, EffectIntended, EffectSettled } from "../../core/effect/effect.ts";
+import { HoldfastError } from "../../core/error.ts";
+import { delayAt, fractionOf } from "../../core/error-policy/delays.ts";
 import { stepEffect } from "../../core/effect/effect-fold.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
@@ -17,6 +19,9 @@ import type { Stay } from "./stay.ts";
 
 /** How often a target that gives no clear answer is asked before a person is. */
 const LOOK_AGAIN_MS = [1_000, 5_000, 15_000];
+
+/** How long a run waits for a target that does not answer and names no time, once the retries of the error policy are used up. */
+const WAIT_MS = 300_000;
 
 /**
  * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
@@ -63,23 +68,61 @@ interface Carrying {
   readonly isTriedBefore: boolean;
 }
 
-async function carryOut(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
-  const { step, key } = carrying;
-  const effect = stay.writer.ledger.get(key);
-  if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
-  const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
-  switch (decision.action) {
-    case "adopt":
-      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
-    case "ask":
-      return await askPerson(stay, carrying, decision.why);
-    case "act":
-      stay.check();
-      return await act(stay, carrying);
+/** Looks up, then acts, as often as the error policy retries. A target that fails for now is never acted on again without a look. */
+async function carryOut(stay: Stay, first: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key } = first;
+  let carrying = first;
+  for (let failures = 1; ; failures += 1) {
+    const effect = stay.writer.ledger.get(key);
+    if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
+    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
+    switch (decision.action) {
+      case "adopt":
+        return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
+      case "ask":
+        return await askPerson(stay, carrying, decision.why);
+      case "wait":
+        await waitOrPark(stay, carrying, { why: decision.why, until: decision.until, failures });
+        break;
+      case "act": {
+        stay.check();
+        const acted = await act(stay, carrying);
+        if (acted.kind !== "later") return acted;
+        carrying = { ...carrying, isTriedBefore: true };
+        await waitOrPark(stay, carrying, { why: acted.why, until: acted.until, failures });
+        break;
+      }
+    }
   }
 }
 
-async function act(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>> {
+/** The target failed for now: where it names a time, that is when the run continues. Otherwise the error policy's delays come first. */
+async function waitOrPark(
+  stay: Stay,
+  { spec }: Carrying,
+  trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
+): Promise<void> {
+  const { parts, halt } = stay.writer;
+  const { why, until, failures } = trouble;
+  const { retry } = parts.errorPolicy;
+  const delay = until === null ? delayAt(retry, failures - 1, fractionOf(parts.random())) : undefined;
+  if (delay === undefined) {
+    const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
+    await parkRun(stay, { on: "forge", reason, until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString() });
+    return;
+  }
+  stay.writer.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
+  stay.check();
+  await parts.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+    halt.checkWish();
+    throw error;
+  });
+}
+
+/** A failure of the target that may be gone later, or what the act came to. */
+type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
+
+async function act(stay: Stay, carrying: Carrying): Promise<Acted> {
   const { step, key, spec } = carrying;
   const { halt, acted, parts, run } = stay.writer;
   let outcome: EffectOutcome<Json>;
@@ -97,12 +140,15 @@ async function act(stay: Stay, carrying: Carrying): Promise<EffectOutcome<Json>>
 }
 
 /** It may have happened all the same: only the target can tell. */
-async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<EffectOutcome<Json>> {
+async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<Acted> {
   const { step, key, spec } = carrying;
   stay.open();
+  const later = laterOf(error);
+  if (later?.isUndone === true) return { kind: "later", why: later.why, until: later.until };
   await stay.writer.append(record(stay, { kind: "effect.unknown", body: { key, reason: reasonOf(error) } }));
   stay.writer.tell({ kind: "effect", key, what: "unknown" });
   stay.check();
+  if (later !== null) return { kind: "later", why: later.why, until: later.until };
   const lookup = await lookUp(stay, spec);
   switch (lookup.kind) {
     case "present":
@@ -115,8 +161,18 @@ async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promi
   }
 }
 
-async function askPerson(stay: Stay, { key, spec }: Carrying, why: string): Promise<never> {
-  const reason = `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`;
+/** null: waiting does not help. `isUndone`: the target says that it has not acted. */
+function laterOf(error: unknown): { why: string; until: string | null; isUndone: boolean } | null {
+  if (!(error instanceof HoldfastError) || error.retry !== "later") return null;
+  const { until, undone } = error.data;
+  return { why: error.message, until: typeof until === "string" ? until : null, isUndone: undone === true };
+}
+
+async function askPerson(stay: Stay, { key, spec, isTriedBefore }: Carrying, why: string): Promise<never> {
+  const isUnknown = isTriedBefore || stay.writer.acted.has(key);
+  const reason = isUnknown
+    ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
+    : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
   return await parkRun(stay, { on: "person", reason, until: null }, () => [
     record(stay, { kind: "effect.unknown", body: { key, reason: why } }),
   ]);
@@ -146,13 +202,23 @@ async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying)
 
 async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {
   for (const delay of [...LOOK_AGAIN_MS, null]) {
-    const found = await spec.lookUp().catch((error: unknown): Lookup => ({ kind: "unknown", reason: reasonOf(error) }));
+    const found = await spec.lookUp().catch(unknownBy);
     if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
-    if (found.kind === "absent" || delay === null) return found;
+    // What names a time does not answer before.
+    if (found.kind === "absent" || delay === null || typeof found.later?.until === "string") return found;
     stay.check();
     await stay.writer.parts.wait(delay, stay.writer.halt.signal);
   }
   return { kind: "unknown", reason: "the target gave no answer" };
+}
+
+function unknownBy(error: unknown): Lookup {
+  const later = laterOf(error);
+  if (later === null) {
+    const hint = error instanceof HoldfastError && error.hint !== undefined ? `. ${error.hint}` : "";
+    return { kind: "unknown", reason: `${reasonOf(error)}${hint}` };
+  }
+  return { kind: "unknown", reason: later.why, later: { until: later.until } };
 }
 
 async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {

@@ -35,7 +35,7 @@ export async function watchedRequest(work: ImplWork, context: ImplContext, forge
       base: base.branch,
       draft: work.options.draft,
     });
-    if (opened.kind === "refused")
+    if (opened.kind === "nothing_new")
       return {
         kind: "refused",
         reason: `No pull request could be opened in the place of #${number}: ${opened.reason}`,

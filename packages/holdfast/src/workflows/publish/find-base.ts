@@ -1,6 +1,7 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import type { Forge } from "../../ports/forge.ts";
+import { isTemporary } from "./push-refusal.ts";
 
 /** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
 export type Base = { readonly branch: string; readonly commit: string };
@@ -31,6 +32,6 @@ export function unreachable(remote: string, { cause, message }: Refusal): Holdfa
   return new HoldfastError({
     code: cause === "auth" ? "FORGE_DENIED" : "FORGE_FAILED",
     message: `The remote ${remote} cannot be reached (${cause}): ${message.trim()}`,
-    retry: "later",
+    retry: isTemporary(cause) ? "later" : "ask",
   });
 }

@@ -1,86 +1,138 @@
 import { HoldfastError } from "../../core/error.ts";
+import { isJsonObject } from "../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 import { count, object, parseShape, text } from "../../core/shape.ts";
 import type { EffectOutcome } from "../../engine/stage-context.ts";
-import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Forge, NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import type { AnyContext } from "../any-context.ts";
+import { parkOnce } from "./park-once.ts";
 
 export type OpenedRequest = { readonly number: number; readonly url: string };
 
 export type Opened =
   | { readonly kind: "open"; readonly request: OpenedRequest }
-  | { readonly kind: "refused"; readonly reason: string; readonly denied: boolean };
+  /** The base already contains every commit of the head. */
+  | { readonly kind: "nothing_new"; readonly reason: string };
 
-/** One pull request a head: whatever is open for it, whoever opened it, is ours to go on with. */
+/** A forge may not know a branch yet that was pushed a moment ago. */
+const HEAD_WAITS_MS = [2_000, 10_000, 30_000];
+
+/**
+ * One pull request per head: an open one for it is adopted, whoever opened it. What Holdfast can fix itself (drafts that are switched off, a head that the
+ * forge does not know yet) is fixed and tried again. Everything else that the forge refuses waits for the user: no agent can change it.
+ */
 export async function openPullRequest(
   context: AnyContext,
   forge: Forge,
   params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
 ): Promise<Opened> {
+  const { purpose } = params;
+  let { draft } = params;
+  for (let attempt = 1; ; attempt += 1) {
+    const nth = attempt === 1 ? "" : `-${attempt}`;
+    const outcome = await tryToOpen(context, forge, { ...params, draft, purpose: `${purpose}${nth}` });
+    if (outcome.kind === "done")
+      return {
+        kind: "open",
+        request: parseShape({ shape: REQUEST, value: outcome.receipt, what: "The receipt of a pull request" }),
+      };
+    const { why, hint } = refusalOf(outcome.detail);
+    const wait = HEAD_WAITS_MS[attempt - 1];
+    if (why === "nothing_new") return { kind: "nothing_new", reason: outcome.reason };
+    if (why === "drafts_off" && draft) {
+      draft = false;
+      await context.note("This repository has no draft pull requests: opening one that is ready for review instead.");
+    } else if (why === "head_missing" && wait !== undefined) {
+      await context.sleep(`${purpose}-wait${nth}`, wait);
+    } else {
+      const reason = `No pull request could be opened: ${outcome.reason}.${hint} Fix this, then run \`holdfast resume ${context.run.id}\`.`;
+      await parkOnce(context, { name: `${purpose}-parked${nth}`, on: "person", reason });
+    }
+  }
+}
+
+async function tryToOpen(
+  context: AnyContext,
+  forge: Forge,
+  params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
+): Promise<EffectOutcome<OpenedRequest>> {
   const { purpose, ...request } = params;
-  const outcome = await context.effect<OpenedRequest>({
+  return await context.effect<OpenedRequest>({
     purpose,
     kind: "pull_request",
     target: `${forge.name} ${request.head}`,
     payload: { head: request.head, base: request.base },
     lateMs: forge.lateMs,
-    lookUp: () => lookUp(async () => openOf(await forge.findPullRequest(request.head))),
+    async lookUp() {
+      const open = openOf(await forge.findPullRequest(request.head));
+      return open === null ? { kind: "absent" } : { kind: "present", receipt: open };
+    },
     act: (key) => create(forge, { ...request, key }),
   });
-  if (outcome.kind === "failed")
-    return { kind: "refused", reason: outcome.reason, denied: outcome.detail === "FORGE_DENIED" };
-  return {
-    kind: "open",
-    request: parseShape({ shape: REQUEST, value: outcome.receipt, what: "The receipt of a pull request" }),
-  };
 }
 
-/** New words for a pull request that is there. */
+/**
+ * New words for a pull request that is there. The work is published either way, so words that the forge refuses are reported and cost nothing else.
+ */
 export async function rewordPullRequest(
   context: AnyContext,
   forge: Forge,
   params: { readonly number: number; readonly title: string; readonly body: string },
 ): Promise<void> {
   const { number, title, body } = params;
-  await context.effect<OpenedRequest>({
+  const outcome = await context.effect<OpenedRequest>({
     purpose: "pull-request-text",
     kind: "pull_request_text",
     target: `${forge.name} #${number}`,
     payload: { number, title, body },
     lateMs: forge.lateMs,
-    lookUp: () =>
-      lookUp(async () => {
-        const found = await forge.getPullRequest(number);
-        return found?.title === title && found.body.includes(body) ? requestOf(found) : null;
-      }),
-    act: async () => {
-      const changed = await forge.updatePullRequest(number, { title, body });
-      return { kind: "done", receipt: requestOf(changed) };
+    async lookUp() {
+      const found = await forge.getPullRequest(number);
+      const isThere = found?.title === title && found.body.includes(body);
+      return isThere ? { kind: "present", receipt: requestOf(found) } : { kind: "absent" };
+    },
+    async act() {
+      try {
+        return { kind: "done", receipt: requestOf(await forge.updatePullRequest(number, { title, body })) };
+      } catch (error) {
+        return failedBy(error);
+      }
     },
   });
+  if (outcome.kind === "failed")
+    await context.note(`The text of pull request #${number} stays as it is: ${outcome.reason}`);
 }
 
 async function create(forge: Forge, request: NewPullRequest): Promise<EffectOutcome<OpenedRequest>> {
   try {
     return { kind: "done", receipt: requestOf(await forge.createPullRequest(request)) };
   } catch (error) {
-    if (!(error instanceof HoldfastError) || (error.code !== "FORGE_REFUSED" && error.code !== "FORGE_DENIED"))
-      throw error;
-    const open = error.code === "FORGE_REFUSED" ? openOf(await forge.findPullRequest(request.head)) : null;
-    if (open !== null) return { kind: "done", receipt: open };
-    return { kind: "failed", reason: error.message, detail: error.code };
+    const failed = failedBy(error);
+    const open = isDenied(error) ? null : openOf(await forge.findPullRequest(request.head));
+    return open === null ? failed : { kind: "done", receipt: open };
   }
 }
 
-async function lookUp(find: () => Promise<OpenedRequest | null>): Promise<Lookup> {
-  try {
-    const found = await find();
-    return found === null ? { kind: "absent" } : { kind: "present", receipt: found };
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code.startsWith("FORGE_"))
-      return { kind: "unknown", reason: error.message };
+/** A refusal of the forge as a value. Anything else is thrown on: whether the forge acted is not known then. */
+function failedBy(error: unknown): EffectOutcome<never> {
+  if (!(error instanceof HoldfastError) || (error.code !== "FORGE_REFUSED" && error.code !== "FORGE_DENIED"))
     throw error;
-  }
+  const { why } = error.data;
+  const detail = { code: error.code, why: typeof why === "string" ? why : "refused", hint: error.hint ?? "" };
+  return { kind: "failed", reason: error.message, detail };
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof HoldfastError && error.code === "FORGE_DENIED";
+}
+
+function refusalOf(detail: Json): { readonly why: string; readonly hint: string } {
+  if (!isJsonObject(detail)) return { why: "refused", hint: "" };
+  const { why, hint } = detail;
+  return {
+    why: typeof why === "string" ? why : "refused",
+    hint: typeof hint === "string" && hint !== "" ? ` ${hint}` : "",
+  };
 }
 
 function openOf(found: PullRequest | null): OpenedRequest | null {

@@ -3,7 +3,7 @@ import { object, parseShape, text, oneOf } from "../../core/shape.ts";
 import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { parkOnce } from "./park-once.ts";
-import { ANSWER_TO } from "./push-refusal.ts";
+import { ANSWER_TO, isTemporary, REFUSAL_HINT, REFUSED_WAITS_MS } from "./push-refusal.ts";
 import type { AnyContext } from "../any-context.ts";
 import type { Worktree } from "../worktree.ts";
 
@@ -14,8 +14,8 @@ export type Pushed =
 type Receipt = { readonly commit: string };
 
 /**
- * Pushes the head, once, over `expected` and nothing else. What a person has to mend (access, network) parks the run and is tried again
- * under a purpose of its own afterwards.
+ * Pushes the head, once, over `expected` and nothing else. A failure on the remote side is tried again, then waited for. What the user has to fix
+ * (access, a secret) waits for the user and is tried again under a purpose of its own afterwards.
  */
 export async function pushBranch(
   context: AnyContext,
@@ -37,24 +37,31 @@ export async function pushBranch(
       ...(params.expected === null ? {} : { risk: `push over ${branch.name} on ${remote.name}` }),
       lookUp: async () => {
         const found = await branch.lookUpRemote(branch.name);
-        if (found.kind === "unknown") return found;
+        if (found.kind === "unknown") return { ...found, ...(found.isTemporary ? { later: { until: null } } : {}) };
         return found.commit === params.head
           ? { kind: "present", receipt: { commit: params.head } }
           : { kind: "absent" };
       },
-      act: () => push(branch, params),
+      act: () => push(branch, remote.name, params),
     });
     if (outcome.kind === "done") return { kind: "pushed", commit: params.head, remote: remote.name };
     const refusal = parseShape({ shape: REFUSAL, value: outcome.detail, what: "The refusal of a push" });
+    const wait = REFUSED_WAITS_MS[refusal.cause]?.[attempt - 1];
+    if (wait !== undefined) {
+      await context.sleep(`push-again-${attempt}`, wait);
+      continue;
+    }
     if (ANSWER_TO[refusal.cause] !== "park") return { kind: "refused", refusal, remote: remote.name };
-    const reason = `Pushing to ${remote.name} failed (${refusal.cause}): ${refusal.message.trim()}. Put that right, then resume.`;
+    const hint = REFUSAL_HINT[refusal.cause] ?? "";
+    const reason = `The push to ${remote.name} was refused (${refusal.cause}): ${refusal.message.trim()}. ${hint}${hint === "" ? "" : " "}Fix this, then run \`holdfast resume ${context.run.id}\`.`;
     await parkOnce(context, { name: `push-parked-${attempt}`, on: "person", reason });
   }
 }
 
-/** A network that fails in the middle says nothing about what arrived, so the remote is asked before this counts as a no. */
+/** A connection that fails in the middle says nothing about what arrived: the caller asks the remote before it tries again. */
 async function push(
   branch: Branch,
+  remote: string,
   params: { readonly head: string; readonly expected: string | null },
 ): Promise<EffectOutcome<Receipt>> {
   const result = await branch.push({ expected: params.expected });
@@ -65,13 +72,10 @@ async function push(
     reason: `${cause}: ${message}`,
     detail: { cause, message },
   };
-  if (cause !== "network") return refused;
-  const found = await branch.lookUpRemote(branch.name);
-  if (found.kind === "known")
-    return found.commit === params.head ? { kind: "done", receipt: { commit: params.head } } : refused;
+  if (!isTemporary(cause)) return refused;
   throw new HoldfastError({
     code: "FORGE_FAILED",
-    message: `Whether the push of ${branch.name} arrived is not known: ${message.trim()}; then: ${found.reason}`,
+    message: `Pushing ${branch.name} to ${remote} failed (${cause}): ${message.trim()}`,
     hint: "Resume when the remote answers: it is asked before anything is pushed again.",
     retry: "later",
   });
@@ -82,9 +86,12 @@ const REFUSAL = object<{ cause: Refusal["cause"]; message: string }>({
     non_fast_forward: true,
     stale_lease: true,
     hook: true,
+    local_hook: true,
     protected: true,
+    secret: true,
     auth: true,
     network: true,
+    remote: true,
     missing_remote: true,
     other: true,
   }),

@@ -53,10 +53,13 @@ export async function lookUpRemote(
   asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
   const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
-  if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message };
+  if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
   const ref = `refs/heads/${asked.branch}`;
   const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
-  if (result.kind !== "exited" || result.code !== 0) return { kind: "unknown", reason: refusalOf(result).message };
+  if (result.kind !== "exited" || result.code !== 0) {
+    const { cause, message } = refusalOf(result);
+    return { kind: "unknown", reason: message, isTemporary: cause === "network" || cause === "remote" };
+  }
   // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
   return { kind: "known", commit: parseHeads(result.stdout.toString("utf8")).get(ref) ?? null };
 }

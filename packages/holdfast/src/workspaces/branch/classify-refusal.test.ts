@@ -18,12 +18,38 @@ describe("what every refusal prints does not classify", () => {
     ["[remote rejected] (pre-receive hook declined)", "hook"],
     ["[remote rejected] (hook declined)", "hook"],
     ["[remote rejected] (cannot lock ref 'refs/heads/x': is at 1 but expected 2)", "stale_lease"],
-    ["[remote rejected] (failed to update ref)", "stale_lease"],
+    ["[remote rejected] (failed to update ref)", "remote"],
+    ["[remote rejected] (cannot lock ref 'refs/heads/x': Unable to create 'x.lock': File exists)", "remote"],
+    ["[remote rejected] (unpacker error)", "remote"],
+    ["[remote rejected] (Internal Server Error)", "remote"],
+    ["[remote rejected] (failure)", "remote"],
     ["[remote rejected] (branch is currently checked out)", "other"],
-    ["[remote rejected] (unpacker error)", "other"],
   ])("%s is %s", (summary, cause) => {
     const report = { flag: "!", summary };
     expect(classifyRefusal({ report, failedHook: null, stderr: ALWAYS, timedOut: false }).cause).toBe(cause);
+  });
+
+  test.each([
+    ["remote: error: cannot lock ref 'refs/heads/x': is at 1 but expected 2", "failed to update ref", "stale_lease"],
+    ["remote: error: cannot lock ref 'refs/heads/x': Unable to create 'x.lock'", "failed to update ref", "remote"],
+    ["remote: GitLab: Internal API error (502)", "pre-receive hook declined", "remote"],
+    ["remote: the policy service is temporarily unavailable", "pre-receive hook declined", "remote"],
+    ["remote: sign your commits", "pre-receive hook declined", "hook"],
+    [
+      "remote: error: GH013: Repository rule violations found",
+      "push declined due to repository rule violations",
+      "protected",
+    ],
+    [
+      "remote: error: GH013: x\nremote: - GITHUB PUSH PROTECTION",
+      "push declined due to repository rule violations",
+      "secret",
+    ],
+    ["remote: error: GH009: Secrets detected! This push failed.", "pre-receive hook declined", "secret"],
+    ["remote: PUSH BLOCKED: Secrets detected in code changes", "pre-receive hook declined", "secret"],
+  ])("%j with (%s) is %s", (stderr, reason, cause) => {
+    const report = { flag: "!", summary: `[remote rejected] (${reason})` };
+    expect(classifyRefusal({ report, failedHook: null, stderr, timedOut: false }).cause).toBe(cause);
   });
 
   test.each([
@@ -43,6 +69,8 @@ describe("what every refusal prints does not classify", () => {
     ["ssh: connect to host x port 22: Connection refused", "network"],
     ["fatal: unable to access 'x': The requested URL returned error: 503", "network"],
     ["fatal: the remote end hung up unexpectedly", "network"],
+    ["fatal: the remote end hung up upon initial contact", "network"],
+    ["send-pack: unexpected disconnect while reading sideband packet", "network"],
     ["Permission denied (publickey).\nfatal: the remote end hung up unexpectedly", "auth"],
     ["error: src refspec x does not match any", "other"],
   ])("without a word on the ref, %j is %s", (stderr, cause) => {
@@ -59,7 +87,9 @@ describe("what every refusal prints does not classify", () => {
   test("no answer in time is the network's; a hook that failed here is the hook's, whatever it printed", () => {
     const facts = { report: undefined, failedHook: null, stderr: "", timedOut: false };
     expect(classifyRefusal({ ...facts, timedOut: true }).cause).toBe("network");
-    expect(classifyRefusal({ ...facts, failedHook: "pre-push", stderr: "Connection refused" }).cause).toBe("hook");
+    expect(classifyRefusal({ ...facts, failedHook: "pre-push", stderr: "Connection refused" }).cause).toBe(
+      "local_hook",
+    );
   });
 
   test("the report is that of our ref, not of one that ends like it", () => {

@@ -29,24 +29,38 @@ export function classifyRefusal(facts: {
   const message = messageOf(stderr, report?.summary);
   if (report?.flag === "!") return { cause: causeOfRef(report.summary, stderr), message };
   if (facts.timedOut) return { cause: "network", message: `no answer in time; ${message}` };
-  if (facts.failedHook !== null) return { cause: "hook", message: `the ${facts.failedHook} hook refused: ${message}` };
+  if (facts.failedHook !== null)
+    return { cause: "local_hook", message: `the ${facts.failedHook} hook refused: ${message}` };
   return { cause: MESSAGES.find(([, pattern]) => pattern.test(stderr))?.[0] ?? "other", message };
 }
 
 function causeOfRef(summary: string, stderr: string): Refusal["cause"] {
   const reason = /\(([^()]*(?:\([^()]*\)[^()]*)*)\)$/.exec(summary)?.[1] ?? "";
   const byRemote = summary.startsWith("[remote rejected]");
+  if (SECRET.test(stderr)) return "secret";
   if (/\bGH0(?:06|13)\b|protected branch|not allowed to (?:force )?push/i.test(`${reason}\n${stderr}`))
     return "protected";
   if (byRemote && /^(?:non-fast-forward|deletion prohibited)$/.test(reason)) return "protected";
-  if (/hook declined/.test(reason)) return "hook";
+  // A hook that asks a service says so when the service does not answer: it has judged nothing.
+  if (/hook declined/.test(reason)) return TEMPORARY.test(stderr) ? "remote" : "hook";
   if (/^stale info$|^remote ref updated since checkout$/.test(reason)) return "stale_lease";
-  // Somebody else's push came between the remote's offer and ours.
-  if (byRemote && /failed to update ref|cannot lock ref|fetch first/.test(reason)) return "stale_lease";
+  // Another push arrived between the remote's offer and ours, or the ref is locked for the moment: the next try tells these apart.
+  if (byRemote && /failed to update ref|cannot lock ref/.test(reason))
+    return /but expected|reference already exists/.test(`${reason}\n${stderr}`) ? "stale_lease" : "remote";
+  if (byRemote && reason === "fetch first") return "stale_lease";
   if (/^(?:non-fast-forward|fetch first|needs force)$/.test(reason)) return "non_fast_forward";
   if (/permission denied/i.test(reason)) return "auth";
+  if (byRemote && (/^(?:failure|unpacker error|.*internal server error.*)$/i.test(reason) || TEMPORARY.test(reason)))
+    return "remote";
   return "other";
 }
+
+/** Push protection of GitHub (GH013, GH009) and secret push protection of GitLab. */
+const SECRET =
+  /push protection|cannot contain secrets|\bGH009\b|secrets? (?:was |were )?detected|PUSH BLOCKED: Secret/i;
+
+const TEMPORARY =
+  /temporar(?:y|ily)|try again|timed? ?out|time-out|unavailable|internal (?:server |api )?error|bad gateway|\b50[0234]\b|too many requests|no space left|could not connect|connection (?:refused|reset)|not accessible/i;
 
 /** In this order: an ssh that was not let in also says that the remote end hung up. */
 const MESSAGES: readonly (readonly [Refusal["cause"], RegExp])[] = [
@@ -60,7 +74,7 @@ const MESSAGES: readonly (readonly [Refusal["cause"], RegExp])[] = [
   ],
   [
     "network",
-    /could not resolve (?:host|proxy)|name or service not known|temporary failure in name resolution|failed to connect|couldn't connect|connection (?:refused|timed out|reset|closed)|network is unreachable|no route to host|operation timed out|timeout|returned error: (?:429|5\d\d)|hung up unexpectedly|early eof|rpc failed|ssl|tls|gnutls/i,
+    /could not resolve (?:host|proxy)|name or service not known|temporary failure in name resolution|failed to connect|couldn't connect|connection (?:refused|timed out|reset|closed)|network is unreachable|no route to host|operation timed out|timeout|returned error: (?:429|5\d\d)|remote end hung up|unexpected disconnect|early eof|rpc failed|ssl|tls|gnutls/i,
   ],
 ];
 

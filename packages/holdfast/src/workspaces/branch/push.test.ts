@@ -112,7 +112,7 @@ describe("a refusal is told by its real cause, though every one of them prints '
   test("hook: pre-push here, though the remote is never asked", async () => {
     hook(scene.user.path(".git"), "pre-push", "echo 'lint: 3 errors' >&2; exit 3");
     const { cause, message } = refusal(await scene.branch.push({ expected: null }));
-    expect(cause).toBe("hook");
+    expect(cause).toBe("local_hook");
     expect(message).toContain("pre-push");
     expect(message).toContain("lint: 3 errors");
   });

@@ -70,9 +70,10 @@ function askingOf({ run, condition }: RunStatus): Asking | undefined {
   return { id: run.id, question, reason: condition.reason };
 }
 
-/** Nobody is asked about a time. But who knows better than the provider's clock may say so. */
+/** A time needs no answer. But a user who knows better than the provider's or the forge's clock may say so. */
 function waitingOf({ run, condition }: RunStatus): Asking | undefined {
-  if (condition.kind !== "parked" || condition.on !== "quota" || condition.until === null) return undefined;
+  if (condition.kind !== "parked" || condition.until === null) return undefined;
+  if (condition.on !== "quota" && condition.on !== "forge") return undefined;
   const question = `May it go on before ${condition.until}?`;
   return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
 }

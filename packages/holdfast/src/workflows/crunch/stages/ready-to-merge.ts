@@ -3,7 +3,6 @@ import type { StageResult } from "../../../core/position/workflow.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { openPullRequest } from "../../publish/open-pull-request.ts";
 import type { OpenedRequest } from "../../publish/open-pull-request.ts";
-import { parkOnce } from "../../publish/park-once.ts";
 import { pushBranch } from "../../publish/push-branch.ts";
 import { ANSWER_TO } from "../../publish/push-refusal.ts";
 import { commitPhase } from "../commit-phase.ts";
@@ -51,9 +50,7 @@ async function open(work: CrunchWork, context: CrunchContext, { forge, worktree 
     draft: work.options.draft,
   });
   if (opened.kind === "open") return opened;
-  const reason = `No pull request could be opened: ${opened.reason}`;
-  if (opened.denied) await parkOnce(context, { name: "pull-request-parked", on: "person", reason });
-  return { kind: "refused", reason };
+  return { kind: "refused", reason: `No pull request could be opened: ${opened.reason}` };
 }
 
 /** Parks each time that it is asked and not merged: who resumes has merged it, or finds it parked again. */

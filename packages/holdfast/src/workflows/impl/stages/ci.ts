@@ -74,8 +74,8 @@ async function look(
         noneBefore: looks > 0,
       });
     } catch (error) {
-      // One look that fails is nothing: there will be another.
-      if (error instanceof HoldfastError && error.code === "FORGE_FAILED")
+      // One look that fails is nothing: there will be another. A time that the forge names is waited for.
+      if (error instanceof HoldfastError && error.code === "FORGE_FAILED" && typeof error.data["until"] !== "string")
         return { kind: "wait", reason: error.message };
       throw error;
     }

@@ -5,7 +5,6 @@ import { conclude } from "../history.ts";
 import type { Conclusion } from "../history.ts";
 import { openPullRequest, rewordPullRequest } from "../../publish/open-pull-request.ts";
 import { outputFiles } from "../output-files.ts";
-import { parkOnce } from "../../publish/park-once.ts";
 import { closes } from "../../publish/closing-body.ts";
 import { bodyOf, titleOf } from "../pull-request-text.ts";
 import { pushBranch } from "../../publish/push-branch.ts";
@@ -63,11 +62,8 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
     base: base.branch,
     draft: work.options.draft,
   });
-  if (opened.kind === "refused") {
-    const reason = `No pull request could be opened: ${opened.reason}`;
-    if (opened.denied) await parkOnce(context, { name: "pull-request-parked", on: "person", reason });
-    return { event: "pr_fail_fixable", reason, state: after, feedback: `${reason}.` };
-  }
+  if (opened.kind === "nothing_new")
+    return { event: "fatal", reason: `No pull request could be opened: ${opened.reason}`, state: after };
   if (existing?.state === "open") await reword(context, forge, { existing, words, issue: issue.number });
   return passed(opened.request, after, `Pull request #${opened.request.number} is open: ${opened.request.url}`);
 }

@@ -1,6 +1,6 @@
 import type { StageResult } from "../../../core/position/workflow.ts";
+import { askForge } from "../../publish/forge-answer.ts";
 import { openPullRequest } from "../../publish/open-pull-request.ts";
-import { parkOnce } from "../../publish/park-once.ts";
 import { pushBranch } from "../../publish/push-branch.ts";
 import { ANSWER_TO } from "../../publish/push-refusal.ts";
 import { settleRemote } from "../../publish/settle-remote.ts";
@@ -48,14 +48,11 @@ async function publish(
     purpose: "pull-request",
     ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
     head: worktree.branch.name,
-    base: state.base?.branch ?? (await forge.defaultBranch()),
+    base: state.base?.branch ?? (await askForge(context, () => forge.defaultBranch())),
     draft: work.options.draft,
   });
-  if (opened.kind === "refused") {
-    const reason = `No pull request could be opened: ${opened.reason}`;
-    if (opened.denied) await parkOnce(context, { name: "pull-request-parked", on: "person", reason });
-    return { event: "fatal", reason, state: after };
-  }
+  if (opened.kind === "nothing_new")
+    return { event: "fatal", reason: `No pull request could be opened: ${opened.reason}`, state: after };
   const { request } = opened;
   const reason = `${params.done}. Pull request #${request.number} is open: ${request.url}`;
   return { event: "published", reason, state: { ...after, pullRequest: request } };
