@@ -1,4 +1,5 @@
 import { MARK_VARIABLE } from "../system/process-table.ts";
+import { supervisedVariables } from "../system/watchdog.ts";
 import { runProcess, type ProcessResult } from "../system/subprocess.ts";
 import { hideSecrets } from "./hide-secrets.ts";
 import { parseResponse } from "./parse-response.ts";
@@ -27,7 +28,10 @@ export function createProgramTransport(params: {
       const result = await runProcess({
         command: program,
         args: ["api", "--include", "--hostname", host, "--method", method, ...headers, ...input, path],
-        env: { ...quiet(env), ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark }) },
+        env: {
+          ...quiet(env),
+          ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark, ...supervisedVariables() }),
+        },
         timeoutMs,
         ...(body === undefined ? {} : { input: Buffer.from(JSON.stringify(body)) }),
       });
@@ -64,4 +68,4 @@ function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 const NOISY =
-  /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK)$/;
+  /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK|HOLDFAST_SUPERVISOR)$/;

@@ -4,10 +4,11 @@ import { constants } from "node:os";
 import type { Writable } from "node:stream";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { endTree } from "./process-tree.ts";
+import { supervisedVariables, watchChild } from "./watchdog.ts";
 
 /**
  * Runs a program whose whole tree must be gone when this returns, whatever it started: the mark in `env` (see childEnvironment)
- * finds it. Never rejects: what happened is the result.
+ * finds it. Where we end before it does, the watchdog ends it. Never rejects: what happened is the result.
  */
 export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const nothing = { code: null, signal: null, reason: null, survivors: null, milliseconds: 0 };
@@ -15,7 +16,12 @@ export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const began = performance.now();
   const started = start(params);
   if (typeof started === "string") return { ...nothing, kind: "not_started", reason: started };
-  const leave = endAtExit(started);
+  const unwatch = watchChild(started);
+  const leaveExit = endAtExit(started);
+  const leave = (): void => {
+    unwatch();
+    leaveExit();
+  };
   const { child, exit, watch } = await supervise(started, params);
   const milliseconds = Math.round(performance.now() - began);
   if (exit.kind === "not_started") {
@@ -76,7 +82,7 @@ function start(params: MarkedParams): ChildProcess | string {
   try {
     return spawn(params.command, params.args, {
       cwd: params.cwd,
-      env: params.env,
+      env: { ...params.env, ...supervisedVariables() },
       stdio: ["pipe", "pipe", "pipe"],
       // Its own session: Ctrl+C in our terminal is ours to handle.
       detached: process.platform !== "win32",
