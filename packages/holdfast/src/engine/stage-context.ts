@@ -187,6 +187,11 @@ export interface AgentCall {
   /** Edits files in the run's worktree (default yes). */
   readonly changesFiles?: boolean;
   /**
+   * The stage cannot continue without an answer (default no): a crash or a timeout is not reported to it but retried under the error policy, and
+   * then the run waits.
+   */
+  readonly mustAnswer?: boolean;
+  /**
    * Works there instead of in the run's worktree: no checkpoint of the run's files is taken, and the report names the commit of what the aside then holds.
    * Killed in the middle, the aside goes back to where the call began (what was there stays pinned), unless the agent can go on with its session. Calls at the
    * same time need an aside each.

@@ -30,6 +30,16 @@ async function untilOpened(bench: Bench): Promise<void> {
 
 const louder = { author: "ada", state: "changes_requested", body: "Say it louder." };
 
+test("a reviewer that crashes has judged nothing: the run waits, and the implementer works once", async () => {
+  const crashing = { when: { role: "review" }, edits: [{ do: "wait", ms: 1 }], exit: 3 };
+  await using bench = await makeBench({ answers: [finish(), crashing] });
+  expect(await bench.work()).toMatchObject({ kind: "parked", reason: expect.stringContaining("exit 3") });
+  expect((await bench.planes()).position).toMatchObject({ stage: "review", iteration: 1 });
+  await writeFile(join(bench.root, "script.yaml"), JSON.stringify({ answers: [finish(), pass] }));
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.trail()).filter((line) => line.startsWith("impl:"))).toHaveLength(1);
+});
+
 describe("reviews of people", () => {
   test("what somebody asks for is mended in one more iteration, and asked for once", async () => {
     await using bench = await makeBench({ answers, options: { waitForCi: true } });

@@ -95,7 +95,7 @@ describe("without any rule", () => {
   });
 
   test("everything else is the stage's to decide, unless nothing was done at all", () => {
-    const handled = ["overload", "network", "rate_limit", "hang", "auth", "billing", "missing"];
+    const handled = ["overload", "network", "rate_limit", "hang", "killed", "auth", "billing", "missing"];
     for (const cause of FAILURE_CAUSES.filter((one) => !handled.includes(one))) {
       expect(decide({ failure: failure(cause) })).toEqual({ kind: "report" });
       expect(decide({ failure: failure(cause, { instant: true }) }).kind).toBe("retry");

@@ -67,6 +67,8 @@ export interface FailedTry {
   readonly random: number;
   /** Was it the session that failed? Once is for nothing; again, it is waited as for anything that fails at the provider. */
   readonly lostSession?: "first" | "again";
+  /** Is a failure no result for the stage? Then the call is retried, and the run waits after that. */
+  readonly mustAnswer?: boolean;
 }
 
 export function decideFailure(failed: FailedTry): FailureDecision {
@@ -75,7 +77,11 @@ export function decideFailure(failed: FailedTry): FailureDecision {
     const verdict = { rule: "session", action: "fresh", why: "a fresh session takes over" } as const;
     return { kind: "fresh", verdict, errors: { ...before, retryAt: null, delayMs: 0 } };
   }
-  const rule = findRule(policy, lostSession === "again" ? { ...failure, instant: true } : failure);
+  const rule = findRule(
+    policy,
+    lostSession === "again" ? { ...failure, instant: true } : failure,
+    failed.mustAnswer ?? false,
+  );
   const tried = tryOf(failed, rule);
   switch (rule.action) {
     case "ignore":

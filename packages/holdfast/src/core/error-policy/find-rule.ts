@@ -14,8 +14,15 @@ export interface AgentFailure {
 }
 
 /** The first of the policy's rules that fits, else the one that is built in. */
-export function findRule(policy: ErrorPolicy, failure: AgentFailure): ErrorRule {
-  return policy.rules.find((rule) => fits(rule, failure)) ?? builtInRule(policy, failure);
+export function findRule(policy: ErrorPolicy, failure: AgentFailure, mustAnswer = false): ErrorRule {
+  const rule = policy.rules.find((one) => fits(one, failure)) ?? builtInRule(policy, failure);
+  return mustAnswer && rule.action === "ignore" ? insistOn(rule, failure) : rule;
+}
+
+/** Of a call whose answer is needed a failure is no result. Retried, except where the same call would fail the same way again. */
+function insistOn(rule: ErrorRule, { cause }: AgentFailure): ErrorRule {
+  const failsAgain = cause === "context_too_long" || cause === "permission_denied";
+  return { ...rule, action: failsAgain ? "escalate" : "retry", exhausted: "park" };
 }
 
 function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFailure): boolean {
@@ -27,7 +34,7 @@ function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFa
 /** Ids of rules that nobody writes. */
 export const BUILT_IN = { person: "needs_person", provider: "provider", stage: "stage" } as const;
 
-/** What failed at the provider, or at once, costs no iteration; what only a person can mend waits for one; the rest is the stage's to decide. */
+/** What failed at the provider, was killed, or failed at once costs no iteration; what only a person can mend waits for one; the rest is the stage's to decide. */
 function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): ErrorRule {
   const { retry, exhausted } = policy;
   const any = { causes: null, types: null, pattern: null, retry, exhausted };
@@ -41,13 +48,14 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
     case "network":
     // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
     case "hang":
+    // By the kernel for want of memory, or by hand: nothing was judged. Its session continues where it has one.
+    case "killed":
       return { ...any, id: BUILT_IN.provider, action: "retry" };
     case "session_lost":
     case "context_too_long":
     case "permission_denied":
     case "timeout":
     case "crash":
-    case "killed":
     case "interrupted":
       return instant
         ? { ...any, id: BUILT_IN.provider, action: "retry" }

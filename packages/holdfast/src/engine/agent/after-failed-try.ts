@@ -37,6 +37,7 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
     before: writer.errors.get(name),
     now,
     random: fractionOf(writer.parts.random()),
+    mustAnswer: trying.call.mustAnswer ?? false,
     ...(isLost ? { lostSession: trying.gaveUp ? "again" : "first" } : {}),
   });
   if (decision.kind === "report") return tried;

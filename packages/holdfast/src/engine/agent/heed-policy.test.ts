@@ -232,3 +232,74 @@ test("told to stop while it waits for the next try, it makes no other: that woul
   expect(tries).toBe(2);
   expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }]);
 });
+
+test("an agent that is killed alone continues its session, with its files, and pays no iteration", async () => {
+  const seen: unknown[] = [];
+  const toy = await start(
+    {},
+    (task, root) => {
+      seen.push([task.session, task.iteration, existsSync(join(root, "half.txt"))]);
+      task.onEvent({ kind: "session", id: "s-1" });
+      writeFileSync(join(root, "half.txt"), "half");
+      return seen.length === 3
+        ? { session: "s-1", usage: usage(5) }
+        : { kind: "failed", cause: "killed", message: "ended by SIGKILL", session: "s-1", usage: usage(7) };
+    },
+    { resume: true },
+  );
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(seen).toEqual([
+    [null, 0, false],
+    ["s-1", 0, true],
+    ["s-1", 0, true],
+  ]);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent.tokens).toBe(19);
+  expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }, { action: "retry" }]);
+});
+
+test("an agent that is killed each time makes the run wait after its tries, and a resume grants new ones", async () => {
+  let calls = 0;
+  const policy = { retry: { delaysMs: [1_000, 1_000], jitter: 0 } };
+  const toy = await start(policy, () => {
+    calls += 1;
+    return calls === 4 ? {} : { kind: "failed", cause: "killed", message: "ended by SIGKILL" };
+  });
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", reason: expect.stringContaining("SIGKILL") });
+  expect(calls).toBe(3);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+});
+
+test.each(["crash", "timeout", "killed", "session_lost"] as const)(
+  "a call whose answer is needed is retried after a %s, then the run waits; it is never reported to the stage",
+  async (cause) => {
+    let calls = 0;
+    const policy = { retry: { delaysMs: [1_000], jitter: 0 } };
+    const toy = await start(policy, () => {
+      calls += 1;
+      return calls === 3 ? {} : { kind: "failed", cause, message: "no" };
+    });
+    const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
+    await begin(toy.parts, workflow, toy.workspace);
+    expect(await toy.go(workflow)).toMatchObject({ kind: "parked" });
+    expect(calls).toBe(2);
+    expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  },
+);
+
+test("a call whose answer is needed and that would fail the same way again waits for a person at once", async () => {
+  const toy = await start({}, () => ({ kind: "failed", cause: "context_too_long", message: "too long" }));
+  const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  const ignoring = await start({ rules: [rule({ action: "ignore" })] }, () => ({
+    kind: "failed",
+    cause: "crash",
+    message: "no",
+  }));
+  await begin(ignoring.parts, workflow, ignoring.workspace);
+  expect(await ignoring.go(workflow)).toMatchObject({ kind: "parked" });
+});

@@ -76,6 +76,8 @@ async function ask(
     yolo: options.yolo,
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
     changesFiles: false,
+    // A reviewer that failed has judged nothing: the implementer has no reason to work again.
+    mustAnswer: true,
   });
   if (report.outcome === "completed") return { reply: parseReviewReply(report.text), text: report.text };
   const why = `the reviewer failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
