@@ -37,6 +37,12 @@ export interface Workspaces {
   refs(): Promise<readonly SnapshotRef[]>;
   /** Removes these refs (snapshots and asides under refs/holdfast/). Gone already is no error. */
   unpin(refs: readonly string[]): Promise<void>;
+  /**
+   * Removes the locks that a killed git left in the worktree made for this run, in its side worktrees and on its branch (full
+   * name); returns their paths. Only for a caller that holds the run's lease and has ended every process of the run. A lock in a
+   * worktree of the user's, or on a branch that such a worktree has checked out, is never removed.
+   */
+  clearLocks(params: { readonly run: string; readonly branch: string | null }): Promise<readonly string[]>;
   /** Those of the commits that no branch, tag or remote-tracking ref reaches: our refs may be their only copy. */
   unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
   /**

@@ -16,6 +16,8 @@ import type { TestRepository } from "./workspace/workspace-repository.ts";
 export interface ToyWorktree extends ToyRun {
   readonly workspace: Workspace;
   readonly workspaces: Workspaces;
+  /** The user's own checkout. */
+  readonly repository: TestRepository;
   /** Its worktree. */
   readonly tree: TestRepository;
   /** Writes a file of the worktree when a text is given; is it there? */
@@ -40,6 +42,7 @@ export async function startInWorktree(
     ...toy,
     workspace,
     workspaces,
+    repository,
     tree: testRepositoryAt(root),
     file(name, text) {
       if (text !== undefined) writeFileSync(join(root, name), text);

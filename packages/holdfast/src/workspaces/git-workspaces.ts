@@ -10,7 +10,7 @@ import { diffSnapshots, listFiles } from "./capture/diff-snapshots.ts";
 import { createBranch, readBranchTip } from "./worktree/branch-tip.ts";
 import { keepCommit } from "./objects/keep-commit.ts";
 import { findUnpublished, hasSnapshot } from "./objects/objects.ts";
-import { clearLeftovers } from "./git/git-leftovers.ts";
+import { clearLeftovers, clearRunLocks } from "./git/git-leftovers.ts";
 import { guardMethods, tellFailures } from "./git/failure-border.ts";
 import { listPins, pinCommit, removePins } from "./objects/pin.ts";
 import { removeWorktree } from "./worktree/remove-worktree.ts";
@@ -74,6 +74,7 @@ function workspacesOf(repository: Repository): Workspaces {
     },
     refs: () => listPins(repository),
     unpin: (refs) => removePins(repository, refs),
+    clearLocks: (params) => clearRunLocks(repository, params),
     unpublished: (commits) => findUnpublished(repository, commits),
     async keep(params) {
       const ref = await keepCommit(repository, params);

@@ -71,6 +71,31 @@ describe("an agent that leaves the run's branch", () => {
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
   });
 
+  test("and is killed with its git: stale locks of the run are removed at once and reported", async () => {
+    let calls = 0;
+    const { parts, go, crash, store, workspace, repository } = await startInWorktree((_task, root) => {
+      calls += 1;
+      writeFileSync(join(root, "half.txt"), "half\n");
+      return { text: "done" };
+    });
+    const workflow = define({ work: calling() });
+    await begin(parts, workflow, workspace);
+    expect(await crash(workflow, 2, "before")).toBe("died");
+    const gitDir = git(workspace.root, "rev-parse", "--absolute-git-dir");
+    writeFileSync(join(workspace.root, "a.txt"), "half written\n");
+    const stale = [join(gitDir, "index.lock"), join(gitDir, "HEAD.lock"), repository.path(`.git/${BRANCH}.lock`)];
+    const users = [repository.path(".git/index.lock"), repository.path(".git/refs/heads/main.lock")];
+    for (const lock of [...stale, ...users]) writeFileSync(lock, "");
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect([...stale, ...users].map((lock) => existsSync(lock))).toEqual([false, false, false, true, true]);
+    const notes: string[] = [];
+    for await (const { kind, body } of store.readJournal({ run: ID }))
+      if (kind === "note") notes.push(String(body["text"]));
+    expect(notes).toContainEqual(expect.stringContaining(`Removed 3 stale git locks of a process that was killed`));
+    for (const lock of stale) expect(notes.join("\n")).toContain(lock);
+    expect(calls).toBe(2);
+  });
+
   test.each([
     ["deleting .git", () => undefined],
     ["making a repository of its own there", (root: string) => git(root, "init", "-q")],

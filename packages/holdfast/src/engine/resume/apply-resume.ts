@@ -29,7 +29,7 @@ export interface ResumeReport {
   readonly workspace: Workspace | undefined;
   /** The newest checkpoint, when this made one. */
   readonly checkpoint: CheckpointSummary | null;
-  /** Of a restore, when the run went back. */
+  /** Of a restore, when the run went back; and what was repaired before the plan was performed. */
   readonly steps?: readonly RestoreStep[];
 }
 

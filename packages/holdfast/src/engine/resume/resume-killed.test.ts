@@ -1,4 +1,5 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Answers } from "../../core/resume/resume.ts";
 import { dyingParts, Killed } from "../../testing/dying-parts.ts";
@@ -48,6 +49,17 @@ describe("killed anywhere and resumed, it ends in the same place", () => {
       resume: { answers: { files_changed: "put_back" } },
       least: 4,
       prepare: (scene) => scene.worktree().write("work.txt", "by a person\n"),
+    },
+    {
+      name: "files put back although a killed git left its locks",
+      resume: { answers: { files_changed: "put_back" } },
+      least: 4,
+      prepare(scene) {
+        scene.worktree().write("work.txt", "by a person\n");
+        const gitDir = scene.worktree().git("rev-parse", "--absolute-git-dir").trim();
+        writeFileSync(join(gitDir, "index.lock"), "");
+        writeFileSync(scene.repo.path(`.git/refs/heads/${BRANCH}.lock`), "");
+      },
     },
     {
       name: "an unfinished restore of all, and the worktree gone",

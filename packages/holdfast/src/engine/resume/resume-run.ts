@@ -129,7 +129,25 @@ export async function applyTakeUp(params: {
     });
   }
   await parts.commands.endMarked(runMark(parts, run.id));
-  return await applyResume({ parts, lease, run, plan, checkpoint, current });
+  const note = await clearStaleLocks(parts, run.id, checkpoint);
+  if (note !== null) await parts.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
+  const report = await applyResume({ parts, lease, run, plan, checkpoint, current });
+  if (note === null) return report;
+  return { ...report, steps: [{ step: "resume", outcome: "done", text: note }, ...(report.steps ?? [])] };
+}
+
+/**
+ * Removes the git locks of processes that were killed, and returns a text that names them; null when there are none. The caller
+ * holds the lease and has ended every process of the run, so a lock in its own worktree or on its branch has no owner.
+ */
+export async function clearStaleLocks(
+  parts: Pick<WorkParts, "workspaces">,
+  run: string,
+  { planes }: Pick<Checkpoint, "planes">,
+): Promise<string | null> {
+  const removed = (await parts.workspaces?.clearLocks({ run, branch: planes.files?.branch ?? null })) ?? [];
+  if (removed.length === 0) return null;
+  return `Removed ${removed.length === 1 ? "a stale git lock" : `${removed.length} stale git locks`} of a process that was killed: ${removed.join(", ")}`;
 }
 
 async function topOf(parts: WorkParts, run: string): Promise<number> {

@@ -15,9 +15,11 @@ import { rewoundTo } from "../planes.ts";
 import type { ProgressListener } from "../progress-event.ts";
 import { readProgress } from "../conduct/read-progress.ts";
 import { recoverFiles } from "./recover-files.ts";
+import { clearStaleLocks } from "./resume-run.ts";
 import type { SettledFiles } from "../restore/settled-files.ts";
 import { RunHandle } from "../run-handle.ts";
 import { runMark } from "../save/run-mark.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 import { reduceAll } from "../stage/recorder.ts";
 import { movedEntry } from "../graph/stage-graph.ts";
 import { RunWriter } from "../conduct/run-writer.ts";
@@ -40,6 +42,7 @@ export async function takeUp<S extends JsonObject>(params: {
   const { newest, top, progress } = await readProgress(parts, run);
   checkDefinition(workflow, run, progress.position, params.allowChanged);
   await parts.commands.endMarked(runMark(parts, run));
+  const cleared = await clearStaleLocks(parts, run, newest);
   const writer = new RunWriter({
     parts,
     run: summary,
@@ -66,6 +69,7 @@ export async function takeUp<S extends JsonObject>(params: {
   else if (progress.talked) writer.settleRewound();
   const { stage, iteration } = writer.position;
   writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || writer.steps.size > 0 });
+  if (cleared !== null) await tellNote(writer, cleared);
   await recoverFiles(writer, { fellBack: progress.fellBack, unfinished: summary.unfinishedRestore !== null });
   if (progress.fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
   await sweepAsides(writer, { ended: false });

@@ -36,6 +36,12 @@ async function take(draft: string, lock: string): Promise<boolean> {
   }
 }
 
+/** Is it a lock of a Holdfast process that may still be alive? git's own locks name no holder. */
+export async function isHeldByHoldfast(lock: string): Promise<boolean> {
+  const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
+  return owner !== undefined && livenessOf(owner, processIdentity()) !== "dead";
+}
+
 async function isLeftByUs(lock: string): Promise<boolean> {
   const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
   return owner !== undefined && livenessOf(owner, processIdentity()) === "dead";

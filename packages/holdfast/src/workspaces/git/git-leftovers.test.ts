@@ -148,6 +148,61 @@ describe("git was killed while it made a worktree", () => {
   });
 });
 
+describe("locks of a run of which no process is alive", () => {
+  test("in its worktree, its side worktrees and on its branch go, and are named", async () => {
+    const repo = committed();
+    const all = await openGitWorkspaces(repo.root);
+    await all.create({ run: "r", branch: "topic/x" });
+    await all.create({ run: "other" });
+    const lock = (name: string): string => {
+      mkdirSync(dirname(repo.path(`.git/${name}`)), { recursive: true });
+      writeFileSync(repo.path(`.git/${name}`), "");
+      return repo.path(`.git/${name}`);
+    };
+    repo.git("worktree", "add", "-q", "--detach", join(repo.root, "..", "beside"));
+    writeFileSync(repo.path(".git/worktrees/beside/holdfast-run"), "r/key\n");
+    const stale = [
+      "worktrees/r/index.lock",
+      "worktrees/r/HEAD.lock",
+      "worktrees/r/modules/sub/index.lock",
+      "worktrees/beside/index.lock",
+      "refs/heads/topic/x.lock",
+    ].map(lock);
+    const kept = [
+      "index.lock",
+      "HEAD.lock",
+      "refs/heads/main.lock",
+      "refs/heads/holdfast/other.lock",
+      "worktrees/other/index.lock",
+      "config.lock",
+      "packed-refs.lock",
+    ].map(lock);
+    const theirs = userWorktree(repo);
+    const alive = lock("worktrees/r/ORIG_HEAD.lock");
+    writeFileSync(alive, JSON.stringify({ holdfast: processIdentity() }));
+    const removed = await all.clearLocks({ run: "r", branch: "refs/heads/topic/x" });
+    expect(removed.toSorted()).toEqual(stale.toSorted());
+    expect(stale.filter((path) => existsSync(path))).toEqual([]);
+    expect(kept.filter((path) => !existsSync(path))).toEqual([]);
+    expect([existsSync(alive), theirs()]).toEqual([true, "as it was"]);
+    expect(await all.clearLocks({ run: "r", branch: "refs/heads/../../index" })).toEqual([]);
+  });
+
+  test("a run in the user's own checkout has none, whatever branch it is on", async () => {
+    const repo = committed();
+    const all = await openGitWorkspaces(repo.root);
+    const locks = ["index.lock", "refs/heads/main.lock", "refs/heads/topic.lock"].map((name) =>
+      repo.path(`.git/${name}`),
+    );
+    for (const path of locks) writeFileSync(path, "");
+    expect(await all.clearLocks({ run: "by-hand", branch: "refs/heads/main" })).toEqual([]);
+    expect(await all.clearLocks({ run: "by-hand", branch: "refs/heads/topic" })).toEqual([]);
+    await all.create({ run: "r" });
+    expect(await all.clearLocks({ run: "r", branch: "refs/heads/main" })).toEqual([]);
+    expect(locks.filter((path) => !existsSync(path))).toEqual([]);
+  });
+});
+
 describe("what is not ours stays", () => {
   test("a worktree of the user's in that place that nothing was checked out in yet", async () => {
     const repo = committed();

@@ -6,11 +6,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../core/error.ts";
 import { MARK_VARIABLE } from "../../system/process-table.ts";
 import { endTree } from "../../system/process-tree.ts";
+import { isHeldByHoldfast } from "../branch/index-lock.ts";
 import { syncRepository } from "../objects/durable.ts";
 import { fileKey } from "../indexes/private-index.ts";
 import type { Repository } from "../repository.ts";
 import { abandonNote, readNotes, removeNote, takeNote, type GitWork, type WorkNote } from "../worktree/work-note.ts";
-import { readEntries, type WorktreeEntry } from "../worktree/worktree-entry.ts";
+import { asideOwner, readEntries, type WorktreeEntry } from "../worktree/worktree-entry.ts";
 
 /*
  * Killed, git leaves locks that it never takes away itself and worktree entries that it cannot read any more: they stop our next
@@ -95,6 +96,45 @@ interface MadePlace {
 /** Of a worktree that was never handed out: nobody but a git of ours, killed since, can have locked it. Call under a note. */
 export async function clearEntryLocks(gitDir: string): Promise<void> {
   for (const name of await readdir(gitDir)) if (name.endsWith(".lock")) await rm(join(gitDir, name), { force: true });
+}
+
+/**
+ * The locks of a run of which no process is alive: in the worktrees made for it, and on its branch. A branch that another worktree
+ * has checked out may be locked by the user's git, and so may every branch of a run that has no worktree of its own.
+ */
+export async function clearRunLocks(
+  repository: Repository,
+  { run, branch }: { readonly run: string; readonly branch: string | null },
+): Promise<readonly string[]> {
+  const entries = await readEntries(repository);
+  const own = entries.filter((entry) => entry.run === run || asideOwner(entry.run)?.run === run);
+  const locks = (await Promise.all(own.map(({ gitDir }) => findLocks(gitDir)))).flat();
+  const mainHead = await readFile(join(repository.commonDir, "HEAD"), "utf8").catch(() => "");
+  const heads = [mainHead, ...entries.filter((entry) => !own.includes(entry)).map(({ head }) => head)];
+  for (const name of new Set([branch, `refs/heads/holdfast/${run}`])) {
+    if (name === null || heads.includes(`ref: ${name}\n`)) continue;
+    const isOwn = own.some((entry) => entry.run === run) || name === `refs/heads/holdfast/${run}`;
+    const lock = join(repository.commonDir, `${name}.lock`);
+    if (isOwn && lock.startsWith(join(repository.commonDir, "refs/heads/")) && existsSync(lock)) locks.push(lock);
+  }
+  const removed: string[] = [];
+  for (const lock of locks) {
+    if (await isHeldByHoldfast(lock)) continue;
+    await rm(lock, { force: true });
+    removed.push(lock);
+  }
+  return removed;
+}
+
+/** Submodules of the worktree keep their git directories in it, each with an object database that holds no locks of git commands. */
+async function findLocks(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  const found = entries.map(async (entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return entry.name === "objects" ? [] : await findLocks(path);
+    return entry.isFile() && entry.name.endsWith(".lock") ? [path] : [];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 /** A lock in our own namespace that no note tells of: litter once it is old. */
