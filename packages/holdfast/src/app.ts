@@ -89,7 +89,11 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const store =
       params.pretend === true
         ? openMemoryStore({ clock: systemClock })
-        : await openOwnStore(directory, params.create ?? true, owns ? workspaces : null);
+        : await openOwnStore(
+            directory,
+            { create: params.create ?? true, readOnly: params.readOnly ?? false },
+            owns ? workspaces : null,
+          );
     const root = params.worktrees;
     const parts: Parts = {
       store,

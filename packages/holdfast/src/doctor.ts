@@ -32,7 +32,7 @@ type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores"
 
 async function observeStore(params: OpenParams): Promise<Opened> {
   try {
-    await using holdfast = await openHoldfast({ ...params, create: false });
+    await using holdfast = await openHoldfast({ ...params, create: false, readOnly: true });
     const stats = await holdfast.store.stats();
     const { danglingRefs, asides } = await holdfast.planGc();
     return {

@@ -13,14 +13,14 @@ import { systemClock } from "../system/clock.ts";
  */
 export async function openOwnStore(
   directory: string,
-  create: boolean,
+  access: { readonly create: boolean; readonly readOnly: boolean },
   repository: Pick<Workspaces, "refs" | "list"> | null,
 ): Promise<Store> {
   if (repository !== null && !existsSync(directory)) {
     const left = await remains(repository);
     if (left.length > 0) throw missing(directory, left);
   }
-  return await openSqliteStore({ directory, create, clock: systemClock });
+  return await openSqliteStore({ directory, ...access, clock: systemClock });
 }
 
 async function remains(repository: Pick<Workspaces, "refs" | "list">): Promise<readonly string[]> {

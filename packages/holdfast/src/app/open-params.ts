@@ -21,6 +21,8 @@ export interface OpenParams {
   readonly store?: string;
   /** When there is no store yet: make it (default), or STORE_ABSENT. */
   readonly create?: boolean;
+  /** Open the store for reading only: no file in its directory is changed, and every write is STORE_READ_ONLY. Default false. */
+  readonly readOnly?: boolean;
   /** A store in memory instead of a real one: to look at what would be done. */
   readonly pretend?: boolean;
   readonly retention?: RetentionPolicy;
@@ -61,6 +63,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "cwd",
   "store",
   "create",
+  "readOnly",
   "pretend",
   "retention",
   "maxUntrackedBytes",

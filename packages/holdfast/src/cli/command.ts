@@ -56,7 +56,7 @@ export interface CommandSpec {
   readonly examples: readonly Example[];
   /** The shape that --json prints, in words and keys. */
   readonly json: string;
-  /** Only looks: a broken config file is a warning here, and the defaults are used. */
+  /** Only reads: the store is opened for reading, a broken config file is a warning, and the defaults are used. */
   readonly reads?: true;
   /** Winds down by itself after a signal and has the last word; main waits for it. */
   readonly windsDown?: true;
@@ -94,10 +94,13 @@ export interface Shell {
   readonly signal: AbortSignal;
   /** The whole table, for help and completion. */
   readonly commands: readonly Command[];
-  /** Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. */
-  open(params: { readonly create: boolean; readonly pretend?: boolean }): Promise<Holdfast>;
+  /**
+   * Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. `writes`: false opens it for
+   * reading, so that no file of the store changes; default: whether the command is not one of those that only read.
+   */
+  open(params: { readonly create: boolean; readonly pretend?: boolean; readonly writes?: boolean }): Promise<Holdfast>;
   /** Undefined where nothing was ever saved. A store that was named and is not there is an error all the same. */
-  openIfThere(): Promise<Holdfast | undefined>;
+  openIfThere(params?: { readonly writes?: boolean }): Promise<Holdfast | undefined>;
   /** Works also where the store cannot be opened. */
   doctor(): Promise<DoctorReport>;
   config(): Promise<EffectiveConfig>;

@@ -76,7 +76,9 @@ async function runCommandLine(params: {
   try {
     const work = command.start(shell, input);
     const exit = await (windsDown ? work : interrupts.race(work));
+    const withheld = await shell.withheld();
     await shell.close();
+    if (withheld !== null && exit === "done") return failed(withheld);
     // Told by another signal than Ctrl+C, it ends as that one does.
     return exit === "interrupted" ? (interrupts.exit() ?? exit) : exit;
   } catch (thrown) {

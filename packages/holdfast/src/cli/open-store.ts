@@ -9,13 +9,14 @@ export async function openStore(params: {
   readonly cwd: string;
   readonly create: boolean;
   readonly pretend: boolean;
+  readonly readOnly: boolean;
   readonly settings: Promise<ReadSettings>;
 }): Promise<Holdfast> {
   const [{ config, broken }, { openHoldfast }] = await Promise.all([params.settings, import("../app.ts")]);
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config) };
   // Where there is no store: the file that does not parse may well be the one that says where it is.
   try {
-    return await openHoldfast({ ...open, create: params.create });
+    return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     if (error.code === "STORE_MISSING" && error.data["elsewhere"] === true) throw broken ?? error;

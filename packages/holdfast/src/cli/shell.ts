@@ -31,6 +31,8 @@ export interface ShellParams {
 export interface OpenShell extends Shell {
   /** Waits for what must not be cut in half, then closes the store. */
   close(): Promise<Ended>;
+  /** An error about runs that were left out of what was printed because the store was cut; null: there are none. */
+  withheld(): Promise<HoldfastError | null>;
 }
 
 export async function openShell(params: ShellParams): Promise<OpenShell> {
@@ -68,10 +70,11 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     page,
     talk,
     config: async () => (await read()).config,
-    open: ({ create, pretend = false }) => (holdfast ??= openStore({ cwd, create, pretend, settings: read() })),
-    openIfThere: async () => {
+    open: ({ create, pretend = false, writes = !params.reads }) =>
+      (holdfast ??= openStore({ cwd, create, pretend, readOnly: !writes, settings: read() })),
+    openIfThere: async (access) => {
       try {
-        return await shell.open({ create: false });
+        return await shell.open({ create: false, ...access });
       } catch (error) {
         if (error instanceof HoldfastError && error.code === "STORE_ABSENT" && error.data["named"] !== true)
           return (holdfast = undefined);
@@ -117,6 +120,18 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   };
   return {
     ...shell,
+    async withheld() {
+      const store = (await holdfast?.catch(() => undefined))?.store;
+      const cuts = store?.withheld?.() ?? [];
+      const [first] = cuts;
+      if (store === undefined || first === undefined) return null;
+      return new HoldfastError({
+        code: "STORE_CUT",
+        message: `The store ${store.location} is older or shorter than it was. Left out: ${cuts.map(({ why }) => why).join("; ")}`,
+        hint: "The other runs are whole. Restore the whole directory from one backup; `holdfast verify` names what is damaged.",
+        data: { location: store.location, runs: cuts.map(({ run, number, why }) => ({ run, number, why })) },
+      });
+    },
     async close() {
       const ended = await work.settle();
       await (await holdfast?.catch(() => undefined))?.close();

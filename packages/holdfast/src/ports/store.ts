@@ -119,12 +119,24 @@ export interface Store {
     readonly reason: string;
   }): Promise<void>;
 
+  /**
+   * Only of a store that is open for reading: runs that were left out of an answer of `listRuns` because the database holds less of
+   * them than was written. Reading one of them is STORE_CUT; the others stay readable.
+   */
+  withheld?(): readonly CutRun[];
   stats(): Promise<StoreStats>;
   /** Small facts of the store itself (when gc last ran). Durable, last write wins. */
   getMeta(key: string): Promise<string | undefined>;
   setMeta(key: string, value: string): Promise<void>;
   /** Settles what is under way, releases the leases held, then lets go. A second call is no error; every other call after it rejects. */
   close(): Promise<void>;
+}
+
+export interface CutRun {
+  readonly number: number;
+  /** null: nothing of the run is left, not even its name. */
+  readonly run: string | null;
+  readonly why: string;
 }
 
 export interface NewRun extends RunBirth {

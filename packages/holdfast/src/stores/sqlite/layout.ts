@@ -11,6 +11,8 @@ export interface Layout {
   /** How far each run had come, kept apart from the database so that a cut database is seen as cut. */
   readonly witness: string;
   readonly blobs: string;
+  /** Copies of damaged files, each from before the store was opened for writing. */
+  readonly quarantine: string;
 }
 
 export function layoutOf(directory: string): Layout {
@@ -23,5 +25,6 @@ export function layoutOf(directory: string): Layout {
     sharedMemory: `${database}-shm`,
     witness: join(directory, "heads"),
     blobs: join(directory, "blobs"),
+    quarantine: join(directory, "quarantine"),
   };
 }

@@ -11,24 +11,33 @@ import { HoldfastError } from "../../core/error.ts";
 export interface ReadOnlyDatabase {
   readonly db: DatabaseSync;
   readonly close: () => void;
+  /** Were the files changed since? Always false under SQLite's own locks, which see every commit. */
+  readonly moved: () => boolean;
 }
 
 /**
- * SQLite needs shared memory beside the database even to read it. Where that cannot be made, a database whose log is
- * empty is read as it is; one whose log is not is copied first, for without its log it would be short of the newest.
+ * Opens the database for reading and changes no file, whatever state they are in:
+ * - no log, or an empty one: the database file as it is, without a lock and without helper files;
+ * - a log with its shared memory: under SQLite's locks. A connection for reading never checkpoints, so the log stays; SQLite
+ *   updates the shared memory, which is a cache and is written anew at every start;
+ * - a log without shared memory, or shared memory that cannot be written: a private copy, removed on close.
  */
 export function openReadOnly(layout: Layout): ReadOnlyDatabase {
-  const direct = attempt(() => withSchema(openDatabase({ path: layout.database, access: "read" }), layout));
-  if (direct.ok) return { db: direct.db, close: () => direct.db.close() };
-  if (direct.error instanceof HoldfastError) throw direct.error;
-  if ((statSync(layout.wal, { throwIfNoEntry: false })?.size ?? 0) === 0) {
+  const before = marksOf(layout);
+  const moved = (): boolean => marksOf(layout) !== before;
+  if (sizeOf(layout.wal) === 0) {
     const db = withSchema(openDatabase({ path: layout.database, access: "immutable" }), layout);
-    return { db, close: () => db.close() };
+    return { db, close: () => db.close(), moved };
   }
-  return openCopy(layout);
+  if (sizeOf(layout.sharedMemory) > 0) {
+    const direct = attempt(() => withSchema(openDatabase({ path: layout.database, access: "read" }), layout));
+    if (direct.ok) return { db: direct.db, close: () => direct.db.close(), moved: () => false };
+    if (direct.error instanceof HoldfastError) throw direct.error;
+  }
+  return openCopy(layout, moved);
 }
 
-function openCopy(layout: Layout): ReadOnlyDatabase {
+function openCopy(layout: Layout, moved: () => boolean): ReadOnlyDatabase {
   const copy = layoutOf(mkdtempSync(join(tmpdir(), "holdfast-read-")));
   const remove = (): void => rmSync(copy.directory, { recursive: true, force: true });
   try {
@@ -37,6 +46,7 @@ function openCopy(layout: Layout): ReadOnlyDatabase {
     const db = withSchema(openDatabase({ path: copy.database, access: "read" }), layout);
     return {
       db,
+      moved,
       close() {
         db.close();
         remove();
@@ -46,6 +56,22 @@ function openCopy(layout: Layout): ReadOnlyDatabase {
     remove();
     throw error;
   }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Changes with every write to the database or its log. */
+function marksOf(layout: Layout): string {
+  return [layout.database, layout.wal]
+    .map((path) => {
+      const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+      // An empty log is as good as none.
+      if (found === undefined || (found.size === 0n && path === layout.wal)) return "none";
+      return `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
+    })
+    .join();
 }
 
 function withSchema(db: DatabaseSync, layout: Layout): DatabaseSync {

@@ -1,10 +1,12 @@
 import { accessSync, closeSync, constants, openSync, statSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import { resolve } from "node:path";
-import { checkCut } from "./verify/check-cut.ts";
+import { cutError, findCuts } from "./verify/check-cut.ts";
 import { text } from "./columns.ts";
 import { checkDurability, openDatabase } from "./driver.ts";
-import { openToken } from "./handle-tokens.ts";
+import type { Handle } from "./handle.ts";
+import { endToken, openToken } from "./handle-tokens.ts";
+import { keepDamaged } from "./keep-damaged.ts";
 import { layoutOf } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 import { readMarker, writeMarker } from "./witness/marker.ts";
@@ -13,7 +15,9 @@ import { openHandle } from "./open-handle.ts";
 import { openReadOnly } from "./open-read-only.ts";
 import { climb, schemaOf } from "./schema.ts";
 import { asHoldfastError, isBusy } from "./sqlite-errors.ts";
-import { beginWitness } from "./witness/witness.ts";
+import { createReadingStore } from "./reading-store.ts";
+import type { Reading } from "./reading-store.ts";
+import { beginWitness, readWitness } from "./witness/witness.ts";
 import { createSqliteStore } from "./sqlite-store.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -48,20 +52,14 @@ export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> 
   const busyMs = params.busyMs ?? 10_000;
   try {
     const opened = await openPatiently(() => openFiles(layout, params), busyMs);
-    const handle = openHandle({
-      db: opened.db,
-      layout,
-      storeId: opened.id,
-      token: openToken(),
-      identity: params.identity ?? processIdentity(),
-      hasher: sha256,
-      clock: params.clock ?? systemClock,
-      busyMs,
-    });
+    if (opened === "reading")
+      return await createReadingStore(() => openPatiently(() => openReading(layout, params), busyMs));
+    const handle = handleOn(layout, params, opened);
     try {
-      checkCut(handle);
+      const [cut] = findCuts(handle, "throw");
+      if (cut !== undefined) throw cutError(layout, cut);
     } catch (error) {
-      opened.close();
+      opened.abandon();
       throw error;
     }
     return createSqliteStore({ id: opened.id, handle, onClose: opened.close });
@@ -74,10 +72,46 @@ interface Opened {
   readonly db: DatabaseSync;
   readonly id: string;
   readonly close: () => void;
+  /** Closes without a checkpoint: the log stays as it is. */
+  readonly abandon: () => void;
+}
+
+function handleOn(layout: Layout, params: OpenSqliteParams, { db, id }: Pick<Opened, "db" | "id">): Handle {
+  return openHandle({
+    db,
+    layout,
+    storeId: id,
+    token: openToken(),
+    identity: params.identity ?? processIdentity(),
+    hasher: sha256,
+    clock: params.clock ?? systemClock,
+    busyMs: params.busyMs ?? 10_000,
+  });
+}
+
+function openReading(layout: Layout, params: OpenSqliteParams): Reading {
+  try {
+    for (;;) {
+      const opened = openReadOnly(layout);
+      const id = storeIdOf(opened.db);
+      const handle = handleOn(layout, params, { db: opened.db, id });
+      const cuts = findCuts(handle, "skip");
+      // A writer that came in between has told the witness of what these files do not hold yet.
+      if (cuts.length > 0 && opened.moved()) {
+        opened.close();
+        continue;
+      }
+      const store = createSqliteStore({ id, handle, onClose: opened.close });
+      return { store, cuts, moved: opened.moved, cutError: (cut) => cutError(layout, cut) };
+    }
+  } catch (error) {
+    if (isBusy(error)) throw error;
+    throw asHoldfastError(error, layout.directory);
+  }
 }
 
 /** The first moments of a store, and the last ones of another process's handle, are exclusive. */
-async function openPatiently(open: () => Opened, busyMs: number): Promise<Opened> {
+async function openPatiently<T>(open: () => T, busyMs: number): Promise<T> {
   const until = performance.now() + busyMs;
   for (;;) {
     try {
@@ -89,7 +123,7 @@ async function openPatiently(open: () => Opened, busyMs: number): Promise<Opened
   }
 }
 
-function openFiles(layout: Layout, params: OpenSqliteParams): Opened {
+function openFiles(layout: Layout, params: OpenSqliteParams): Opened | "reading" {
   const create = params.create ?? true;
   checkKinds(layout);
   const marker = readMarker(layout.marker);
@@ -97,11 +131,76 @@ function openFiles(layout: Layout, params: OpenSqliteParams): Opened {
   if (marker !== null && (size === undefined || size === 0))
     throw missing(layout, size === undefined ? "gone" : "empty");
   if (marker === null && size === undefined && !create) throw noStore(layout);
-  if (params.readOnly === true || (size !== undefined && !mayWrite(layout))) {
-    const opened = openReadOnly(layout);
-    return { ...opened, id: storeIdOf(opened.db) };
+  if (size === undefined ? params.readOnly === true : params.readOnly === true || !mayWrite(layout)) {
+    if (size === undefined) throw noStore(layout);
+    return "reading";
   }
+  if (marker !== null) inspectFirst(layout, params);
   return openForWriting(layout, marker, create);
+}
+
+/**
+ * Looks for damage through a connection that only reads. SQLite discards a log that it cannot use as soon as a connection for
+ * writing is closed, so the files of a store that is cut or damaged are copied to the quarantine first, and the store is refused. Where
+ * the witness is gone, a cut would not be seen: then the copy is all that is left of what the log held.
+ */
+function inspectFirst(layout: Layout, params: OpenSqliteParams): void {
+  const seen = inspect(layout, params);
+  if (seen.kind === "whole") return;
+  if (seen.kind === "unwitnessed") {
+    keepDamaged(layout);
+    return;
+  }
+  const { code, message, hint, data } = seen.error;
+  const kept = keepQuietly(layout);
+  const where = kept === null ? "" : ` The files as they are were copied to ${kept}.`;
+  throw new HoldfastError({
+    code,
+    message,
+    hint: `${hint ?? ""}${where}`.trim(),
+    data: { ...data, ...(kept === null ? {} : { quarantine: kept }) },
+    cause: seen.error,
+  });
+}
+
+type Inspected =
+  | { readonly kind: "whole" }
+  | { readonly kind: "unwitnessed" }
+  | { readonly kind: "damaged"; readonly error: HoldfastError };
+
+function inspect(layout: Layout, params: OpenSqliteParams): Inspected {
+  try {
+    for (;;) {
+      const opened = openReadOnly(layout);
+      try {
+        const handle = handleOn(layout, params, { db: opened.db, id: storeIdOf(opened.db) });
+        const [cut] = findCuts(handle, "throw");
+        endToken(handle.token);
+        if (opened.moved()) continue;
+        if (cut !== undefined) return { kind: "damaged", error: cutError(layout, cut) };
+        const witness = readWitness(layout.witness).kind;
+        const holds = opened.db.prepare("SELECT 1 FROM runs LIMIT 1").get() !== undefined;
+        const lacks = witness !== "read" && holds && statSync(layout.wal, { throwIfNoEntry: false }) !== undefined;
+        return { kind: lacks ? "unwitnessed" : "whole" };
+      } finally {
+        opened.close();
+      }
+    }
+  } catch (error) {
+    if (isBusy(error)) throw error;
+    const told = asHoldfastError(error, layout.directory);
+    // An older schema, or a file that is not there any more: opening for writing knows what to do.
+    return told.code === "STORE_CORRUPT" ? { kind: "damaged", error: told } : { kind: "whole" };
+  }
+}
+
+/** The store is refused either way; without space for a copy nothing is lost, because nothing is opened for writing. */
+function keepQuietly(layout: Layout): string | null {
+  try {
+    return keepDamaged(layout);
+  } catch {
+    return null;
+  }
 }
 
 /**
@@ -136,10 +235,21 @@ function openForWriting(layout: Layout, marker: Marker | null, create: boolean):
       syncDirectory(layout.directory);
       writeMarker(layout.marker, id);
     }
-    return { db, id, close: () => db.close() };
+    return { db, id, close: () => db.close(), abandon: () => abandon(db, layout) };
   } catch (error) {
     db.close();
     throw error;
+  }
+}
+
+/** A second connection that only reads keeps the last one for writing from clearing the log away. */
+function abandon(db: DatabaseSync, layout: Layout): void {
+  const guard = openDatabase({ path: layout.database, access: "read" });
+  try {
+    guard.prepare("SELECT count(*) FROM sqlite_schema").get();
+    db.close();
+  } finally {
+    guard.close();
   }
 }
 

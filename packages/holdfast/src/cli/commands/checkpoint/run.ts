@@ -72,7 +72,7 @@ async function save(
 
 async function dryRun(shell: Shell, input: Input<(typeof checkpointSpec)["flags"]>, params: SaveParams): Promise<Exit> {
   await shell.config();
-  const holdfast = await shell.openIfThere();
+  const holdfast = await shell.openIfThere({ writes: false });
   const handle = holdfast === undefined ? undefined : await findRun(holdfast, input);
   const plan = (await handle?.planSave(params)) ?? null;
   const files = plan === null ? await firstFiles(shell, holdfast, params) : plan.files;

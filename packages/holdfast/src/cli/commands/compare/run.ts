@@ -14,7 +14,7 @@ const MOST = 8;
 export async function run(shell: Shell, input: Input<(typeof compareSpec)["flags"]>): Promise<Exit> {
   if (input.operands.length > MOST) throw tooMany(input.operands.length);
   if (input.on("patch") && input.on("stat")) throw both();
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: input.text("choose") !== undefined });
   const addresses: string[] = [];
   for (const typed of input.operands) addresses.push(await addressOf(holdfast, typed));
   const winner = input.text("choose");

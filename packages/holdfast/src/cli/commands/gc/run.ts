@@ -11,7 +11,7 @@ import type { gcSpec } from "./spec.ts";
 export async function run(shell: Shell, input: Input<(typeof gcSpec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
   refuseSequence(address, "gc");
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
   const only = address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id };
   const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));
   const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };

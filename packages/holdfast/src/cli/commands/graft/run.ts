@@ -11,7 +11,7 @@ import type { graftSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof graftSpec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: !dryRun });
   const source = await findSource(holdfast, input);
   const into = await findInto(holdfast, input.text("into"));
   if (into.id === source.run) throw sameRun(source, input.operands.slice(1));

@@ -16,7 +16,7 @@ export async function run(shell: Shell, input: Input<(typeof importSpec)["flags"
   const id = input.text("run");
   checkNewRunId(id);
   const dryRun = input.on("dry-run");
-  const holdfast = await shell.open(dryRun ? { create: false, pretend: true } : { create: true });
+  const holdfast = await shell.open(dryRun ? { create: false, pretend: true, writes: false } : { create: true });
   const named = FORMAT_NAMES.find((name) => name === input.text("format"));
   const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
   // Of several, a line each: what was imported is told also when a later one fails.

@@ -19,7 +19,8 @@ export async function run(shell: Shell, input: Input<(typeof loopsSpec)["flags"]
       message: "Whose priority?",
       hint: "Name the loop: `holdfast loops RUN --priority high`.",
     });
-  const holdfast = priority === undefined ? await shell.openIfThere() : await shell.open({ create: false });
+  const holdfast =
+    priority === undefined ? await shell.openIfThere() : await shell.open({ create: false, writes: true });
   const only = typed === undefined || holdfast === undefined ? null : (await findRun(holdfast, typed)).id;
   if (priority !== undefined && only !== null) await holdfast?.work.setPriority(only, priority);
   const read = async (): Promise<Loops> => await readLoops(holdfast, { all: input.on("all"), only });

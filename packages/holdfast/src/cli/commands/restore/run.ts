@@ -22,7 +22,7 @@ import type { restoreSpec } from "./spec.ts";
 
 export async function run(shell: Shell, input: Input<(typeof restoreSpec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: !dryRun });
   const found = await findTarget(shell, holdfast, input);
   if (found.kind === "nothing") return found.exit;
   const { target, rollback } = found;

@@ -25,7 +25,7 @@ export async function run(shell: Shell, input: Input<(typeof resumeSpec)["flags"
   const address = way === undefined ? (from ?? (typed?.includes("@") === true ? typed : undefined)) : undefined;
   refusePastEffects(input.on("past-effects"), way);
   const place = readPlace(input);
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
   const backTo = from ?? address;

@@ -27,7 +27,11 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const { settings } = await shell.config();
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
-  const holdfast = await shell.open({ create: !input.on("dry-run"), pretend: input.on("dry-run") });
+  const holdfast = await shell.open({
+    create: !input.on("dry-run"),
+    pretend: input.on("dry-run"),
+    writes: !input.on("dry-run"),
+  });
   const files = OWN.has(request.workflow) && !input.on("dry-run");
   const work = files ? await fileTask(holdfast, request) : request.work;
   const place = readPlace(input);

@@ -11,7 +11,7 @@ import type { tagSpec } from "./spec.ts";
 export async function run(shell: Shell, input: Input<(typeof tagSpec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
   const name = input.operand(1);
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: name !== undefined && !input.on("dry-run") });
   if (address !== undefined && name !== undefined) {
     return input.on("delete")
       ? deleteTag(shell, holdfast, { address, name, input })

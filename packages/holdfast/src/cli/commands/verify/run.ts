@@ -9,7 +9,7 @@ import type { verifySpec } from "./spec.ts";
 export async function run(shell: Shell, input: Input<(typeof verifySpec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
   refuseSequence(address, "verify");
-  const holdfast = await shell.open({ create: false });
+  const holdfast = await shell.open({ create: false, writes: input.on("quarantine") && !input.on("dry-run") });
   const only = address === undefined ? undefined : (await holdfast.resolveRun(address)).id;
   const events = await readEvents(shell, holdfast, only);
   const problems = events.flatMap((event) => (event.kind === "problem" ? [event.problem] : []));

@@ -1,26 +1,34 @@
 import type { Handle } from "../handle.ts";
+import type { Layout } from "../layout.ts";
 import { readWitness } from "../witness/witness.ts";
 import type { Testimony } from "../witness/witness.ts";
 import { HoldfastError } from "../../../core/error.ts";
+import type { CutRun } from "../../../ports/store.ts";
 
 /** Of so many newest runs the end is compared at every opening; of all of them by verify. */
 const LOOK_AT = 1024;
 
 /**
- * STORE_CUT when the database is behind what the witness saw. A witness that is gone or damaged blocks nobody. The
- * witness is read first: others go on committing, and a look at the database from before would be behind it.
+ * Runs of which the database is behind what the witness saw. A witness that is gone or damaged blocks no reader. The
+ * witness is read first: other processes commit meanwhile, and a look at the database from before would be behind it.
+ * `damaged`: what becomes of a run that cannot be read; a reader skips it, and finds the damage when it reads the run.
  */
-export function checkCut(handle: Handle): void {
+export function findCuts(handle: Handle, damaged: "throw" | "skip"): readonly CutRun[] {
   const file = readWitness(handle.layout.witness);
-  if (file.kind !== "read" || file.storeId !== handle.storeId) return;
+  if (file.kind !== "read" || file.storeId !== handle.storeId) return [];
   const newest = [...file.runs.entries()].slice(-LOOK_AT);
-  handle.transactions.read(() => {
-    for (const [no, testimony] of newest) {
-      if (agrees(handle, no, testimony)) continue;
-      const why = contradiction(handle, no, testimony);
-      if (why !== null) throw cut(handle, why, no);
-    }
-  });
+  return handle.transactions.read(() =>
+    newest.flatMap(([no, testimony]) => {
+      try {
+        const why = agrees(handle, no, testimony) ? null : contradiction(handle, no, testimony);
+        if (why === null) return [];
+        return [{ number: no, run: handle.runs.byNumber(no)?.run.id ?? null, why }];
+      } catch (error) {
+        if (damaged === "throw") throw error;
+        return [];
+      }
+    }),
+  );
 }
 
 function agrees(handle: Handle, no: number, testimony: Testimony): boolean {
@@ -40,8 +48,7 @@ export function contradiction(handle: Handle, no: number, testimony: Testimony):
     : `entry ${testimony.entry} of ${row.run.id} is not the one that was written`;
 }
 
-function cut(handle: Handle, why: string, run: number): HoldfastError {
-  const { directory, witness } = handle.layout;
+export function cutError({ directory, witness }: Layout, { why, number: run }: CutRun): HoldfastError {
   return new HoldfastError({
     code: "STORE_CUT",
     message: `The store ${directory} is older or shorter than it was: ${why}`,
