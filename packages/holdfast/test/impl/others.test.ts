@@ -39,10 +39,89 @@ describe("other people act while the run waits", () => {
   });
 });
 
+describe("commits that the run did not make", () => {
+  const foreign = (root: string) =>
+    [
+      `[ -e ${root}/added ] && exit 0`,
+      `touch ${root}/added`,
+      `cd ${root}/clone && git fetch -q origin && git checkout -q ${HEAD}-theirs 2>/dev/null || git checkout -q -b ${HEAD}-theirs origin/${HEAD}`,
+      "echo theirs > theirs.txt && git add -A",
+      'git -c user.name=b -c user.email=b@example.org commit -qm "Add theirs"',
+      `git push -q origin HEAD:${HEAD}`,
+    ].join("\n");
+
+  test.each([
+    ["theirs", "greeting.txt\nreadme.md\ntheirs.txt"],
+    ["ours", "greeting.txt\nreadme.md"],
+  ])("added to the run's branch are a question, not built upon (%s)", async (answer, files) => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+    await writeFile(join(bench.root, "foreign.sh"), foreign(bench.root));
+    await writeFile(join(bench.forge.location, "forge.yaml"), `ci: sh ${bench.root}/foreign.sh\n`);
+    expect(await bench.work()).toMatchObject({
+      kind: "parked",
+      on: "person",
+      reason: expect.stringMatching(/did not push on top of what this run pushed/),
+    });
+    expect(await bench.git("remote", "ls-tree", "--name-only", HEAD)).toContain("theirs.txt");
+    await bench.answer(answer);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("remote", "ls-tree", "--name-only", HEAD)).toBe(files);
+    expect(await bench.calls("agent")).toBe(1);
+  });
+
+  test.each([
+    ["accept", "done"],
+    ["stop", "fatal"],
+  ])("an agent that pushes to the base itself: the run asks and opens no pull request (%s)", async (answer, kind) => {
+    const implModel = "command:cat > ../prompt; sh ../../agent.sh";
+    const options = { implModel, reviewModel: "scripted:script.yaml", waitForCi: true };
+    await using bench = await makeBench({ answers: [pass], options });
+    const lines = [
+      "echo hello > greeting.txt && git add greeting.txt",
+      "git -c user.name=b -c user.email=b@example.org commit -qm hello",
+      "git push -q origin HEAD:main",
+      MARK,
+    ];
+    await writeFile(join(bench.root, "agent.sh"), lines.join("\n"));
+    const reason = expect.stringMatching(/main on the remote already contains/);
+    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason });
+    await bench.answer(answer);
+    expect(await bench.work()).toMatchObject({ kind });
+    expect(await bench.pulls()).toBe(0);
+    expect(await bench.calls("agent")).toBe(1);
+  });
+});
+
+describe("an agent that says it is done and changed nothing", () => {
+  const empty = (iteration: number) => ({ ...finish({ iteration }), edits: [] });
+
+  test("is not done and not reviewed; the second time in a row the user is asked", async () => {
+    const answers = [empty(1), empty(2), finish({ iteration: 3 }), pass];
+    await using bench = await makeBench({ answers });
+    expect(await bench.work()).toMatchObject({
+      kind: "parked",
+      on: "person",
+      reason: expect.stringMatching(/no file differs from main, for the second time in a row/),
+    });
+    expect([await bench.calls("agent"), await bench.calls("reviewer")]).toEqual([2, 0]);
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("no file differs from main");
+    await bench.answer("again");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect([await bench.calls("agent"), await bench.calls("reviewer")]).toEqual([3, 1]);
+  });
+
+  test("told to stop, the run ends with that reason", async () => {
+    await using bench = await makeBench({ answers: [empty(1), empty(2), pass] });
+    await bench.work();
+    await bench.answer("stop");
+    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stopped by you/) });
+    expect(await bench.calls("agent")).toBe(2);
+  });
+});
+
+const MARK =
+  '{ echo "[feat][#1] Add a greeting"; grep -A1 "completion marker of this" ../prompt | tail -1; } > .tmp/finalize.txt';
+
 function agentScript(root: string): string {
-  return [
-    `git -C ${root}/clone push -q origin main:${HEAD}`,
-    "echo hello > greeting.txt",
-    '{ echo "[feat][#1] Add a greeting"; grep -A1 "completion marker of this" ../prompt | tail -1; } > .tmp/finalize.txt',
-  ].join("\n");
+  return [`git -C ${root}/clone push -q origin main:${HEAD}`, "echo hello > greeting.txt", MARK].join("\n");
 }

@@ -65,7 +65,7 @@ describe("the base moves after the branch was pushed", () => {
 });
 
 describe("a branch that is there already", () => {
-  test("existing pull request not adopted: it is taken over, with the commits in it, and none is opened", async () => {
+  test("existing pull request not adopted: asked and told to build on it, the run keeps its commits and opens no other one", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     await bench.git("clone", "checkout", "-q", "-b", "theirs");
     await writeFile(join(bench.root, "clone/theirs.txt"), "theirs\n");
@@ -74,6 +74,10 @@ describe("a branch that is there already", () => {
     await bench.git("clone", "push", "-q", "origin", `theirs:${HEAD}`);
     const words = { title: "By hand", body: "See #1.", draft: false, key: "by-hand" };
     const made = await bench.forge.createPullRequest({ ...words, head: HEAD, base: "main" });
+    const theirs = await bench.git("clone", "rev-parse", "theirs");
+    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining(theirs) });
+    expect(await bench.calls("agent")).toBe(0);
+    await bench.answer("theirs");
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.pulls()).toBe(1);
     expect((await bench.state()).pullRequest?.number).toBe(made.number);

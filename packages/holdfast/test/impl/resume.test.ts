@@ -140,12 +140,35 @@ describe("what changed while the run was away", () => {
     for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
   });
 
-  test("a pull request that somebody closed: asks; told nothing, the run is given up with that reason", async () => {
+  test("a pull request that somebody closed: asks; without an answer the run waits for one", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     await editPull(bench, '"state": "open"', '"state": "closed"');
     expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("was closed") });
-    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("closed without") });
+    expect(await bench.work()).toMatchObject({
+      kind: "parked",
+      on: "person",
+      reason: expect.stringContaining("closed without"),
+    });
+  });
+
+  test("a pull request that was closed while its checks were watched: accepted on resume, another one is opened; reopened, it is watched on", async () => {
+    for (const isReopened of [false, true]) {
+      await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
+      const pull = join(bench.forge.location, "pulls", "2.json");
+      const close = `sed -i s/\\"open\\"/\\"closed\\"/ ${pull}`;
+      await writeFile(join(bench.forge.location, "forge.yaml"), `ci: ${JSON.stringify(close)}\n`);
+      const first = await bench.work();
+      expect(first).toMatchObject({ kind: "parked", on: "person" });
+      expect(first).toMatchObject({ reason: expect.stringContaining("--accept pull_request_closed") });
+      await writeFile(join(bench.forge.location, "forge.yaml"), "{}\n");
+      expect((await preflight(bench)).kind).toBe("ask");
+      if (isReopened) await editPull(bench, '"state": "closed"', '"state": "open"');
+      else expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      expect(await bench.pulls()).toBe(isReopened ? 1 : 2);
+      expect(await bench.calls("agent")).toBe(1);
+    }
   });
 
   test("a pull request that somebody closed, told to go on while its checks are watched: another one is opened, once, and watched", async () => {

@@ -26,7 +26,7 @@ export async function setUp(
   const found = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
   if (found.kind !== "found") return { kind: "impossible", reason: found.reason };
   const synced = await syncBranch(context, worktree, { base: found.base, at });
-  if (synced.kind === "conflict") return { kind: "impossible", reason: synced.reason };
+  if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await tell(context, "issue-read", { kind: "issue_read", issue });
   await tell(context, "settings-read", { kind: "settings_read", settings: work.options.settings });

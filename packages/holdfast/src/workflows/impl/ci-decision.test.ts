@@ -62,10 +62,10 @@ describe("a look at CI", () => {
   test("merged is done, closed and gone are not", () => {
     expect(decide({ pullRequest: { ...open, state: "merged", mergeability: "unknown" } }).kind).toBe("pass");
     expect(decide({ pullRequest: { ...open, state: "closed" } }).kind).toBe("closed");
-    expect(decide({ pullRequest: null }).kind).toBe("closed");
+    expect(decide({ pullRequest: null }).kind).toBe("gone");
   });
   test("checks of another commit decide nothing", () => {
-    expect(decide({ commit: "other" }).kind).toBe("wait");
+    expect(decide({ commit: "other" }).kind).toBe("moved");
   });
   test("a failure tells the agent what failed and how", () => {
     expect(decide({ checks: checks("failed") })).toMatchObject({

@@ -5,7 +5,11 @@ export type CiDecision =
   /** `heeded`: the reviews that the feedback tells of. */
   | { readonly kind: "fail"; readonly reason: string; readonly feedback: string; readonly heeded: readonly string[] }
   | { readonly kind: "conflict"; readonly reason: string }
-  | { readonly kind: "closed"; readonly reason: string }
+  | { readonly kind: "closed"; readonly reason: string; readonly number: number }
+  /** There is no such pull request. */
+  | { readonly kind: "gone"; readonly reason: string }
+  /** Its head is not the commit that was pushed: the forge is late, or others pushed to the branch. */
+  | { readonly kind: "moved"; readonly reason: string }
   | { readonly kind: "wait"; readonly reason: string };
 
 /**
@@ -23,13 +27,14 @@ export function decideCi(params: {
   readonly noneBefore: boolean;
 }): CiDecision {
   const { pullRequest, checks } = params;
-  if (pullRequest === null) return { kind: "closed", reason: "The pull request is not there any more" };
+  if (pullRequest === null) return { kind: "gone", reason: "The pull request is not there any more" };
   const name = `Pull request #${pullRequest.number}`;
   if (pullRequest.state === "merged") return { kind: "pass", reason: `${name} is merged` };
-  if (pullRequest.state === "closed") return { kind: "closed", reason: `${name} was closed without being merged` };
+  if (pullRequest.state === "closed")
+    return { kind: "closed", reason: `${name} was closed without being merged`, number: pullRequest.number };
   if (pullRequest.headCommit !== params.commit)
     return {
-      kind: "wait",
+      kind: "moved",
       reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
     };
   const { mergeability } = pullRequest;

@@ -45,6 +45,15 @@ export async function watchedRequest(work: ImplWork, context: ImplContext, forge
   return { kind: "watched", request };
 }
 
+/** The user can reopen it and resume, or resume with another one in its place. */
+export async function parkClosed(context: ImplContext, number: number): Promise<never> {
+  const { id } = context.run;
+  return await context.park({
+    on: "person",
+    reason: `Pull request #${number} was closed without being merged. Reopen it and run \`holdfast resume ${id}\`, let the run open another one with \`holdfast resume ${id} --accept pull_request_closed\`, or end it with \`holdfast abort ${id}\`.`,
+  });
+}
+
 /** Somebody was shown that this very pull request is closed, and said "go on". */
 export function isCloseAccepted({ extensions }: Pick<ImplContext, "extensions">, number: number): boolean {
   const { pull_request_closed: accepted } = readAccepted(extensions);

@@ -13,8 +13,8 @@ import type { Dimension, PromptRole } from "./options.ts";
 // Type aliases, not interfaces: only those count as JSON objects to the compiler.
 
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
-/** What an iteration left behind; the stuck guard counts those that left nothing. */
-export type Progress = "complete" | "changed" | "none";
+/** What an iteration left behind; the stuck guard counts those that left nothing. "empty": it was called done, and no file differs from the base. */
+export type Progress = "complete" | "changed" | "none" | "empty";
 export type Finalize = { readonly title: string | null; readonly body: string };
 export type Scores = Readonly<Record<Dimension, number>>;
 export type Review = {
@@ -47,6 +47,8 @@ export type ImplState = {
   readonly pullRequest: OpenedRequest | null;
   /** Reviews of people that were told to the agent, by their ids: none is told twice. Older runs lack it. */
   readonly heeded?: readonly string[];
+  /** The base contained the work before this run opened a pull request, and the user accepted that. Absent: no. */
+  readonly inBase?: boolean;
   /** Of a run that gave up. */
   readonly stuckReport: string | null;
   readonly history: readonly ImplHistoryEntry[];
@@ -74,7 +76,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   issue: nullable(issueShape),
   base: nullable(object<Base>({ branch: text, commit: text })),
   templates: nullable(object<Record<PromptRole, string>>({ impl: text, review: text, simplify: text, rebase: text })),
-  progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true })),
+  progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true, empty: true })),
   output: nullable(text),
   commitReport: nullable(text),
   finalize: nullable(object<Finalize>({ title: nullable(text), body: text })),
@@ -92,6 +94,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
   heeded: optional(TEXTS),
+  inBase: optional(flag),
   stuckReport: nullable(text),
   history: list(
     object<ImplHistoryEntry>({

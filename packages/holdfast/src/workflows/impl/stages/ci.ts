@@ -5,7 +5,7 @@ import { decideCi } from "../ci-decision.ts";
 import type { CiDecision } from "../ci-decision.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
-import { watchedRequest } from "../replace-request.ts";
+import { parkClosed, watchedRequest } from "../replace-request.ts";
 import { standingRequests } from "../standing-requests.ts";
 import type { ImplState } from "../state.ts";
 import { openWorktree, requireForge } from "../../worktree.ts";
@@ -21,6 +21,8 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
   if (watched.kind === "refused")
     return conclude(context, { event: "fatal", reason: watched.reason, state: context.state });
   const state: ImplState = { ...context.state, pullRequest: watched.request };
+  if (state.inBase === true && state.pullRequest === null)
+    return conclude(context, { event: "ci_pass", reason: "There is no pull request to watch", state, feedback: null });
   let looks = 0;
   // Pauses of an earlier process are over: they are asked for, as every finished step must be, but nothing is looked at in between.
   for (const done = finishedPauses(context); looks < done; looks += 1)
@@ -33,12 +35,20 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
       case "conflict":
         return conclude(context, { event: "ci_conflict", reason: decision.reason, state });
       case "closed":
+        return await parkClosed(context, decision.number);
+      case "gone":
         return conclude(context, { event: "fatal", reason: decision.reason, state });
       case "fail": {
         const { reason, feedback } = decision;
         const failing = { gate: decision.heeded.length === 0 ? "ci" : "review", detail: feedback };
         const heeded = [...(state.heeded ?? []), ...decision.heeded];
         return conclude(context, { event: "ci_fail", reason, state: { ...state, failing, heeded }, feedback });
+      }
+      case "moved": {
+        const foreign = looks === 0 ? null : await foreignTip(work, context, state);
+        if (foreign === null) break;
+        const reason = `The run's branch on the remote is at ${foreign}, which this run did not push`;
+        return conclude(context, { event: "ci_conflict", reason, state });
       }
       case "wait":
         break;
@@ -56,7 +66,7 @@ async function look(
 ): Promise<CiDecision> {
   const { forge, looks } = at;
   const { pullRequest, pushed, heeded = [] } = at.state;
-  if (pullRequest === null) return { kind: "closed", reason: "There is no pull request whose checks could be watched" };
+  if (pullRequest === null) return { kind: "gone", reason: "There is no pull request whose checks could be watched" };
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
   return await askForge(context, async () => {
     try {
@@ -80,6 +90,13 @@ async function look(
       throw error;
     }
   });
+}
+
+/** Asked of the remote itself: a forge may be late. The rebase stage then asks the user about it. null: nothing that this run did not push. */
+async function foreignTip(work: ImplWork, context: ImplContext, { pushed }: ImplState): Promise<string | null> {
+  const { branch } = await openWorktree(work, context);
+  const found = await branch.lookUpRemote(branch.name);
+  return found.kind === "known" && found.commit !== pushed ? found.commit : null;
 }
 
 /** What this visit has already waited, in this process or one before. */

@@ -11,7 +11,7 @@ import { issueText } from "../../issue-text.ts";
 import { outputFiles } from "../output-files.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState, Progress } from "../state.ts";
-import { openWorktree, stageTime } from "../../worktree.ts";
+import { OUTPUT_DIRECTORY, openWorktree, stageTime } from "../../worktree.ts";
 import type { ImplContext, ImplWork } from "../work.ts";
 
 const KEPT_CHARACTERS = 16_000;
@@ -72,6 +72,12 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
     });
   }
 
+  const changed = await context.step("changed", async () => {
+    const files = await worktree.branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+    return files.length;
+  });
+  if (changed === 0) return await emptyResult(context, next);
+
   const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
   const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: at });
   if (verdict.kind === "passed")
@@ -88,6 +94,22 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
     state: { ...done, failing: verdict.failing },
     feedback: verdict.failing.detail,
   });
+}
+
+/** "Done" without any change is not done: nothing of it is reviewed. The second time in a row the user is asked. */
+async function emptyResult(context: ImplContext, state: ImplState): Promise<StageResult<ImplState>> {
+  const { issue, base } = requireSetup(state);
+  const reason = `The agent called issue #${issue.number} done, but no file differs from ${base.branch}`;
+  if (context.state.progress === "empty") {
+    const answer = await context.decide({
+      name: "empty-change",
+      question: `${reason}, for the second time in a row. Let it try again, or stop?`,
+      options: ["again", "stop"],
+    });
+    if (answer === "stop") return conclude(context, { event: "fatal", reason: `Stopped by you: ${reason}`, state });
+  }
+  const feedback = `${reason}. Make the change that the issue asks for in the files of this directory, then write the completion marker again.`;
+  return conclude(context, { event: "impl_not_done", reason, state: { ...state, progress: "empty" }, feedback });
 }
 
 async function writePrompts(work: ImplWork, context: ImplContext, marker: string): Promise<string> {

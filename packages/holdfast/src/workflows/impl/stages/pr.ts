@@ -1,5 +1,6 @@
 import type { StageResult } from "../../../core/position/workflow.ts";
 import type { Forge, PullRequest } from "../../../ports/forge.ts";
+import { unreachable } from "../../publish/find-base.ts";
 import { askForge } from "../../publish/forge-answer.ts";
 import { conclude } from "../history.ts";
 import type { Conclusion } from "../history.ts";
@@ -10,7 +11,7 @@ import { bodyOf, titleOf } from "../pull-request-text.ts";
 import { pushBranch } from "../../publish/push-branch.ts";
 import type { Pushed } from "../../publish/push-branch.ts";
 import { ANSWER_TO } from "../../publish/push-refusal.ts";
-import { isCloseAccepted } from "../replace-request.ts";
+import { isCloseAccepted, parkClosed } from "../replace-request.ts";
 import { requireSetup } from "../state.ts";
 import type { ImplState } from "../state.ts";
 import type { OpenedRequest } from "../../publish/open-pull-request.ts";
@@ -47,8 +48,10 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
   const forge = await requireForge(work, context);
   const head = await context.step("head", () => branch.head());
   const existing = await findExisting(context, forge, branch.name);
-  const settled = alreadySettled(context, existing, head);
+  const settled = await alreadySettled(context, forge, { existing, head });
   if (settled !== null) return settled;
+  const contained = await askForge(context, () => context.step("in-base", () => isInBase(worktree, base.branch, head)));
+  if (contained) return await askAboutBase(context, `${base.branch} on the remote already contains ${head}`);
 
   const pushed = await pushBranch(context, worktree, { head, expected: state.pushed });
   if (pushed.kind === "refused") return refusedPush(pushed, state);
@@ -62,8 +65,7 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
     base: base.branch,
     draft: work.options.draft,
   });
-  if (opened.kind === "nothing_new")
-    return { event: "fatal", reason: `No pull request could be opened: ${opened.reason}`, state: after };
+  if (opened.kind === "nothing_new") return await askAboutBase(context, opened.reason);
   if (existing?.state === "open") await reword(context, forge, { existing, words, issue: issue.number });
   return passed(opened.request, after, `Pull request #${opened.request.number} is open: ${opened.request.url}`);
 }
@@ -79,11 +81,36 @@ async function findExisting(context: ImplContext, forge: Forge, head: string): P
   );
 }
 
+async function isInBase({ branch }: Worktree, base: string, head: string): Promise<boolean> {
+  const fetched = await branch.fetch();
+  if (fetched.kind === "failed")
+    throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+  const tip = await branch.remoteBranch(base);
+  return tip !== null && (await branch.isAncestor({ ancestor: head, of: tip }));
+}
+
+/** There is nothing to open a pull request for: an agent may have pushed to the base itself. What that means is for the user to say. */
+async function askAboutBase(context: ImplContext, why: string): Promise<Conclusion> {
+  const { state } = context;
+  const answer = await context.decide({
+    name: "work-in-base",
+    question: `There is nothing to open a pull request for: ${why}. This run has not pushed there. Accept that as the result, or stop?`,
+    options: ["accept", "stop"],
+  });
+  if (answer === "stop") return { event: "fatal", reason: `Stopped by you: ${why}`, state };
+  const reason = `Accepted by you without a pull request: ${why}`;
+  return { event: "pr_pass", reason, state: { ...state, inBase: true, failing: null }, feedback: null };
+}
+
 /**
- * Somebody merged it meanwhile: done. Closed it: that is a no, unless a person then said to go on. One of an earlier run, from other commits, is
- * neither.
+ * Merged meanwhile: done. Closed meanwhile: the run waits for the user, who reopens it or accepts another one. One of an earlier run, from other commits,
+ * is neither.
  */
-function alreadySettled(context: ImplContext, existing: Existing | null, head: string): Conclusion | null {
+async function alreadySettled(
+  context: ImplContext,
+  forge: Forge,
+  { existing, head }: { readonly existing: Existing | null; readonly head: string },
+): Promise<Conclusion | null> {
   if (existing === null || existing.state === "open") return null;
   const { state } = context;
   const ours =
@@ -94,7 +121,9 @@ function alreadySettled(context: ImplContext, existing: Existing | null, head: s
   if (existing.state === "merged")
     return passed({ number: existing.number, url: existing.url }, state, `${name} is merged already`);
   if (isCloseAccepted(context, existing.number)) return null;
-  return { event: "fatal", reason: `${name} was closed without being merged`, state };
+  // It may have been reopened while the run waited.
+  const now = await askForge(context, () => forge.getPullRequest(existing.number));
+  return now?.state === "open" ? null : await parkClosed(context, existing.number);
 }
 
 function refusedPush({ refusal, remote }: Extract<Pushed, { kind: "refused" }>, state: ImplState): Conclusion {

@@ -84,7 +84,7 @@ async function fetchTips(
 
 type Own = { readonly kind: "go"; readonly build: string | null } | { readonly kind: "stop"; readonly reason: string };
 
-/** Commits that others added are built upon. Where they replaced ours, a person says whose stay; both tips are in the question. */
+/** Commits that this run did not push are never built upon, and never replaced, unless the user says so; both tips are in the question. */
 async function settleOwn(
   context: ImplContext,
   { branch }: Worktree,
@@ -99,13 +99,13 @@ async function settleOwn(
     case "known":
       return { kind: "go", build: null };
     case "added":
-      return { kind: "go", build: judged.commit };
     case "other":
       break;
   }
+  const where = judged.kind === "added" ? " on top of what this run pushed" : "";
   const answer = await context.decide({
     name: "foreign-commits",
-    question: `${branch.name} on the remote is at ${judged.commit}, which this run did not push (it pushed ${pushed ?? "nothing"}). Build on theirs, replace it with ours, or stop?`,
+    question: `${branch.name} on the remote is at ${judged.commit}, which this run did not push${where} (it pushed ${pushed ?? "nothing"}). Build on theirs, replace it with ours, or stop?`,
     options: ["theirs", "ours", "stop"],
   });
   if (answer === "theirs") return { kind: "go", build: judged.commit };

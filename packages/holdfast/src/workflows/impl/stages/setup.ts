@@ -26,7 +26,7 @@ export async function setupStage(work: ImplWork, context: ImplContext): Promise<
   );
   if (found.kind !== "found") return stop(found.reason);
   const synced = await syncBranch(context, worktree, { base: found.base, at });
-  if (synced.kind === "conflict") return stop(synced.reason);
+  if (synced.kind !== "synced") return stop(synced.reason);
 
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));

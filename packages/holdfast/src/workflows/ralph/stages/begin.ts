@@ -69,7 +69,7 @@ async function findPlace(
   const base = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
   if (base.kind !== "found") return { kind: "impossible", reason: base.reason };
   const synced = await syncBranch(context, worktree, { base: base.base, at });
-  if (synced.kind === "conflict") return { kind: "impossible", reason: synced.reason };
+  if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
   return { kind: "found", place: { ...place, began: await began(), base: base.base, pushed: synced.pushed } };
 }
 
