@@ -48,7 +48,7 @@ describe(`a limit in agents.args, by seed ${SEED}`, () => {
     const why = found.kind === "absent" ? ` (${found.why})` : "";
     test.skipIf(found.kind === "absent")(
       `the real ${name} keeps it with --yolo, also when its session goes on${why}`,
-      { timeout: 240_000 },
+      { timeout: 600_000 },
       async ({ onTestFinished }) => {
         const steps = [{ tool: shell("touch written") }, { text: "Done." }];
         const scene = await open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });

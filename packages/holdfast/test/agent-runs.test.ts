@@ -49,7 +49,7 @@ for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS
   const why = found.kind === "absent" ? ` (${found.why})` : "";
   test.skipIf(found.kind === "absent")(
     `an issue becomes one pull request by the real ${name}, Holdfast being killed in a tool call${why}`,
-    { timeout: 300_000 },
+    { timeout: 600_000 },
     async ({ onTestFinished }) => {
       const forge = createLocalForgeScene();
       onTestFinished(() => forge.dispose());
@@ -70,7 +70,7 @@ for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS
         hasRecord(env["HOME"] ?? "", counted) &&
         isThere(server);
       await vi.waitFor(() => expect([isDue(), child.exitCode], said).toEqual([true, null]), {
-        timeout: 120_000,
+        timeout: 600_000,
         interval: 50,
       });
       child.kill("SIGKILL");

@@ -48,7 +48,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => holdfast.remove());
 
-const LIMIT = { timeout: 240_000 };
+const LIMIT = { timeout: 600_000 };
 
 describe(`holdfast agents test, by seed ${SEED}`, () => {
   for (const tried of [CLAUDE, ...sampleBySeed(OTHERS, 1)]) {

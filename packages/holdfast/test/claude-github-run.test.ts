@@ -53,7 +53,7 @@ const absent = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
 
 test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
   `an issue becomes one pull request by the real Claude Code and ${gh.name}, killed at moments of seed ${SEED}${absent}`,
-  { timeout: 240_000 },
+  { timeout: 600_000 },
   async ({ onTestFinished }) => {
     const sample = new Set(sampleBySeed(MOMENTS, 5));
     const deaths = MOMENTS.filter((moment) => sample.has(moment));
@@ -85,7 +85,7 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
     // Who is asked for the first time reckons.
     const isReady = async () =>
       expect(await github.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ mergeability: "mergeable" });
-    await vi.waitFor(isReady, { timeout: 30_000 });
+    await vi.waitFor(isReady, { timeout: 600_000 });
     const pushed = readFileSync(pushes, "utf8").trim().split("\n");
     expect(new Set(pushed.map((line) => line.split(" ")[1])).size, pushed.join("\n")).toBe(pushed.length);
     const { input, output } = server.sent();
@@ -148,7 +148,7 @@ async function killAt(
     return server.requests.some(({ place, end }) => place?.rule === rule && place.step === step && end === "hang");
   };
   await vi.waitFor(() => expect([isThere(), child.exitCode], `${death.name}: ${said}`).toEqual([true, null]), {
-    timeout: 60_000,
+    timeout: 600_000,
     interval: 20,
   });
   child.kill("SIGKILL");

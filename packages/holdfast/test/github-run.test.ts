@@ -46,7 +46,7 @@ test.skipIf(gh.skip)(
       server.faults.set({ ...death, times: 1, effect: { kind: "hang" } });
       const child = holdfast.start(nth <= 1 ? begin : ["resume", "issue-1"], place.options);
       const ended = new Promise((resolve) => child.once("exit", resolve));
-      await vi.waitFor(() => expect(server.faults.left).toBe(0), { timeout: 60_000, interval: 20 });
+      await vi.waitFor(() => expect(server.faults.left).toBe(0), { timeout: 600_000, interval: 20 });
       child.kill("SIGKILL");
       await ended;
     }

@@ -67,7 +67,7 @@ describe.skipIf(gh.skip)(`a run killed while a request is under way, through ${g
   });
 });
 
-const PATIENT = { timeout: 60_000, interval: 20 };
+const PATIENT = { timeout: 600_000, interval: 20 };
 
 /** Calls of the program that are held wait, each once, for the file `go` before they become the program. */
 async function createPlace() {

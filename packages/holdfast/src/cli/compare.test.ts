@@ -10,7 +10,7 @@ import { workflowSource } from "../testing/workflow-source.ts";
 
 let journey: Journey;
 // A dozen processes each, on whatever else the machine has to do.
-vi.setConfig({ testTimeout: 180_000 });
+vi.setConfig({ testTimeout: 600_000 });
 
 /** Writes, asks a person where told to, tests, and says what it found. */
 const WORKFLOW = `

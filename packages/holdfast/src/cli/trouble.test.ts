@@ -251,7 +251,7 @@ describe("a signal", () => {
     for (const stream of [child.stdout, child.stderr])
       stream?.setEncoding("utf8").on("data", (text: string) => (output += text));
     const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-    await expect.poll(() => existsSync(join(place, "reached")), { timeout: 30_000 }).toBe(true);
+    await expect.poll(() => existsSync(join(place, "reached")), { timeout: 600_000 }).toBe(true);
     child.kill(signal);
     await writeFile(join(place, "go"), "");
     return { status: await ended, output };
@@ -284,7 +284,7 @@ describe("a signal", () => {
     let output = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => (output += text));
     const ended = new Promise<number | null>((resolve) => child.on("exit", resolve));
-    await expect.poll(() => existsSync(join(place, "reached")), { timeout: 30_000 }).toBe(true);
+    await expect.poll(() => existsSync(join(place, "reached")), { timeout: 600_000 }).toBe(true);
     child.kill("SIGINT");
     child.kill("SIGTERM");
     expect([130, 143]).toContain(await ended);
@@ -301,7 +301,7 @@ describe("a signal", () => {
     let output = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => (output += text));
     const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-    await expect.poll(() => output, { timeout: 30_000 }).toContain("Waiting for r");
+    await expect.poll(() => output, { timeout: 600_000 }).toContain("Waiting for r");
     child.kill("SIGINT");
     expect(await ended).toBe(130);
     expect(output).toMatch(/\nInterrupted; nothing was changed\.\n$/);

@@ -46,7 +46,7 @@ export interface AgentFault {
   readonly untilMs?: number;
 }
 
-const LIMIT = { timeout: 240_000 };
+const LIMIT = { timeout: 600_000 };
 
 export function contractSuite(real: RealAgent): void {
   const gone = absence(real);

@@ -104,7 +104,7 @@ const gone = REAL_GEMINI.kind === "absent" ? ` (${REAL_GEMINI.why})` : "";
 
 test.skipIf(gone !== "")(
   `the real one may edit without yolo, and no more${gone}`,
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async (context) => {
     const steps = [
       { tool: { name: "write_file", input: { file_path: "made.txt", content: "made\n" } } },

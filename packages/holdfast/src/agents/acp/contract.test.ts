@@ -19,7 +19,7 @@ keepContract({
   apart: APART,
   harnessOf,
   alone: /^the child has the allowed part/,
-  timeout: 240_000,
+  timeout: 600_000,
   sample: 7,
 });
 

@@ -26,7 +26,7 @@ killSuite(
 
 describe.skipIf(gone !== null)(
   `sessions of a real agent that speaks ACP${gone === null ? "" : ` (${gone})`}`,
-  { timeout: 240_000 },
+  { timeout: 600_000 },
   () => {
     test("a session loaded in the minute in which it was begun is not lost", async (context) => {
       const scene = await openAcpScene({ script: { rules: [] }, later: context.onTestFinished });

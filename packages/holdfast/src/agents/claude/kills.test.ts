@@ -11,7 +11,7 @@ import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../testing/scenes/claude
 
 const SEED = process.env["HOLDFAST_SEED"] ?? String(randomInt(2 ** 31));
 const KILLS = process.env["HOLDFAST_FULL"] === "1" ? 40 : 4;
-const TIMEOUT = 60_000 + KILLS * 20_000;
+const TIMEOUT = 600_000 + KILLS * 20_000;
 const STEPS = [0, 1, 2, 3];
 const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
 

@@ -139,7 +139,7 @@ test("who is killed is still counted, and what it says of a failure goes before 
 });
 
 test("its own watchdog ends a silent one where the task has none", async () => {
-  const { start, cwd } = scene("touch up; sleep 600", { idleMs: 300 });
+  const { start, cwd } = scene("touch up; sleep 600", { idleMs: 3000 });
   const { outcome, task } = start();
   await appears({ cwd }, "up");
   expect(await outcome).toMatchObject({ cause: "hang", instant: false });
@@ -151,7 +151,7 @@ test("one that says all the time that it waits is ended, and fails for what it w
     read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
     end: ({ last }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
   });
-  const { outcome, task } = start({ idleMs: 500 });
+  const { outcome, task } = start({ idleMs: 5000 });
   expect(await outcome).toMatchObject({
     kind: "failed",
     cause: "network",
@@ -172,7 +172,7 @@ test("what it says when it is told to end does not hide what it waited for", asy
           : { kind: "completed", text: last },
     },
   );
-  const { outcome, events } = start({ idleMs: 500 });
+  const { outcome, events } = start({ idleMs: 5000 });
   expect(await outcome).toMatchObject({ kind: "failed", cause: "network", message: "wait for the net" });
   expect(events).toContainEqual({ kind: "raw", line: "end cancelled" });
 });

@@ -19,7 +19,7 @@ keepContract({
   apart: APART,
   harnessOf,
   alone: READS_OUR_ENVIRONMENT,
-  timeout: 240_000,
+  timeout: 600_000,
   sample: 9,
 });
 

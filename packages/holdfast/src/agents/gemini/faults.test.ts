@@ -65,7 +65,7 @@ describe.skipIf(gone !== null)(
   `how the real Gemini CLI fails, by seed ${SEED}${gone === null ? "" : ` (${gone})`}`,
   () => {
     const table = sampleBySeed(FAULTS, 3);
-    test.for(table)("$name is $cause", { timeout: 240_000 }, async ({ fault, cause, untilMs }, context) => {
+    test.for(table)("$name is $cause", { timeout: 600_000 }, async ({ fault, cause, untilMs }, context) => {
       const script = { rules: [{ match: /(?:)/, steps: [{ text: "a\nb\nc\nd", fault }] }] };
       const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
       const { task } = prepareCall({ cwd }, { idleMs: IDLE_MS });
@@ -79,13 +79,13 @@ describe.skipIf(gone !== null)(
       expect(Date.parse(until ?? "") - began).toBeLessThanOrEqual(untilMs[1]);
     });
 
-    test("a server that is down is network", { timeout: 240_000 }, async (context) => {
+    test("a server that is down is network", { timeout: 600_000 }, async (context) => {
       const { server, agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
       await server.close();
       expect(await agent.run(prepareCall({ cwd }, {}).task)).toMatchObject({ kind: "failed", cause: "network" });
     });
 
-    test("a permission that was denied is no success", { timeout: 240_000 }, async (context) => {
+    test("a permission that was denied is no success", { timeout: 600_000 }, async (context) => {
       const steps = [{ tool: { name: "run_shell_command", input: { command: "touch x" } } }, { text: "Never mind." }];
       const script = { rules: [{ match: /(?:)/, steps }] };
       const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
@@ -94,7 +94,7 @@ describe.skipIf(gone !== null)(
       expect(outcome.kind === "failed" ? outcome.hint : "").toContain("--yolo");
     });
 
-    test("without its key it says what to do", { timeout: 240_000 }, async (context) => {
+    test("without its key it says what to do", { timeout: 600_000 }, async (context) => {
       const { agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
       const hint = expect.stringContaining("GEMINI_API_KEY");
       const { task } = prepareCall({ cwd }, { env: { GEMINI_API_KEY: "" } });

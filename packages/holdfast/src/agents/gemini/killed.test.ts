@@ -29,7 +29,7 @@ function chatsOf(scene: GeminiScene, session: string | null) {
 
 describe.skipIf(gone !== null)(
   `the real Gemini CLI's sessions${gone === null ? "" : ` (${gone})`}`,
-  { timeout: 240_000 },
+  { timeout: 600_000 },
   () => {
     test("a session that was gone on with in a later minute outlives the next one", async (context) => {
       const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });

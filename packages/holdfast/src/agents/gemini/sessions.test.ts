@@ -10,7 +10,7 @@ const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
 const SECRET = "a-secret-that-nobody-keeps";
 
 describe.skipIf(gone !== null)(`the real Gemini CLI's record of a session${gone === null ? "" : ` (${gone})`}`, () => {
-  test("is read masked; put back, the session goes on from there", { timeout: 240_000 }, async ({ onTestFinished }) => {
+  test("is read masked; put back, the session goes on from there", { timeout: 600_000 }, async ({ onTestFinished }) => {
     const usage = { input: 60, cacheRead: 40 };
     const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
     const script = { rules: ["one", "two", "three", "four"].map(says) };

@@ -26,7 +26,7 @@ const found = findRealAgent("opencode");
 const why = found.kind === "absent" ? found.why : process.env["HOLDFAST_FULL"] === "1" ? null : "with HOLDFAST_FULL=1";
 describe.skipIf(why !== null)(`two calls of the real opencode${why === null ? "" : ` (${why})`}`, () => {
   // Two that are the first of all collide when they make the database; the one that loses fails at once.
-  test("at once, after a first: the end of one leaves the other alone", { timeout: 240_000 }, async (context) => {
+  test("at once, after a first: the end of one leaves the other alone", { timeout: 600_000 }, async (context) => {
     const slow = [{ tool: REAL_OPENCODE.shell("touch up; sleep 8") }, { text: "Done." }];
     const rules = [{ match: /both/, steps: slow }];
     const scene = await REAL_OPENCODE.open({ script: { rules }, later: context.onTestFinished });

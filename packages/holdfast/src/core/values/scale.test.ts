@@ -12,7 +12,7 @@ import { ChunkShelf } from "./testing/chunk-shelf.ts";
 const FULL = process.env["HOLDFAST_FULL"] === "1";
 const KEYS = FULL ? 1_000_000 : 100_000;
 const TEXT_UNITS = FULL ? 100_000_000 : 10_000_000;
-const TIMEOUT = { timeout: 300_000 };
+const TIMEOUT = { timeout: 600_000 };
 
 const hasher: Hasher = (data) => hash("sha256", data);
 

@@ -216,7 +216,7 @@ test("told to stop while it waits for the next try, it makes no other: that woul
     wait: async (_: number, signal: AbortSignal) => {
       given ??= giveOrder({ parts, order, signal: new AbortController().signal });
       await new Promise<void>((resolve, reject) => {
-        const later = setTimeout(resolve, 5_000);
+        const later = setTimeout(resolve, 300_000);
         signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });
       });
     },

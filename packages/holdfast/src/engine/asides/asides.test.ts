@@ -272,10 +272,10 @@ describe("agents beside the run", () => {
         codes.push(await codeOf(agent({ ...CALL, name: "unknown", aside: { ...x, name: "never opened" } })));
         const works = [1, 2].map((at) => codeOf(agent({ ...CALL, name: `at once ${at}`, aside: x })));
         codes.push(...(await Promise.all(works)));
-        const writing = step("writes", () => new Promise<null>((resolve) => setTimeout(resolve, 300, null)), {
-          changesFiles: true,
-        });
+        const { promise, resolve } = Promise.withResolvers<null>();
+        const writing = step("writes", () => promise, { changesFiles: true });
         codes.push(await codeOf(mergeAside("merge", { aside: x, commit: x.base })));
+        resolve(null);
         await writing;
         codes.push(await codeOf(mergeAside("merge again", { aside: x, commit: "0".repeat(40) })));
         return DONE;

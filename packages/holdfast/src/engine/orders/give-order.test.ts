@@ -36,20 +36,29 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         return { event: "worked", reason: "did it" };
       },
     });
-  const seen = async (requests: { orderFor(run: string): Promise<unknown> }): Promise<void> => {
-    while ((await requests.orderFor(ID)) === null) await new Promise((resolve) => setTimeout(resolve, 5));
-    // Two looks of whoever carries it.
-    await new Promise((resolve) => setTimeout(resolve, 450));
+  /** Parts that count how often the run's own process has read an order, and a wait until it has handled one: when it reads again. */
+  const watched = (parts: Awaited<ReturnType<typeof start>>["parts"]) => {
+    let reads = 0;
+    const orderFor: typeof parts.requests.orderFor = async (run) => {
+      const order = await parts.requests.orderFor(run);
+      if (order !== null) reads += 1;
+      return order;
+    };
+    const handled = async (): Promise<void> => {
+      while (reads < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    };
+    return { handled, parts: { ...parts, requests: { ...parts.requests, orderFor } } };
   };
 
   test("a pause lets what is under way finish, and stops before the next step; resumed, nothing is done again", async () => {
-    const { parts, requests, go, order, store } = await start();
+    const { requests, go, order, store, ...toy } = await start();
+    const { parts, handled } = watched(toy.parts);
     const done: string[] = [];
     let asked: ReturnType<typeof order> | undefined;
     const workflow = working(async ({ step }) => {
       await step("a", async () => {
         asked ??= order();
-        await seen(requests);
+        await handled();
         done.push("a");
         return 1;
       });

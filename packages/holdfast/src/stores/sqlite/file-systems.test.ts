@@ -14,7 +14,7 @@ function inNamespace(
 ): { readonly ok: boolean; readonly stdout: string; readonly stderr: string } {
   const { status, stdout, stderr } = spawnSync("unshare", ["-m", "sh", "-ec", script, "sh", ...args], {
     encoding: "utf8",
-    timeout: 60_000,
+    timeout: 600_000,
   });
   return { ok: status === 0, stdout, stderr };
 }

@@ -46,8 +46,9 @@ export const endingCases: readonly AgentCase[] = [
   {
     name: "an agent that takes longer than that but says something now and then is no hang",
     async run(harness) {
-      const idleMs = 2500 * (harness.slowness ?? 1);
-      const chatter = { lines: 30 * (harness.slowness ?? 1), everyMs: 100 };
+      // Long enough for an agent to start on a busy machine.
+      const idleMs = Math.max(10_000, 2500 * (harness.slowness ?? 1));
+      const chatter = { lines: (1.2 * idleMs) / 100, everyMs: 100 };
       const { outcome } = await call(harness, { chatter, reply: "ok" }, { idleMs });
       assert.equal(outcome.kind, "completed", JSON.stringify(outcome));
     },

@@ -38,7 +38,7 @@ export interface Corruption {
 export const FULL = process.env["HOLDFAST_FULL"] === "1";
 
 /** Ten thousand cases take minutes. */
-export const PATIENCE = { timeout: FULL ? 1_200_000 : 60_000 };
+export const PATIENCE = { timeout: FULL ? 1_200_000 : 600_000 };
 
 /** 10,000 cases a format in a full run. HOLDFAST_SEED repeats a run. */
 export function propertyRuns(few: number): fc.Parameters<unknown> {

@@ -110,7 +110,7 @@ async function run(params: TraceParams, args: readonly string[]): Promise<Omit<T
     stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
     env: { ...process.env, UV_USE_IO_URING: "0", ...params.env },
   });
-  const timer = setTimeout(() => child.kill("SIGKILL"), params.timeoutMs ?? 60_000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), params.timeoutMs ?? 600_000);
   const [, stdout, stderr, tell, hear] = child.stdio;
   child.stdin.end(params.input ?? "");
   const paused = params.fault?.do === "pause" ? holdWhile(params.fault.whilePaused, tell, hear) : Promise.resolve();

@@ -7,7 +7,7 @@ import { writerCommand } from "../harness/writer.ts";
 import type { Damage } from "../writers/damage.ts";
 import type { Examined } from "../writers/examine-store.ts";
 
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 300_000;
 
 /** Damages copies of a store, one after the other, and says what each tells; "hung" when it tells nothing. */
 export async function examineAll(

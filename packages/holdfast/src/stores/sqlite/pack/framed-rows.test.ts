@@ -29,7 +29,7 @@ async function together(): Promise<{
       ]),
     );
   }
-  const db = new DatabaseSync(layoutOf(directory).database, { timeout: 1000 });
+  const db = new DatabaseSync(layoutOf(directory).database, { timeout: 60_000 });
   onTestFinished(async () => {
     db.close();
     await store.close();
