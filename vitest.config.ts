@@ -2,46 +2,55 @@ import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { useMemory } from "./packages/holdfast/test/temporary-folder.ts";
 
-const SETUP = ["packages/holdfast/test/property-seed.ts"];
+/**
+ * A test file belongs to `npm test` unless its name ends in .slow.test.ts. Slow are: those that need a real agent, a forge's program or
+ * tools that npm test does not install, those that sweep over many points of failure, and those that take more than about six seconds of
+ * processor time. `npm test` sets HOLDFAST_TESTS=fast, `npm run test:slow` sets HOLDFAST_TESTS=slow; vitest alone runs what you name.
+ */
+const which = process.env["HOLDFAST_TESTS"];
+const ends = which === "slow" ? ".slow.test.ts" : ".test.ts";
+const exclude = which === "fast" ? ["**/*.slow.test.ts"] : [];
+
+const common = {
+  setupFiles: ["packages/holdfast/test/property-seed.ts"],
+  // These limits end a test that hangs. They are generous, so that a busy machine never fails one that is slow.
+  testTimeout: 600_000,
+  hookTimeout: 600_000,
+};
 
 useMemory();
 
 export default defineConfig({
   test: {
-    // The time limits below end a test that hangs. They are generous, so that a busy machine never fails one that is slow.
     // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
     maxWorkers: availableParallelism() + 1,
     projects: [
       {
         test: {
-          setupFiles: SETUP,
+          ...common,
           name: "pure",
-          include: ["packages/holdfast/src/core/**/*.test.ts"],
+          include: [`packages/holdfast/src/core/**/*${ends}`],
+          exclude,
           isolate: false,
           pool: "threads",
-          testTimeout: 600_000,
-          hookTimeout: 600_000,
         },
       },
       {
         test: {
-          setupFiles: SETUP,
+          ...common,
           name: "adapters",
-          include: ["packages/holdfast/src/**/*.test.ts"],
-          exclude: ["packages/holdfast/src/core/**"],
+          include: [`packages/holdfast/src/**/*${ends}`],
+          exclude: ["packages/holdfast/src/core/**", ...exclude],
           pool: "forks",
-          testTimeout: 600_000,
-          hookTimeout: 600_000,
         },
       },
       {
         test: {
-          setupFiles: SETUP,
+          ...common,
           name: "promises",
-          include: ["packages/holdfast/test/**/*.test.ts"],
+          include: [`packages/holdfast/test/**/*${ends}`],
+          exclude,
           pool: "forks",
-          testTimeout: 600_000,
-          hookTimeout: 600_000,
         },
       },
     ],

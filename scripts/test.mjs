@@ -1,43 +1,70 @@
-// The test command: builds, runs every suite, and ends with the counts as its last line.
+// The test commands. Each builds first, and its last line is `N passed, N failed[, N skipped]`.
+//   npm test             every test file but *.slow.test.ts: no network, no root, nothing is installed
+//   npm run test:slow    only *.slow.test.ts: real agents, forge programs, sampled sweeps. Installs what it can (2 GB of agents, once)
+//   npm run test:all     both
+// Further arguments go to vitest: npm test -- packages/holdfast/src/stores
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
-const root = new URL("..", import.meta.url).pathname;
-const build = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], { cwd: root, stdio: "inherit" });
-if (build.status !== 0) process.exit(build.status ?? 1);
+const root = fileURLToPath(new URL("..", import.meta.url));
+const [first, ...others] = process.argv.slice(2);
+const which = ["fast", "slow", "all"].includes(first) ? first : "fast";
+const more = which === first ? others : process.argv.slice(2);
 
-// Never a reason to fail: suites that lack their program skip aloud, and are counted.
-for (const script of ["install-agents.mjs", "install-forge-programs.mjs"])
-  spawnSync(process.execPath, [join(root, "scripts", script)], { cwd: root, stdio: "inherit" });
-
-const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
-const report = join(folder, "report.json");
-const vitest = join(root, "node_modules/vitest/vitest.mjs");
-const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)];
-const dist = join(root, "packages/holdfast/dist");
-const env = { ...process.env, HOLDFAST_FORGE_PROGRAMS: "tried", HOLDFAST_TEST_DIST: dist };
-const run = spawnSync(process.execPath, [vitest, ...args], { cwd: root, stdio: "inherit", env });
-
-const counts = readCounts();
-rmSync(folder, { recursive: true, force: true });
-if (counts === undefined) {
+// A caller that has built already names the folder.
+const dist = process.env["HOLDFAST_TEST_DIST"] ?? join(root, "packages/holdfast/dist");
+if (process.env["HOLDFAST_TEST_DIST"] === undefined && run("scripts/build.mjs") !== 0) {
   console.log("0 passed, 1 failed");
   process.exit(1);
 }
-const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
-console.log(`${counts.passed} passed, ${counts.failed} failed${skipped}`);
-process.exit(run.status === 0 && counts.failed === 0 && counts.passed > 0 ? 0 : 1);
+if (which !== "fast" && process.env["HOLDFAST_INSTALL"] !== "0") {
+  // Neither is a reason to fail: tests that lack their program are skipped with a reason, and counted as skipped.
+  run("scripts/install-tools.mjs");
+  run("scripts/install-agents.mjs");
+}
 
-function readCounts() {
+const total = { passed: 0, failed: 0, skipped: 0 };
+for (const part of which === "all" ? ["fast", "slow"] : [which]) {
+  const counts = test(part);
+  for (const kind of Object.keys(total)) total[kind] += counts[kind];
+}
+const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : "";
+console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
+process.exit(total.failed === 0 && total.passed > 0 ? 0 : 1);
+
+function test(part) {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
+  const report = join(folder, "report.json");
+  const env = {
+    HOLDFAST_TESTS: part,
+    HOLDFAST_TEST_DIST: dist,
+    ...(part === "fast" ? { HOLDFAST_NO_AGENTS: "1" } : {}),
+  };
+  const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...more];
   try {
-    const json = JSON.parse(readFileSync(report, "utf8"));
-    const { numPassedTests, numFailedTests, numPendingTests, numFailedTestSuites } = json;
-    // A file that fails to load runs no test, but it must not pass for one.
-    const failed = numFailedTests > 0 ? numFailedTests : json.success ? 0 : Math.max(1, numFailedTestSuites);
-    return { passed: numPassedTests, failed, skipped: numPendingTests };
+    const status = run("node_modules/vitest/vitest.mjs", args, env);
+    const {
+      numPassedTests: passed,
+      numFailedTests: failed,
+      numPendingTests,
+    } = JSON.parse(readFileSync(report, "utf8"));
+    // A file that cannot be loaded, or an error between tests, fails no test. It must not count as a success.
+    return { passed, failed: status === 0 ? failed : Math.max(1, failed), skipped: numPendingTests };
   } catch {
-    return undefined;
+    return { passed: 0, failed: 1, skipped: 0 };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function run(script, args = [], env = {}) {
+  const child = spawnSync(process.execPath, [join(root, script), ...args], {
+    cwd: root,
+    stdio: "inherit",
+    env: { ...process.env, ...env },
+  });
+  return child.status ?? 1;
 }

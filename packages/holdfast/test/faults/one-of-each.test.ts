@@ -23,6 +23,8 @@ describe.skipIf(isFullRun())("an acknowledged checkpoint survives a kill and a p
     const recording = await record({ command: await subject.command(root), root });
     const common = { recording, judge: subject.judge(earlier), cases };
     suite.check(await sweepKills({ ...common, chance: suite.chance(`kill ${name}`) }));
-    suite.check(await sweepPower({ ...common, model: "ext4", statesPerCase: 1, chance: suite.chance(`power ${name}`) }));
+    suite.check(
+      await sweepPower({ ...common, model: "ext4", statesPerCase: 1, chance: suite.chance(`power ${name}`) }),
+    );
   });
 });

@@ -38,14 +38,14 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     });
   /** Parts that count how often the run's own process has read an order, and a wait until it has handled one: when it reads again. */
   const watched = (parts: Awaited<ReturnType<typeof start>>["parts"]) => {
-    let reads = 0;
+    const read: string[] = [];
     const orderFor: typeof parts.requests.orderFor = async (run) => {
       const order = await parts.requests.orderFor(run);
-      if (order !== null) reads += 1;
+      if (order !== null) read.push(order.id);
       return order;
     };
     const handled = async (): Promise<void> => {
-      while (reads < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+      while (read.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
     };
     return { handled, parts: { ...parts, requests: { ...parts.requests, orderFor } } };
   };

@@ -15,7 +15,7 @@ export const REAL_OPENCODE: RealAgent = {
   missingModel: "scripted/gone",
   apart: {
     "what the agent does not say about its usage is null, which is not zero": "opencode always says",
-    "two calls at once: the end of one leaves the other alone": "its first start makes a database; real.test.ts",
+    "two calls at once: the end of one leaves the other alone": "its first start makes a database; real.slow.test.ts",
   },
   isSilent: true,
   priceOf: ({ input, output }) => input + 2 * output,

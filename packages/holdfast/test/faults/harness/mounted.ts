@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ensureTool } from "./ensure-tool.ts";
+import { findTool } from "./find-tool.ts";
 import { scratchFolder } from "./scratch.ts";
 
 /** Why no file system can be mounted here; undefined when it can. */
@@ -53,7 +53,7 @@ export async function loopDisk(kind: DiskKind, folder: string): Promise<LoopDisk
   writeFileSync(image, "");
   truncateSync(image, MEGABYTES[kind] << 20);
   mkdirSync(path, { recursive: true });
-  execFileSync(await toolPath(kind), [kind === "ext4" ? "-qF" : "-qf", image], { stdio: "pipe" });
+  execFileSync(toolPath(kind), [kind === "ext4" ? "-qF" : "-qf", image], { stdio: "pipe" });
   const mount = (): void => void execFileSync("mount", ["-o", OPTIONS[kind], image, path], { stdio: "pipe" });
   mount();
   const base = mounted(path);
@@ -109,7 +109,7 @@ export async function whyNoLoopDisk(kind: DiskKind): Promise<string | undefined>
 async function tryLoopDisk(kind: DiskKind): Promise<string | undefined> {
   const refusal = whyNoMount();
   if (refusal !== undefined) return refusal;
-  const tool = await ensureTool(`mkfs.${kind}`);
+  const tool = findTool(`mkfs.${kind}`);
   if (tool.kind === "missing") return tool.why;
   refusals.set(kind, undefined);
   try {
@@ -121,8 +121,8 @@ async function tryLoopDisk(kind: DiskKind): Promise<string | undefined> {
   }
 }
 
-async function toolPath(kind: DiskKind): Promise<string> {
-  const tool = await ensureTool(`mkfs.${kind}`);
+function toolPath(kind: DiskKind): string {
+  const tool = findTool(`mkfs.${kind}`);
   if (tool.kind === "missing") throw new Error(tool.why);
   return tool.path;
 }

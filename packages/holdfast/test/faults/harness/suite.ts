@@ -50,7 +50,7 @@ export function faultSuite(name: string, needs?: "tracer"): Suite {
       states += swept.states;
       bad += swept.bad.length;
       if (swept.bad.length === 0) return;
-      const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/faults/${name}.test.ts`;
+      const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/faults/${name}.slow.test.ts`;
       expect.fail(
         `${swept.bad.length} of ${swept.states} states are bad. See it again: ${again}\n  ${groups(swept.bad).join("\n  ")}`,
       );

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { ensureTool } from "./ensure-tool.ts";
+import { findTool } from "./find-tool.ts";
 import { parseOperation } from "./operation.ts";
 import type { Operation } from "./operation.ts";
 import { scratchRoot } from "./scratch.ts";
@@ -65,7 +65,7 @@ export function whyNoTracer(): Promise<string | undefined> {
 
 async function tryTracer(): Promise<string | undefined> {
   if (process.platform !== "linux") return "tracing is done on Linux only";
-  const perl = await ensureTool("perl");
+  const perl = findTool("perl");
   if (perl.kind === "missing") return perl.why;
   const root = await mkdtemp(join(scratchRoot(), "probe-"));
   try {

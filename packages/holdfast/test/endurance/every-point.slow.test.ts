@@ -28,7 +28,7 @@ async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => rea
   const how = isFullRun() ? "full" : `seed ${seed}`;
   report.push(`${scenario.name}: ${tried} of ${points} points, ${how}, ${bad.length} bad, ${seconds} s`);
   expect(tried).toBeGreaterThan(1);
-  const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/endurance/every-point.test.ts -t "${scenario.name}"`;
+  const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/endurance/every-point.slow.test.ts -t "${scenario.name}"`;
   const told = bad.map(({ where, problems }) => `${where}\n    ${problems.join("\n    ")}`);
   if (bad.length > 0)
     expect.fail(`${bad.length} of ${tried} points are bad. See it again: ${again}\n  ${told.join("\n  ")}`);

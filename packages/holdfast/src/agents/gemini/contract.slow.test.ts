@@ -7,7 +7,7 @@ import { createGeminiAgent } from "./gemini.ts";
 
 const APART: Readonly<Record<string, string>> = {
   "what the agent does not say about its usage is null, which is not zero": "Gemini CLI always says",
-  "a prompt of five megabytes that nobody reads harms nobody": "Gemini CLI would lose its result; faults.test.ts",
+  "a prompt of five megabytes that nobody reads harms nobody": "Gemini CLI would lose its result; faults.slow.test.ts",
 };
 
 const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;

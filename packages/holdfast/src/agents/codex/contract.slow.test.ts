@@ -7,7 +7,7 @@ import { createCodexAgent } from "./codex.ts";
 
 const APART: Readonly<Record<string, string>> = {
   "what the agent does not say about its usage is null, which is not zero": "Codex always says",
-  "a prompt of five megabytes that nobody reads harms nobody": "Codex takes a million characters; faults.test.ts",
+  "a prompt of five megabytes that nobody reads harms nobody": "Codex takes a million characters; faults.slow.test.ts",
 };
 
 const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;

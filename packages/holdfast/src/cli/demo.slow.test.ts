@@ -25,7 +25,7 @@ test.each([37, 43, 285_498])("the demo proves its claims with seed %i", async (s
 
 /**
  * Killed once at each point of an undisturbed run, and resumed by id. `HOLDFAST_FULL=1 npx vitest run --project adapters
- * packages/holdfast/src/cli/demo.test.ts` tests all of them; without it, the last points, which lie around the run's end.
+ * packages/holdfast/src/cli/demo.slow.test.ts` tests all of them; without it, the last points, which lie around the run's end.
  */
 describe("killed at one point and resumed", () => {
   const LAST = 6;

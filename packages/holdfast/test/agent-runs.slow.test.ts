@@ -10,7 +10,7 @@ import type { ModelScript, ModelTool } from "../src/testing/model-server/model-s
 import type { ModelServer } from "../src/testing/model-server/model-server.ts";
 import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
 
-/** Whole runs by agents other than Claude Code, which has its own in claude-github-run.test.ts. */
+/** Whole runs by agents other than Claude Code, which has its own in claude-github-run.slow.test.ts. */
 const AGENTS = [
   {
     name: "codex",
