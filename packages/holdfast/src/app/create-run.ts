@@ -5,6 +5,7 @@ import { RUN_ID } from "../core/run/run.ts";
 import type { Run, Work } from "../core/run/run.ts";
 import { makeRunId } from "../core/run/run-id.ts";
 import type { Parts } from "../engine/parts.ts";
+import { refuseRolledBack } from "../engine/save/newer-refs.ts";
 import { WORKTREE } from "../engine/save/worktree-label.ts";
 import { labelHere } from "./here.ts";
 
@@ -30,6 +31,7 @@ export async function createRun(parts: Parts, cwd: string, params: CreateRunPara
       : undefined;
   // Before the run is made: one that can have no worktree is not left behind empty.
   if (own !== undefined && (await store.getRun(id)) === undefined) await workspaces?.check(own);
+  await refuseRolledBack(parts, id);
   const run = await store.createRun({
     id,
     workflow: params.workflow ?? "manual",

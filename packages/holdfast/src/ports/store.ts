@@ -247,8 +247,20 @@ export type VerifyEvent =
     };
 
 export interface Problem {
-  /** PIN_MISSING: the objects are there, but nothing keeps git from collecting them. */
-  readonly code: "STORE_CUT" | "STORE_CORRUPT" | "STORE_MISSING" | "TREE_MISSING" | "PIN_MISSING";
+  /**
+   * PIN_MISSING: the objects are there, but nothing keeps git from collecting them. PIN_MOVED: the ref of the checkpoint names another
+   * object. HIGH_WATER_CUT: the record of how far the run had come is gone. STORE_ROLLED_BACK: the repository has refs of newer checkpoints
+   * of the run than the store knows.
+   */
+  readonly code:
+    | "STORE_CUT"
+    | "STORE_CORRUPT"
+    | "STORE_MISSING"
+    | "TREE_MISSING"
+    | "PIN_MISSING"
+    | "PIN_MOVED"
+    | "HIGH_WATER_CUT"
+    | "STORE_ROLLED_BACK";
   readonly run: string | null;
   readonly entry: number | null;
   readonly sequence: number | null;

@@ -33,8 +33,8 @@ export interface Workspaces {
   has(files: Pick<FilesPlane, "tree" | "commit">): Promise<boolean>;
   /** Pins an existing snapshot under another run's name (a fork). Durable when it returns. */
   pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
-  /** Every ref under refs/holdfast/, as run and sequence. */
-  refs(): Promise<readonly SnapshotRef[]>;
+  /** Every snapshot ref under refs/holdfast/, as run and sequence; with `run` only those of this run. */
+  refs(run?: string): Promise<readonly SnapshotRef[]>;
   /** Removes these refs (snapshots and asides under refs/holdfast/). Gone already is no error. */
   unpin(refs: readonly string[]): Promise<void>;
   /**

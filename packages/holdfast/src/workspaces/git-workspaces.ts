@@ -72,7 +72,7 @@ function workspacesOf(repository: Repository): Workspaces {
       await syncRepository(repository);
       return ref;
     },
-    refs: () => listPins(repository),
+    refs: (run) => listPins(repository, run),
     unpin: (refs) => removePins(repository, refs),
     clearLocks: (params) => clearRunLocks(repository, params),
     unpublished: (commits) => findUnpublished(repository, commits),

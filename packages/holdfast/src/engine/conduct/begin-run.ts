@@ -9,6 +9,7 @@ import type { Workspace } from "../../ports/workspace.ts";
 import type { Workflow } from "../definition.ts";
 import { holdLease } from "../lease/hold-lease.ts";
 import { lookParams } from "../parts.ts";
+import { refuseRolledBack } from "../save/newer-refs.ts";
 import type { WorkParts } from "../work-parts.ts";
 
 export interface BeginParams<S extends JsonObject> {
@@ -32,6 +33,7 @@ export interface BeginParams<S extends JsonObject> {
 export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
   const { parts, id, workspace, inputs } = params;
   const { store } = parts;
+  await refuseRolledBack(parts, id);
   const planes = firstPlanes(params);
   const run = await store.createRun({
     id,

@@ -21,6 +21,7 @@ import { saveByClock } from "../stage/save-unasked.ts";
 import { limitSession } from "./session.ts";
 import { readProgress } from "./read-progress.ts";
 import { mayGoOn, takeUp } from "../resume/take-up.ts";
+import { refuseRolledBack } from "../save/newer-refs.ts";
 import type { WorkParts } from "../work-parts.ts";
 import { knownRun } from "../known-run.ts";
 
@@ -55,6 +56,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
   checkAsleep(found, params.wakes);
   const ended = await endedOutcome(parts, found);
   if (ended !== null) return ended;
+  await refuseRolledBack(parts, run);
   const held = holdOnce(parts.store, run);
   try {
     await using lease = await holdLease(parts, run);

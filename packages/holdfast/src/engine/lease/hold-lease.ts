@@ -2,6 +2,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { HEARTBEAT_MS } from "../../core/lease/heartbeat.ts";
 import type { Lease } from "../../core/lease/lease.ts";
 import type { RunBirth, SlotWish, Store } from "../../ports/store.ts";
+import { refuseRolledBack } from "../save/newer-refs.ts";
 import type { Parts } from "../parts.ts";
 
 export interface HeldLease extends AsyncDisposable {
@@ -15,6 +16,8 @@ export interface HeldLease extends AsyncDisposable {
  * lease with what it calls, and the last one lets go: so a place among those at work is kept from the first act to the last.
  */
 export async function holdLease(parts: Parts, run: string, slot?: SlotWish, birth?: RunBirth): Promise<HeldLease> {
+  // A run that is gone from a store that was rolled back would be done again under its own name.
+  if (birth !== undefined) await refuseRolledBack(parts, run);
   const { store } = parts;
   const label = `holdfast run ${run}`;
   const lease = await store.takeLease({

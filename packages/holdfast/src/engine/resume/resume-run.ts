@@ -13,6 +13,7 @@ import { applyResume } from "./apply-resume.ts";
 import type { ResumeReport } from "./apply-resume.ts";
 import { findStart } from "./find-start.ts";
 import { observeWorld } from "./observe.ts";
+import { refuseRolledBack } from "../save/newer-refs.ts";
 import { runMark } from "../save/run-mark.ts";
 import type { WorkParts } from "../work-parts.ts";
 
@@ -45,6 +46,7 @@ export interface TakeUpParams {
 export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
   const { parts, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
+  await refuseRolledBack(parts, run.id);
   const ended = run.state.kind === "done" || run.state.kind === "fatal";
   const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
   const top = await topOf(parts, run.id);

@@ -6,6 +6,7 @@ import type { Trigger } from "../../core/checkpoint/trigger.ts";
 import type { CurrentFiles, Workspace } from "../../ports/workspace.ts";
 import type { Parts } from "../parts.ts";
 import { lookParams } from "../parts.ts";
+import { refuseRolledBack } from "./newer-refs.ts";
 import { captureParams, nextPlanes } from "../planes.ts";
 import type { SaveParams } from "../planes.ts";
 import { readStanding } from "../conduct/standing.ts";
@@ -106,6 +107,8 @@ export class Saver {
     workspace: Workspace,
     message: string,
   ): Promise<{ readonly sequence: number; readonly files: FilesPlane }> {
+    // Once, by the first save of a process: what is pinned from here on is ours.
+    if (this.#sequence === undefined) await refuseRolledBack(this.#parts, this.#run);
     const sequence = await this.#nextSequence();
     const files = await workspace.snapshot({
       run: this.#run,

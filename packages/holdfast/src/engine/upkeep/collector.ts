@@ -5,6 +5,7 @@ import type { RunSummary } from "../../core/run/run.ts";
 import type { SweepReport, Tombstone } from "../../ports/store.ts";
 import type { AsideInfo } from "../../ports/aside.ts";
 import type { SnapshotRef } from "../../ports/workspace.ts";
+import { newerRefs } from "../save/newer-refs.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
 import { findAsideLitter } from "../asides/aside-litter.ts";
 import { newestWhole } from "../conduct/newest-whole.ts";
@@ -206,7 +207,10 @@ async function danglingRefs(
     if (!known.has(run) || (await isHeld(parts, run))) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run));
     const alive = new Set(checkpoints.map((checkpoint) => checkpoint.sequence));
-    for (const ref of refs) if (!(await isNamed(parts, ref, refs, alive))) dangling.push(ref.ref);
+    // Of a store that was rolled back they are all that is left of the newer checkpoints.
+    const newer = new Set((await newerRefs(parts, run, refs)).map(({ ref }) => ref));
+    for (const ref of refs)
+      if (!newer.has(ref.ref) && !(await isNamed(parts, ref, refs, alive))) dangling.push(ref.ref);
   }
   return dangling;
 }

@@ -1,6 +1,8 @@
 import { neededAside } from "../../core/position/aside.ts";
 import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
 import type { Problem, VerifyEvent } from "../../ports/store.ts";
+import type { SnapshotRef } from "../../ports/workspace.ts";
+import { newerRefs } from "../save/newer-refs.ts";
 import { allCheckpoints } from "./all-checkpoints.ts";
 import type { Parts } from "../parts.ts";
 
@@ -47,8 +49,8 @@ export async function repair(parts: Parts, events: readonly VerifyEvent[]): Prom
   }
   const done: Repaired[] = [];
   for (const [run, problems] of byRun) {
-    const pinned = sequencesOf(problems.filter((problem) => problem.code === "PIN_MISSING"));
-    const broken = problems.filter((problem) => problem.code !== "PIN_MISSING");
+    const pinned = sequencesOf(problems.filter(({ code }) => code === "PIN_MISSING" || code === "PIN_MOVED"));
+    const broken = problems.filter(({ code }) => !UNDAMAGED.has(code));
     const quarantined = sequencesOf(broken);
     for (const sequence of pinned) await pinAgain(parts, run, sequence);
     const [first] = broken;
@@ -57,6 +59,14 @@ export async function repair(parts: Parts, events: readonly VerifyEvent[]): Prom
   }
   return done;
 }
+
+/** The checkpoint itself is whole. */
+const UNDAMAGED: ReadonlySet<Problem["code"]> = new Set<Problem["code"]>([
+  "PIN_MISSING",
+  "PIN_MOVED",
+  "HIGH_WATER_CUT",
+  "STORE_ROLLED_BACK",
+]);
 
 function sequencesOf(problems: readonly Problem[]): readonly number[] {
   return [...new Set(problems.flatMap(({ sequence }) => (sequence === null ? [] : [sequence])))];
@@ -76,7 +86,10 @@ async function* treeProblems(
   const { store, workspaces } = parts;
   if (workspaces === null) return;
   const runs = params.run === undefined ? (await store.listRuns()).map((run) => run.id) : [params.run];
-  const pins = new Set((await workspaces.refs()).map((ref) => `${ref.run}@${ref.sequence}`));
+  const refs = await workspaces.refs();
+  const pins = new Map<string, SnapshotRef[]>();
+  for (const ref of refs) pins.set(keyOf(ref), [...(pins.get(keyOf(ref)) ?? []), ref]);
+  if (parts.ownsRefs) yield* rolledBack(parts, refs, params.run);
   const pinned = new Set((await workspaces.asides.refs()).map(({ commit }) => commit));
   const present = new Map<string, boolean>();
   for (const run of runs) {
@@ -95,7 +108,16 @@ async function* treeProblems(
         continue;
       }
       newestIntact ??= sequence;
-      if (tree === null || (pins.has(id) && asides === "whole")) continue;
+      if (tree === null) continue;
+      const held = pins.get(id) ?? [];
+      const commit = await commitOf(parts, checkpoint);
+      const [other] = held;
+      if (commit !== null && other !== undefined && !held.some((ref) => ref.commit === commit)) {
+        const what = `the ref ${other.ref} names ${other.commit} instead of ${commit}: the next \`git gc\` may take its git objects`;
+        yield { code: "PIN_MOVED", run, entry, sequence, what, trustedTo: null, newestIntact };
+        continue;
+      }
+      if (held.length > 0 && asides === "whole") continue;
       const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
       yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
@@ -103,6 +125,28 @@ async function* treeProblems(
       const what = `the git objects of tree ${tree ?? "?"}, or of an aside that it holds open, are missing or damaged`;
       yield { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
+  }
+}
+
+/** null: it cannot be read, which the store's own examination reports. */
+async function commitOf({ store }: Parts, { run, sequence }: CheckpointSummary): Promise<string | null> {
+  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
+  return checkpoint?.planes.files?.commit ?? null;
+}
+
+async function* rolledBack(
+  parts: Parts,
+  refs: readonly SnapshotRef[],
+  only: string | undefined,
+): AsyncGenerator<Problem> {
+  for (const run of new Set(refs.map((ref) => ref.run))) {
+    if (only !== undefined && run !== only) continue;
+    const newer = await newerRefs(parts, run, refs);
+    const [first] = newer;
+    if (first === undefined) continue;
+    const what = `the repository has ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs` : ""}, of checkpoints that the store ${parts.store.location} does not know: it is an older copy of itself`;
+    const { sequence } = first;
+    yield { code: "STORE_ROLLED_BACK", run, entry: null, sequence, what, trustedTo: null, newestIntact: null };
   }
 }
 
@@ -142,6 +186,6 @@ async function hasTree(
   return here;
 }
 
-function keyOf(problem: Problem): string {
+function keyOf(problem: Pick<Problem, "run" | "sequence">): string {
   return `${problem.run ?? ""}@${problem.sequence ?? ""}`;
 }

@@ -178,7 +178,9 @@ function inspect(layout: Layout, params: OpenSqliteParams): Inspected {
         endToken(handle.token);
         if (opened.moved()) continue;
         if (cut !== undefined) return { kind: "damaged", error: cutError(layout, cut) };
-        const witness = readWitness(layout.witness).kind;
+        const file = readWitness(layout.witness);
+        if (file.kind === "cut") return { kind: "damaged", error: witnessCut(layout, file.bytes) };
+        const witness = file.kind;
         const holds = opened.db.prepare("SELECT 1 FROM runs LIMIT 1").get() !== undefined;
         const lacks = witness !== "read" && holds && statSync(layout.wal, { throwIfNoEntry: false }) !== undefined;
         return { kind: lacks ? "unwitnessed" : "whole" };
@@ -192,6 +194,15 @@ function inspect(layout: Layout, params: OpenSqliteParams): Inspected {
     // An older schema, or a file that is not there any more: opening for writing knows what to do.
     return told.code === "STORE_CORRUPT" ? { kind: "damaged", error: told } : { kind: "whole" };
   }
+}
+
+function witnessCut(layout: Layout, bytes: number): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_CUT",
+    message: `The high-water mark ${layout.witness} was cut to ${bytes} bytes: whether the store ${layout.directory} is older than it was is not known`,
+    hint: `Restore the whole directory from one backup. To accept a possible loss, remove ${layout.witness}.`,
+    data: { location: layout.directory },
+  });
 }
 
 /** The store is refused either way; without space for a copy nothing is lost, because nothing is opened for writing. */

@@ -40,11 +40,12 @@ interface PinParams {
 }
 
 /** A snapshot's parents are HEAD, then the user's index; without any commit yet the index stands first, which only protects more. */
-export async function listPins(repository: Repository): Promise<SnapshotRef[]> {
-  const all = await repository.git.result({ args: ["for-each-ref", FACTS, NAMESPACE] });
+export async function listPins(repository: Repository, run?: string): Promise<SnapshotRef[]> {
+  const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
+  const all = await repository.git.result({ args: ["for-each-ref", FACTS, below] });
   if (all.code === 0) return parsePins(all.stdout);
   // One damaged commit stops git for all of them; asked one by one, the others answer.
-  const names = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", NAMESPACE] });
+  const names = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", below] });
   const pins = await Promise.all(names.split("\n").map((ref) => damagedOrWhole(repository, ref)));
   return pins.flat();
 }

@@ -1,9 +1,29 @@
+import { integer } from "../columns.ts";
 import { contradiction } from "./check-cut.ts";
 import type { Handle } from "../handle.ts";
 import { asHoldfastError } from "../sqlite-errors.ts";
 import { storeProblem } from "./verify-tables.ts";
 import { readWitness } from "../witness/witness.ts";
 import type { Problem } from "../../../ports/store.ts";
+
+/** Without its record nothing says how far a run had come: each is named, with the newest checkpoint that the database has. */
+function cutRecords(handle: Handle, how: string): readonly Problem[] {
+  const what = `The high-water mark ${handle.layout.witness} ${how}: whether the run went further than this is not known`;
+  const problems = handle.transactions.read(() =>
+    handle.db
+      .prepare("SELECT no FROM runs ORDER BY no")
+      .all()
+      .flatMap((row): readonly Problem[] => {
+        const no = integer(row, "no");
+        const run = handle.runs.byNumber(no)?.run.id ?? null;
+        const [newest] = handle.places.marksDown(no);
+        const entry = handle.places.lastEntry(no)?.number ?? null;
+        const sequence = newest?.number ?? null;
+        return [{ code: "HIGH_WATER_CUT", run, entry, sequence, what, trustedTo: null, newestIntact: null }];
+      }),
+  );
+  return problems.length > 0 ? problems : [storeProblem("STORE_CORRUPT", what)];
+}
 
 export function verifyWitness(handle: Handle): readonly Problem[] {
   const file = readWitness(handle.layout.witness);
@@ -22,6 +42,10 @@ export function verifyWitness(handle: Handle): readonly Problem[] {
           `The witness ${handle.layout.witness} was emptied, so a cut database would not be noticed`,
         ),
       ];
+    case "cut": {
+      const { bytes } = file;
+      return cutRecords(handle, `was cut to ${bytes} bytes`);
+    }
     case "unreadable":
       return [
         storeProblem("STORE_CORRUPT", `The witness cannot be read: ${file.why}; remove it to have a new one begun`),

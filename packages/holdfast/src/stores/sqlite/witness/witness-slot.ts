@@ -28,6 +28,9 @@ export function slotOffset(no: number, bank: Bank): number {
   return (Math.floor(no / PER_PAGE) * BANKS.length + bank) * PAGE + (no % PER_PAGE) * SLOT;
 }
 
+/** A file holds at least this much from the moment it was begun: the store's name, in both banks. */
+export const NAMED_BYTES = slotOffset(0, 1) + SLOT;
+
 /** Numbers from 0 to below this can stand in a file of so many bytes. */
 export function slotNumbers(bytes: number): number {
   return Math.ceil(bytes / (PAGE * BANKS.length)) * PER_PAGE;

@@ -3,6 +3,7 @@ import {
   BANKS,
   bankToWrite,
   fillSlot,
+  NAMED_BYTES,
   newestOf,
   parseSlot,
   PER_PAGE,
@@ -34,6 +35,8 @@ export type WitnessFile =
   /** Nothing in it, or nothing but zeros: emptied, not scribbled over. */
   | { readonly kind: "blank" }
   | { readonly kind: "unreadable"; readonly why: string }
+  /** It is shorter than it was when it was begun, so records of runs may be gone with its end. */
+  | { readonly kind: "cut"; readonly bytes: number }
   | {
       readonly kind: "read";
       readonly storeId: string;
@@ -129,7 +132,12 @@ function openWitness(path: string, storeId: string): number | undefined {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const fd = openSync(path, flags, 0o600);
   try {
-    if (fstatSync(fd).isFile() && nameStore(fd, storeId)) return fd;
+    const found = fstatSync(fd);
+    if (found.isFile() && nameStore(fd, storeId)) {
+      // Once: from then on a file that is shorter was cut.
+      if (found.size < NAMED_BYTES) fsyncSync(fd);
+      return fd;
+    }
   } catch (error) {
     closeSync(fd);
     throw error;
@@ -189,6 +197,7 @@ export function readWitness(path: string): WitnessFile {
     return newestOf([slot(0), slot(1)]);
   };
   const store = newest(0);
+  if (store.kind === "good" && bytes.length < NAMED_BYTES) return { kind: "cut", bytes: bytes.length };
   if (store.kind !== "good") return { kind: "unreadable", why: `${path} does not begin like a witness` };
   const runs = new Map<number, Testimony>();
   const damaged: number[] = [];
