@@ -2,12 +2,10 @@ import { HoldfastError } from "../../core/error.ts";
 import { captureTree, type CaptureOptions, type Captured, type CapturePlace } from "./capture.ts";
 import { gitFailure } from "../git/git-command.ts";
 import { objectsNamedBy } from "../objects/heal-objects.ts";
-import { LINK_MODE } from "../indexes/index-memo.ts";
 import { isDamaged } from "../objects/loose-object.ts";
-import { findMissing } from "../objects/objects.ts";
 import { forgetIndexes } from "../indexes/private-index.ts";
 import { storeUserIndex, type StoredIndex } from "../indexes/store-user-index.ts";
-import { findTorn, isFirstInBoot } from "../objects/torn-objects.ts";
+import { findDamaged } from "../objects/torn-objects.ts";
 import { diffTrees, type TreeChange } from "./tree-diff.ts";
 
 interface WholeCapture {
@@ -75,10 +73,7 @@ type TreeCheck =
   | { readonly kind: "whole"; readonly changes: readonly TreeChange[] }
   | { readonly kind: "damaged"; readonly missing: readonly string[] };
 
-/**
- * What HEAD has was looked up with the first snapshot of this boot; the rest is looked up each time. git syncs nothing of
- * what the user commits, so after a power cut HEAD's own objects may be there by name and be empty.
- */
+/** Every object that the snapshot names, those that it shares with HEAD too: git syncs nothing that the user commits. */
 async function checkTree(params: {
   readonly place: CapturePlace;
   readonly head: string | null;
@@ -89,40 +84,24 @@ async function checkTree(params: {
   const { repository } = place;
   const diff = (from: string): Promise<readonly TreeChange[]> => diffTrees(repository.objects, from, tree);
   let changes: readonly TreeChange[];
+  let ids: readonly string[];
   try {
     // A HEAD whose trees are damaged is no reason to refuse: then nothing is promised, and all counts as changed.
-    changes = await diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree));
-    if (await isFirstInBoot(place)) return await checkAll(place, { tree, also, changes });
+    [changes, ids] = await Promise.all([
+      diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
+      objectsOf(place, tree),
+    ]);
   } catch (error) {
     return { kind: "damaged", missing: [tree, ...objectsNamedBy(error)] };
   }
-  const needed = changes.flatMap(({ to }) => (to === null || to.mode === LINK_MODE ? [] : [to.id]));
-  return await checkObjects(place, [...needed, ...also], changes);
-}
-
-async function checkAll(
-  place: CapturePlace,
-  {
-    tree,
-    also,
-    changes,
-  }: { readonly tree: string; readonly also: readonly string[]; readonly changes: readonly TreeChange[] },
-): Promise<TreeCheck> {
-  const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];
-  const records = (await place.repository.objects.output({ args })).toString("latin1").split("\0");
-  const ids = records.flatMap((record) => (/^\d+ (?:blob|tree) ([0-9a-f]+)\t/.exec(record) ?? []).slice(1));
-  return await checkObjects(place, [tree, ...ids, ...also], changes);
-}
-
-async function checkObjects(
-  place: CapturePlace,
-  ids: readonly string[],
-  changes: readonly TreeChange[],
-): Promise<TreeCheck> {
-  const distinct = [...new Set(ids)];
-  const missing = await findMissing(place.repository, distinct);
-  const damaged = missing.length > 0 ? missing : await findTorn(place, distinct);
+  const damaged = await findDamaged(place, [...new Set([tree, ...ids, ...also])]);
   return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
+}
+
+async function objectsOf({ repository }: CapturePlace, tree: string): Promise<readonly string[]> {
+  const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];
+  const records = (await repository.objects.output({ args })).toString("latin1").split("\0");
+  return records.flatMap((record) => (/^\d+ (?:blob|tree) ([0-9a-f]+)\t/.exec(record) ?? []).slice(1));
 }
 
 function damaged(place: CapturePlace, missing: readonly string[]): HoldfastError {

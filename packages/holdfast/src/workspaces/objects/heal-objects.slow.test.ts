@@ -67,6 +67,48 @@ describe("an object that a power cut left damaged does not block a save of the s
   });
 });
 
+describe("an object that was damaged after it was read is not acknowledged again", () => {
+  test.each([
+    ["a blob of the snapshot", (tree: string) => `${tree}:src/kept.ts`],
+    ["a blob that HEAD has too", (tree: string) => `${tree}:README.md`],
+    ["a large one", (tree: string) => `${tree}:large.bin`],
+    ["a folder", (tree: string) => `${tree}:src`],
+  ])("%s, in every way, with or without another change", async (_name, address) => {
+    const first = await snapshotAfterBoot();
+    for (const [turn, damage] of DAMAGES.entries()) {
+      damageObject(repo.git("rev-parse", address(first.tree)).trim(), damage);
+      if (turn % 2 === 1) repo.write("other.txt", `change ${turn}\n`);
+      const plane = await snapshot();
+      expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
+      expect(repo.git("cat-file", "blob", `${plane.tree}:README.md`)).toBe("committed\n");
+      expect(await (await openGitWorkspaces(repo.root)).has(plane)).toBe(true);
+      repo.git("fsck", "--full");
+    }
+  });
+
+  test("one that lies as it was read is not read again", async () => {
+    const first = await snapshotAfterBoot();
+    const memory = readFileSync(repo.path(".git/holdfast-workspace/index-objects-read"), "utf8");
+    expect(memory).toContain(repo.git("rev-parse", `${first.tree}:README.md`).trim());
+    await snapshot();
+    expect(readFileSync(repo.path(".git/holdfast-workspace/index-objects-read"), "utf8")).toBe(memory);
+  });
+
+  test("a pack that was changed in its place is reported, and nothing is acknowledged", async () => {
+    await snapshotAfterBoot();
+    repo.git("gc", "-q");
+    await snapshot();
+    const folder = repo.path(".git/objects/pack");
+    const pack = join(folder, readdirSync(folder).find((name) => name.endsWith(".pack")) ?? "");
+    const bytes = readFileSync(pack);
+    bytes.fill(0, bytes.length >> 1, bytes.length - 40);
+    chmodSync(pack, 0o644);
+    writeFileSync(pack, bytes);
+    await expect(snapshot()).rejects.toMatchObject({ code: "GIT_FAILED" });
+    expect(readFileSync(pack).equals(bytes)).toBe(true);
+  });
+});
+
 test("objects that the capture does not need stay where they are, damaged or not", async () => {
   const foreign = execFileSync("git", ["hash-object", "-w", "--stdin"], { cwd: repo.root, input: "x" })
     .toString()
@@ -153,6 +195,10 @@ const AT = "2026-01-02T03:04:05Z";
 /** What was read in an earlier boot counts for nothing. */
 async function snapshotAfterBoot(): Promise<FilesPlane> {
   rmSync(repo.path(".git/holdfast-workspace/index-objects-read"), { force: true });
+  return await snapshot();
+}
+
+async function snapshot(): Promise<FilesPlane> {
   const workspace = await (await openGitWorkspaces(repo.root)).open(repo.root);
   return workspace.snapshot({ run: "r", sequence: 1, message: "m", at: AT });
 }

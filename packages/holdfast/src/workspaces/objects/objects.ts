@@ -90,7 +90,8 @@ async function listLoose(repository: Repository, ids: readonly string[]): Promis
   return ids.filter((id) => loose.has(id));
 }
 
-async function readsToTheEnd(repository: Repository, ids: readonly string[]): Promise<boolean> {
+/** Does git read all of them without a complaint? */
+export async function readsToTheEnd(repository: Repository, ids: readonly string[]): Promise<boolean> {
   if (ids.length === 0) return true;
   const reading = repository.objects.start({ args: ["cat-file", "--batch=%(objecttype)"] });
   reading.stdin.end(ids.map((id) => `${id}\n`).join(""));

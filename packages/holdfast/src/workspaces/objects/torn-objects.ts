@@ -1,41 +1,103 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { statSync } from "node:fs";
+import { readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { HoldfastError } from "../../core/error.ts";
 import type { CapturePlace } from "../capture/capture.ts";
-import { isDamaged } from "./loose-object.ts";
+import { isDamaged, loosePath } from "./loose-object.ts";
+import { findMissing, readsToTheEnd } from "./objects.ts";
 import { readBoot } from "../indexes/private-index.ts";
 
 /**
- * Those of the ids whose object is there but cannot be read to its end. Whatever git finds by name it takes for stored, also what
- * another git wrote a moment before a power cut and never synced. Only a power cut tears, so what was read once in this boot
- * need not be read again.
+ * Those of a tree's objects that are not there, or cannot be read to their end. Whatever git finds by name it takes for stored, also
+ * what another git wrote a moment before a power cut, and what a disk or a program has damaged since. An object is read again when
+ * its file is not the one that was read (inode, size, times), and in every boot.
+ *
+ * Packs are not read in full: git checks and syncs a pack before it gets its name, and a repository may hold gigabytes. A pack whose
+ * file changed under its name is the exception, for git never does that: then the objects of this tree are read from it.
  */
-export async function findTorn(place: CapturePlace, ids: readonly string[]): Promise<readonly string[]> {
-  const { memory, boot, read } = await remember(place);
-  const unread = ids.filter((id) => !read.has(id));
-  if (unread.length === 0) return [];
-  const torn: string[] = [];
-  for (const id of unread) if (await isDamaged(place.repository, id)) torn.push(id);
-  const whole = ids.filter((id) => !torn.includes(id));
-  // Half-written or mixed with another's it still names only objects that were read: no need to be careful with it.
-  await writeFile(memory, [boot, ...whole, ""].join("\n"), { mode: 0o600 }).catch(() => undefined);
-  return torn;
+export async function findDamaged(place: CapturePlace, ids: readonly string[]): Promise<readonly string[]> {
+  const memory = await remember(place);
+  const marks = new Map(ids.map((id) => [id, markOf(loosePath(place.repository, id))]));
+  const packs = await markPacks(place);
+  const isKeptPack = [...memory.packs].every(([name, mark]) => packs.get(name) === mark);
+  const doubtful = ids.filter((id) => {
+    const known = memory.objects.get(id);
+    return known === undefined || known !== marks.get(id) || (known === PACKED && !isKeptPack);
+  });
+  if (doubtful.length === 0) return [];
+  const missing = await findMissing(place.repository, doubtful);
+  if (missing.length > 0) return missing;
+  const damaged: string[] = [];
+  for (const id of doubtful) if (marks.get(id) !== PACKED && (await isDamaged(place.repository, id))) damaged.push(id);
+  const changed = [...memory.packs].filter(([name, mark]) => packs.has(name) && packs.get(name) !== mark);
+  if (changed.length > 0) {
+    const packed = ids.filter((id) => marks.get(id) === PACKED);
+    if (!(await readsToTheEnd(place.repository, packed)))
+      throw packDamaged(
+        place,
+        changed.map(([name]) => name),
+      );
+  }
+  if (damaged.length === 0) {
+    const lines = [...ids.map((id) => `${id} ${marks.get(id) ?? PACKED}`), ...[...packs].map(([n, m]) => `${n} ${m}`)];
+    // Half-written or mixed with another's it still names only objects that were read: no need to be careful with it.
+    await writeFile(memory.path, [memory.boot, ...lines, ""].join("\n"), { mode: 0o600 }).catch(() => undefined);
+  }
+  return damaged;
 }
 
-/** Has nothing been read in this boot? Then a power cut may have come before, and nobody's objects can be taken for whole. */
-export async function isFirstInBoot(place: CapturePlace): Promise<boolean> {
-  return (await remember(place)).read.size === 0;
+/** Of an object without a file of its own. */
+const PACKED = "packed";
+
+interface Memory {
+  readonly path: string;
+  readonly boot: string;
+  /** The file of each object when it was read. */
+  readonly objects: ReadonlyMap<string, string>;
+  readonly packs: ReadonlyMap<string, string>;
 }
 
 async function remember(place: CapturePlace): Promise<Memory> {
   // Named like an index: when those are forgotten, so is this.
-  const memory = join(place.home, "index-objects-read");
-  const [text, boot] = await Promise.all([readFile(memory, "latin1").catch(() => ""), readBoot()]);
+  const path = join(place.home, "index-objects-read");
+  const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBoot()]);
   const [known, ...lines] = text.split("\n");
-  return { memory, boot, read: new Set(known === boot ? lines : []) };
+  const pairs = (known === boot ? lines : []).flatMap((line): readonly (readonly [string, string])[] => {
+    const [name, mark] = line.split(" ");
+    return name === undefined || mark === undefined ? [] : [[name, mark]];
+  });
+  const isPack = ([name]: readonly [string, string]): boolean => name.endsWith(".pack");
+  return {
+    path,
+    boot,
+    objects: new Map(pairs.filter((pair) => !isPack(pair))),
+    packs: new Map(pairs.filter(isPack)),
+  };
 }
 
-interface Memory {
-  readonly memory: string;
-  readonly boot: string;
-  readonly read: ReadonlySet<string>;
+/** Changes with every write to the file, and when another file takes its place. */
+function markOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? PACKED : `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
+}
+
+async function markPacks({ repository }: CapturePlace): Promise<ReadonlyMap<string, string>> {
+  const folder = join(repository.objectDirectory, "pack");
+  const names = await readdir(folder).catch(() => []);
+  // git refreshes the time of a pack in which it finds what it was to write: then the objects are read once more than needed.
+  return new Map(
+    names.flatMap((name): readonly (readonly [string, string])[] => {
+      const found = name.endsWith(".pack") ? statSync(join(folder, name), { throwIfNoEntry: false }) : undefined;
+      return found === undefined ? [] : [[name, `${found.ino}:${found.size}:${found.mtimeMs}`]];
+    }),
+  );
+}
+
+function packDamaged(place: CapturePlace, names: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "GIT_FAILED",
+    message: `A pack of the repository of ${place.root} changed and cannot be read any more: ${names.join(", ")}`,
+    hint: "Run `git fsck --full`, and fetch the objects again or restore the pack from a backup. Nothing was saved.",
+    data: { packs: names },
+  });
 }
