@@ -38,6 +38,7 @@ import { pauseSpec } from "./commands/pause/spec.ts";
 import { abortSpec } from "./commands/abort/spec.ts";
 import { stopSpec } from "./commands/stop/spec.ts";
 import { tagSpec } from "./commands/tag/spec.ts";
+import { trustSpec } from "./commands/trust/spec.ts";
 import { verifySpec } from "./commands/verify/spec.ts";
 
 /** In the order of the help: work, look, save, go back, other tools, keep in order, set up. Code is loaded when a command is started. */
@@ -77,6 +78,7 @@ export const COMMANDS: readonly Command[] = [
   command(setupSpec, () => import("./commands/setup/run.ts")),
   command(initSpec, () => import("./commands/init/run.ts")),
   command(configSpec, () => import("./commands/config/run.ts")),
+  command(trustSpec, () => import("./commands/trust/run.ts")),
   command(completionSpec, () => import("./commands/completion/run.ts")),
   command(helpSpec, () => import("./commands/help/run.ts")),
   command(completeSpec, () => import("./commands/complete/run.ts")),

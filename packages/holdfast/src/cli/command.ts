@@ -1,6 +1,7 @@
 import type { Page } from "./output/page.ts";
 import type { DoctorReport, Holdfast } from "../app.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
+import type { Consent, ConsentScope } from "./consent.ts";
 import type { Exit } from "../core/exit.ts";
 import type { Progress } from "./output/progress.ts";
 
@@ -56,6 +57,8 @@ export interface CommandSpec {
   readonly examples: readonly Example[];
   /** The shape that --json prints, in words and keys. */
   readonly json: string;
+  /** Which settings of the repository need the user's consent before this command; with --dry-run none does. */
+  readonly consent: ConsentScope;
   /** Only reads: the store is opened for reading, a broken config file is a warning, and the defaults are used. */
   readonly reads?: true;
   /** Winds down by itself after a signal and has the last word; main waits for it. */
@@ -103,7 +106,9 @@ export interface Shell {
   openIfThere(params?: { readonly writes?: boolean }): Promise<Holdfast | undefined>;
   /** Works also where the store cannot be opened. */
   doctor(): Promise<DoctorReport>;
+  /** The settings in force. What needs consent and has none keeps its default. */
   config(): Promise<EffectiveConfig>;
+  readonly consent: Consent;
   /** Work that Ctrl+C must not cut in half: main waits for it before it closes the store, and says how it ended. */
   finish<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
 

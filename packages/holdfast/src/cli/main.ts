@@ -70,7 +70,10 @@ async function runCommandLine(params: {
   const { signal } = interrupts;
   const reads = command.spec.reads === true;
   const windsDown = command.spec.windsDown === true;
-  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads, windsDown });
+  // What only shows what would be done needs no consent, and does nothing.
+  const typed: { on(flag: string): boolean } = input;
+  const consent = "dry-run" in command.spec.flags && typed.on("dry-run") ? "reads" : command.spec.consent;
+  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads, consent, windsDown });
   const failed = (thrown: unknown): Exit =>
     reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
   try {

@@ -2,7 +2,7 @@ import type { Holdfast } from "../app.ts";
 import { openParamsOf } from "../config/effective-config.ts";
 import type { EffectiveConfig, Origin } from "../config/effective-config.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { ReadSettings } from "./read-settings.ts";
+import type { ReadSettings } from "./consent.ts";
 import { WAIT_MS } from "./wait-for-run.ts";
 
 export async function openStore(params: {
@@ -10,9 +10,10 @@ export async function openStore(params: {
   readonly create: boolean;
   readonly pretend: boolean;
   readonly readOnly: boolean;
-  readonly settings: Promise<ReadSettings>;
+  readonly settings: ReadSettings;
 }): Promise<Holdfast> {
-  const [{ config, broken }, { openHoldfast }] = await Promise.all([params.settings, import("../app.ts")]);
+  const { config, broken } = params.settings;
+  const { openHoldfast } = await import("../app.ts");
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config) };
   // Where there is no store: the file that does not parse may well be the one that says where it is.
   try {

@@ -10,8 +10,8 @@ import { NO_PROGRESS, createProgress } from "./output/progress.ts";
 import type { Streams } from "./output/sink.ts";
 import { pageWidth } from "./output/page.ts";
 import { pageOf } from "./output/stream-page.ts";
-import { readSettings } from "./read-settings.ts";
-import type { ReadSettings } from "./read-settings.ts";
+import { createConsent, USES_OF } from "./consent.ts";
+import type { ConsentScope, ReadSettings } from "./consent.ts";
 import { openStore } from "./open-store.ts";
 import { suggestedProgram } from "./suggested-program.ts";
 import { createUnfinished } from "./unfinished-work.ts";
@@ -24,6 +24,7 @@ export interface ShellParams {
   readonly commands: readonly Command[];
   /** The command only looks, so a broken config file does not stop it. */
   readonly reads: boolean;
+  readonly consent: ConsentScope;
   /** The command speaks also after a signal. */
   readonly windsDown: boolean;
 }
@@ -47,19 +48,34 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
   const work = createUnfinished();
   let holdfast: Promise<Holdfast> | undefined;
-  let settings: Promise<ReadSettings> | undefined;
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
   const say = (text: string): void => {
     if (text !== "" && !silent && !hushed()) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
   };
-  const read = (): Promise<ReadSettings> =>
-    (settings ??= readSettings({
-      layers: { cwd, env, storeFlag: globals.text("store") },
-      lenient: params.reads,
-      warn: say,
-      page: talk,
-    }));
+  const confirm: Shell["confirm"] = async (question) => {
+    if (!canAsk) return "cannot_ask";
+    const { askYesNo } = await import("./output/ask-yes-no.ts");
+    return askYesNo({ question, input: process.stdin, output: process.stderr, signal });
+  };
+  const consent = createConsent({
+    cwd,
+    env,
+    storeFlag: globals.text("store"),
+    noConfig: globals.on("no-config"),
+    trustFlag: globals.on("trust"),
+    lenient: params.reads,
+    say,
+    warn: (text, document) => {
+      if (!hushed()) streams.err.write(json ? `${JSON.stringify(document)}\n` : `${text}\n`);
+    },
+    page: talk,
+    confirm,
+  });
+  const read = async (): Promise<ReadSettings> => {
+    if (params.consent !== "reads") await consent.require({ uses: USES_OF[params.consent] });
+    return await consent.settings();
+  };
   const shell: Shell = {
     env,
     cwd,
@@ -70,8 +86,15 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     page,
     talk,
     config: async () => (await read()).config,
-    open: ({ create, pretend = false, writes = !params.reads }) =>
-      (holdfast ??= openStore({ cwd, create, pretend, readOnly: !writes, settings: read() })),
+    consent,
+    open: ({ create, pretend = false, writes = !params.reads }) => {
+      holdfast ??= (async () => {
+        const settings = await read();
+        await consent.warnOfStore();
+        return await openStore({ cwd, create, pretend, readOnly: !writes, settings });
+      })();
+      return holdfast;
+    },
     openIfThere: async (access) => {
       try {
         return await shell.open({ create: false, ...access });
@@ -112,11 +135,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       const { askText } = await import("./output/ask-text.ts");
       return askText({ question, fallback, input: process.stdin, output: process.stderr, signal });
     },
-    confirm: async (question) => {
-      if (!canAsk) return "cannot_ask";
-      const { askYesNo } = await import("./output/ask-yes-no.ts");
-      return askYesNo({ question, input: process.stdin, output: process.stderr, signal });
-    },
+    confirm,
   };
   return {
     ...shell,

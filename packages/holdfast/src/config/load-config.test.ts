@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-const load = (cwd: string) => loadConfig({ cwd, env: {}, storeFlag: undefined });
+const load = (cwd: string) => loadConfig({ cwd, env: {}, storeFlag: undefined, allows: () => true });
 
 test("found upwards, up to the root of the repository and no further", async () => {
   const repository = join(directory, "repo");

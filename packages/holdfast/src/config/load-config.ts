@@ -4,41 +4,68 @@ import { mergeConfig } from "./effective-config.ts";
 import type { ConfigLayers, EffectiveConfig } from "./effective-config.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { ImportedErrors } from "./errors/import-aiwg.ts";
+import type { ConfigFile, ConsentItem } from "./consent.ts";
 import type { ParsedConfig } from "./parse-config.ts";
 import { readText } from "./read-text.ts";
 
 export const CONFIG_FILE = "holdfast.config.yaml";
 
 export type LoadedConfig =
-  | { readonly ok: true; readonly config: EffectiveConfig }
+  | {
+      readonly ok: true;
+      readonly config: EffectiveConfig;
+      /** The file's settings that need consent, allowed or not. */
+      readonly consents: readonly ConsentItem[];
+    }
   | {
       readonly ok: false;
       readonly path: string;
       readonly problems: readonly ConfigProblem[];
-      /** Defaults, with the store that the file names where that much can be read: for those who only look. */
+      /** Defaults, with the store that the file names where that can be read and is allowed. */
       readonly fallback: EffectiveConfig;
+      readonly consents: readonly ConsentItem[];
     };
 
-export type LoadParams = Omit<ConfigLayers, "file">;
+export interface LoadParams extends Omit<ConfigLayers, "file"> {
+  /** Whether a setting that needs consent may take effect; one that may not keeps its default. */
+  readonly allows: (item: ConsentItem) => boolean;
+}
 
 export async function loadConfig(params: LoadParams): Promise<LoadedConfig> {
   const path = findConfig(params.cwd);
-  if (path === null) return { ok: true, config: mergeConfig({ ...params, file: null }) };
+  if (path === null) return { ok: true, config: mergeConfig({ ...params, file: null }), consents: [] };
   const parsed = await parseFile(path);
   const place = { path, directory: dirname(path) };
-  if (parsed.ok) {
-    const errors = await importErrors(parsed.values.errors?.import, place.directory);
-    const file = { ...place, values: parsed.values, lines: parsed.lines };
-    if (errors === null || errors.ok)
-      return { ok: true, config: mergeConfig({ ...params, file: { ...file, errors: errors?.policy ?? null } }) };
-    return { ok: false, path: errors.path, problems: errors.problems, fallback: mergeConfig({ ...params, file }) };
+  if (!parsed.ok) {
+    const { problems, store } = parsed;
+    const values = store === null ? {} : { store: store.value };
+    const lines = new Map(store === null ? [] : [["store", store.line]]);
+    const { file, consents } = await allowed({ ...place, values, lines }, params);
+    return { ok: false, path, problems, fallback: mergeConfig({ ...params, file }), consents };
   }
-  const { problems, store } = parsed;
-  const file =
-    store === null
-      ? null
-      : { ...place, values: { store: store.value }, lines: new Map([["store", store.line]] as const) };
-  return { ok: false, path, problems, fallback: mergeConfig({ ...params, file }) };
+  const { file, consents } = await allowed({ ...place, values: parsed.values, lines: parsed.lines }, params);
+  const errors = await importErrors(file.values.errors?.import, place.directory);
+  if (errors === null || errors.ok)
+    return {
+      ok: true,
+      config: mergeConfig({ ...params, file: { ...file, errors: errors?.policy ?? null } }),
+      consents,
+    };
+  const { problems } = errors;
+  return { ok: false, path: errors.path, problems, fallback: mergeConfig({ ...params, file }), consents };
+}
+
+/** The file without the settings that may not take effect, and all of them that need consent. */
+async function allowed(
+  file: ConfigFile,
+  params: Pick<LoadParams, "cwd" | "allows">,
+): Promise<{ readonly file: ConfigFile; readonly consents: readonly ConsentItem[] }> {
+  const { consentItems, withoutKeys } = await import("./consent.ts");
+  const consents = consentItems(file, findRepositoryRoot(params.cwd) ?? params.cwd, params.cwd);
+  const refused = new Set(consents.filter((item) => !params.allows(item)).map(({ key }) => key));
+  if (refused.size === 0) return { file, consents };
+  const lines = new Map([...file.lines].filter(([key]) => !refused.has(key)));
+  return { file: { ...file, values: withoutKeys(file.values, refused), lines }, consents };
 }
 
 /**

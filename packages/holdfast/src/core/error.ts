@@ -1,6 +1,7 @@
 /** Every failure a caller can meet, as one documented union. docs/errors.md is checked against this list. */
 export const ERROR_CODES = [
   "USAGE", // the call itself is wrong: unknown flag, bad argument, bad id
+  "UNTRUSTED_SETTINGS", // the repository's settings would run or change something that the user has not consented to
   "CONFIG_INVALID", // holdfast.config.yaml does not parse or does not fit
   "NOT_JSON", // a value that JSON cannot carry, with its path
   "RUN_NOT_FOUND",

@@ -23,6 +23,7 @@ export type Exit = keyof typeof EXITS;
 /** Total, so that a new code cannot be forgotten. */
 export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   USAGE: "usage",
+  UNTRUSTED_SETTINGS: "decision",
   CONFIG_INVALID: "usage",
   NOT_JSON: "failed",
   RUN_NOT_FOUND: "nothing",

@@ -4,6 +4,7 @@ import { HoldfastError } from "../../core/error.ts";
 import { defaultCrunchSettings } from "../../core/crunch/default-settings.ts";
 import type { CrunchSettings } from "../../core/crunch/settings.ts";
 import { fileKind } from "../../system/regular-file.ts";
+import type { ConsentItem } from "../consent.ts";
 import { findRepositoryRoot } from "../load-config.ts";
 import { readText } from "../read-text.ts";
 import { CRUNCH_DIRECTORY, CRUNCH_FILES } from "./crunch-files.ts";
@@ -14,7 +15,7 @@ import type { CrunchFile, CrunchProblem } from "./parse-crunch.ts";
  * its data. A file that nothing reads is a problem too: it was meant to say something.
  */
 export async function loadCrunch(cwd: string): Promise<CrunchSettings> {
-  const directory = join(findRepositoryRoot(cwd) ?? cwd, CRUNCH_DIRECTORY);
+  const directory = crunchDirectory(cwd);
   const files = filesIn(directory);
   if (files.length === 0) return defaultCrunchSettings;
   // The YAML parser and the schema cost more to load than most commands to run.
@@ -22,6 +23,28 @@ export async function loadCrunch(cwd: string): Promise<CrunchSettings> {
   const parsed = parseCrunch(files);
   if (parsed.ok) return parsed.settings;
   throw invalid(directory, parsed.problems);
+}
+
+/** Each of these files names agents, prompts them or decides over their work, so each needs consent by its bytes. */
+export async function crunchConsents(cwd: string): Promise<readonly ConsentItem[]> {
+  const directory = crunchDirectory(cwd);
+  const files = filesIn(directory);
+  if (files.length === 0) return [];
+  const { fileItem } = await import("../consent.ts");
+  const root = findRepositoryRoot(cwd) ?? cwd;
+  return files.map(({ path, text }) =>
+    fileItem({
+      path: join(directory, path),
+      root,
+      text,
+      danger: path === "agents.yaml" ? "executes" : "prompt",
+      uses: ["crunch"],
+    }),
+  );
+}
+
+function crunchDirectory(cwd: string): string {
+  return join(findRepositoryRoot(cwd) ?? cwd, CRUNCH_DIRECTORY);
 }
 
 function filesIn(directory: string): readonly CrunchFile[] {

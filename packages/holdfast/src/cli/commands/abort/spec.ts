@@ -8,6 +8,7 @@ export const abortSpec = {
     "A run whose process is dead is aborted at once. What was said stands, whatever crashes meanwhile. To go on later, use `holdfast pause` or `holdfast stop`.",
   ],
   operands: [{ name: "RUN", about: "a run id, or an issue number", required: true, completes: "run" }],
+  consent: "store",
   paths: false,
   flags: {
     reason: { type: "text", value: "TEXT", about: "why, for the journal" },

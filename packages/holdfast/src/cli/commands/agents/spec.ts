@@ -19,6 +19,7 @@ export const agentsSpec = {
     },
     { name: "AGENT", about: "with test: provider or provider:model", required: false, completes: "nothing" },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     yes: { type: "boolean", short: "y", about: "do not ask: spend what the test costs" },

@@ -15,6 +15,7 @@ export const approveSpec = {
     },
     { name: "ANSWER", about: "one of the answers offered", required: false, completes: "nothing" },
   ],
+  consent: "store",
   paths: false,
   flags: {
     by: { type: "text", value: "NAME", about: "who answers (default: user and host)" },

@@ -17,6 +17,7 @@ export const checkpointSpec = {
       completes: "run",
     },
   ],
+  consent: "saves",
   paths: false,
   flags: {
     name: { type: "text", short: "m", value: "TEXT", about: "what to remember it by" },

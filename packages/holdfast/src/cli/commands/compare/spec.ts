@@ -12,6 +12,7 @@ export const compareSpec = {
     { name: "RUN", about: "a run id, an issue number or an address", required: true, completes: "address" },
     { name: "RUN", about: "another, up to eight in all", required: true, completes: "address", many: true },
   ],
+  consent: "reads",
   paths: true,
   flags: {
     patch: { type: "boolean", short: "p", about: "also the patch: between two runs, or of each against its base" },

@@ -7,6 +7,7 @@ export const completeSpec = {
     "Everything after -- is the command line so far, without the word holdfast; the last word is the one being typed. Never fails. The completion scripts call it.",
   ],
   operands: [],
+  consent: "reads",
   paths: true,
   flags: {},
   examples: [{ line: "holdfast complete -- restore fix-login@", about: "addresses that begin like this" }],

@@ -13,6 +13,7 @@ export const completionSpec = {
       choices: ["bash", "zsh", "fish"],
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {},
   examples: [

@@ -15,6 +15,7 @@ export const configSpec = {
       choices: ["show", "check"],
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     path: { type: "boolean", about: "print only the path of the config file" },

@@ -9,6 +9,7 @@ export const convertSpec = {
     "Needs no store and makes none. What the target cannot carry is named on stderr. A source with several checkpoints goes to a directory, one file each.",
   ],
   operands: [{ name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file" }],
+  consent: "reads",
   paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "what to write", choices: FORMAT_NAMES },

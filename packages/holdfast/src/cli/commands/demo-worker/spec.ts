@@ -7,6 +7,7 @@ export const demoWorkerSpec = {
     "Starts a run of issue 1 in this directory, or resumes a run, and kills itself with SIGKILL at a given moment. Its last line is JSON and names that moment.",
   ],
   operands: [],
+  consent: "reads",
   paths: false,
   flags: {
     agent: { type: "text", value: "MODEL", about: "provider:model" },

@@ -8,6 +8,7 @@ export const demoSpec = {
     "Needs git and nothing else: no account, no network, no questions. Your own repository is not touched.",
   ],
   operands: [],
+  consent: "reads",
   paths: false,
   flags: {
     seed: { type: "text", value: "N", about: "where it is killed; the same number, the same places (default random)" },

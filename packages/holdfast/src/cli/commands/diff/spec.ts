@@ -11,6 +11,7 @@ export const diffSpec = {
     { name: "FROM", about: "an address; default the latest checkpoint", required: false, completes: "address" },
     { name: "TO", about: "an address; default the worktree as it is", required: false, completes: "address" },
   ],
+  consent: "reads",
   paths: true,
   flags: {
     stat: { type: "boolean", about: "how many lines changed in which file" },

@@ -26,7 +26,19 @@ export async function run(shell: Shell, _input: Input<(typeof doctorSpec)["flags
 }
 
 async function checkConfig(shell: Shell): Promise<Check> {
-  const loaded = await loadConfig({ cwd: shell.cwd, env: shell.env, storeFlag: undefined });
+  const loaded = await loadConfig({
+    cwd: shell.cwd,
+    env: shell.env,
+    storeFlag: undefined,
+    allows: shell.consent.isTrusted,
+  });
+  await shell.consent.items();
+  const waiting = loaded.consents.filter((item) => !shell.consent.isTrusted(item)).length;
+  if (loaded.ok && waiting > 0) {
+    const settings = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
+    const detail = `${loaded.config.path ?? ""}: ${settings} your consent before they are used`;
+    return { name: "config", level: "ok", detail, fix: "holdfast trust" };
+  }
   if (loaded.ok)
     return { name: "config", level: "ok", detail: loaded.config.path ?? "no file; defaults are in force", fix: null };
   const count = loaded.problems.length;

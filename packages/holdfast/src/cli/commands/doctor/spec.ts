@@ -7,6 +7,7 @@ export const doctorSpec = {
     "Each check is ok, a warning or a failure; what can be done about it is printed under it. Exit status 1 when a check fails.",
   ],
   operands: [],
+  consent: "reads",
   paths: false,
   flags: {},
   examples: [{ line: "holdfast doctor", about: "the first thing to run when something is odd" }],

@@ -10,6 +10,7 @@ export const exportSpec = {
     "A checkpoint that was imported keeps the fields that Holdfast does not know: exported to the format it came from they are in their places again.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
+  consent: "reads",
   paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "what to write", choices: EXPORT_NAMES },

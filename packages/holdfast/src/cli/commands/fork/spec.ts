@@ -8,6 +8,7 @@ export const forkSpec = {
     "--replay, of a run that was recorded (`holdfast run --mode logged`): everything up to the checkpoint is replayed from the record first, without any agent, and compared. A prefix that does not come out as it was recorded is refused (exit status 8, or 6 where the record is damaged), and nothing is made.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
+  consent: "saves",
   paths: false,
   flags: {
     as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },

@@ -13,6 +13,7 @@ export const gcSpec = {
     "Runs and their worktrees stay: a journal is never cut. A worktree that is not needed any more goes with `git worktree remove`, its branch with `git branch -d`, and git refuses where that would lose work; a run whose worktree is gone can still be resumed, which makes it anew.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
+  consent: "saves",
   paths: false,
   flags: {
     "dry-run": { type: "boolean", about: "show what would be kept and dropped and why, and drop nothing" },

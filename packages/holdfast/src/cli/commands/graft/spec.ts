@@ -17,6 +17,7 @@ export const graftSpec = {
     },
     { name: "PATH", about: "files, folders or patterns", required: true, completes: "file", many: true },
   ],
+  consent: "saves",
   paths: false,
   flags: {
     into: {

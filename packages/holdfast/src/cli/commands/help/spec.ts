@@ -5,6 +5,7 @@ export const helpSpec = {
   summary: "explain a command",
   details: [],
   operands: [{ name: "COMMAND", about: "the command to explain", required: false, completes: "command" }],
+  consent: "reads",
   paths: false,
   flags: {
     markdown: { type: "boolean", about: "print the whole reference as Markdown" },

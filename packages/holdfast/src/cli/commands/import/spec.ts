@@ -12,6 +12,7 @@ export const importSpec = {
   operands: [
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
   ],
+  consent: "saves",
   paths: false,
   flags: {
     format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },

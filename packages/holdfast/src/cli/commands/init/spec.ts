@@ -7,6 +7,7 @@ export const initSpec = {
     "Not needed: Holdfast works without a config file, and `holdfast setup` writes a short one with what it finds on this machine. The file goes to the root of the repository. One that is there already is never overwritten.",
   ],
   operands: [],
+  consent: "reads",
   paths: false,
   flags: {
     "dry-run": { type: "boolean", about: "print the file instead of writing it" },

@@ -9,6 +9,7 @@ export const listSpec = {
     "ADDED is what the record of a checkpoint took in the store; its files are git objects.",
   ],
   operands: [{ name: "RUN", about: "a run id; its checkpoints are listed", required: false, completes: "run" }],
+  consent: "reads",
   paths: false,
   flags: {
     limit: { type: "text", short: "n", value: "N", about: 'at most N, or "all" (default 30)' },

@@ -14,6 +14,7 @@ export const logSpec = {
       completes: "run",
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     follow: { type: "boolean", short: "f", about: "go on printing entries as they are written, until Ctrl+C" },

@@ -14,6 +14,7 @@ export const logsSpec = {
       completes: "run",
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     follow: { type: "boolean", short: "f", about: "go on printing as it is written, until the run ends or Ctrl+C" },

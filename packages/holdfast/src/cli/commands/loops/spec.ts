@@ -9,6 +9,7 @@ export const loopsSpec = {
     "With RUN and --priority its priority is changed, also while it works or waits.",
   ],
   operands: [{ name: "RUN", about: "a run id; only this one", required: false, completes: "run" }],
+  consent: "reads",
   paths: false,
   flags: {
     all: { type: "boolean", short: "a", about: "also those that have ended" },

@@ -9,6 +9,7 @@ export const mirrorSpec = {
     "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves; a run of the crunch workflow keeps crunch-yaml in the main worktree without being told, a run of the ralph workflow loop-json (`.aiwg`, see `aiwg:` in the config). For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, retention (only what the run itself wrote is ever removed), location, compress, max_size_mb.",
   ],
   operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
+  consent: "saves",
   paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "the layout to keep", choices: FORMAT_NAMES },

@@ -15,6 +15,7 @@ export const pauseSpec = {
       completes: "run",
     },
   ],
+  consent: "store",
   paths: false,
   flags: {
     now: { type: "boolean", about: "do not wait for the agent: end it, and save what it did" },

@@ -8,6 +8,7 @@ export const replaySpec = {
     "Needs a run that was begun with --mode logged, seeded or strict. Exit status: 0 identical, 8 diverged, 6 the record is damaged, 3 the run was not recorded.",
   ],
   operands: [{ name: "RUN", about: "the run", required: false, completes: "run" }],
+  consent: "reads",
   paths: false,
   flags: {
     to: { type: "text", value: "N", about: "stop after checkpoint N" },

@@ -8,6 +8,7 @@ export const rerunSpec = {
     "Exit status: that of the run; 8 when it ended like the first one and yet parted from it on the way.",
   ],
   operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
+  consent: "works",
   paths: false,
   flags: {
     as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },

@@ -18,6 +18,7 @@ export const restoreSpec = {
       completes: "address",
     },
   ],
+  consent: "saves",
   paths: true,
   flags: {
     smart: { type: "boolean", about: "choose the checkpoint by reading the failure" },

@@ -20,6 +20,7 @@ export const resumeSpec = {
       completes: "run",
     },
   ],
+  consent: "works",
   paths: false,
   flags: {
     accept: { type: "text", value: "KIND", about: "go on in spite of a finding of this kind; may be given again" },

@@ -8,7 +8,8 @@ import type { Shell } from "../../command.ts";
 import type { Page } from "../../output/page.ts";
 import { rollbackText } from "../../rollback-text.ts";
 import { readPrompts } from "../run/read-prompts.ts";
-import { NOTHING_TYPED, readOptions } from "../run/read-request.ts";
+import { workflowFile } from "../../workflow-file.ts";
+import { readAdoptedOptions } from "../run/read-request.ts";
 import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
 import { preflightText } from "./preflight-view.ts";
@@ -61,8 +62,9 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   }
   const waits = params.wait === true && !params.dryRun;
   const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
-  const workflow = await workflowOf(shell, holdfast, params);
-  const { work } = (await shell.config()).settings;
+  if (!params.dryRun) await requireImported(shell, holdfast, params);
+  const { workflow } = await workflowFile(shell, holdfast, { run, named: params.workflow });
+  const { work } = (await (params.dryRun ? shell.consent.stated() : shell.config())).settings;
   const request = {
     run,
     limit,
@@ -71,7 +73,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     // A run that was imported says nothing of these; every other has its own.
     adopt: {
       agent: work.agent,
-      options: { ...readOptions(NOTHING_TYPED, work), prompts: await readPrompts(work.impl) },
+      options: { ...readAdoptedOptions(params.agent, work), prompts: await readPrompts(work.impl) },
     },
     ...(params.agent === undefined ? {} : { agent: params.agent }),
     ...(workflow === undefined ? {} : { workflow }),
@@ -113,14 +115,31 @@ function backTo({ run, from, force }: TakeUp): string {
   return from === undefined ? "" : ` --from ${run}@${from}${force === true ? " --force" : ""}`;
 }
 
-/** A run of somebody's own workflow remembers the file it came from. */
-async function workflowOf(shell: Shell, holdfast: Holdfast, params: TakeUp) {
-  const { labels } = await (await holdfast.run(params.run)).summary();
-  const file = params.workflow ?? labels["workflow-file"];
-  if (typeof file !== "string") return undefined;
-  const { loadWorkflow } = await import("../../../app.ts");
-  return await loadWorkflow(file, shell.cwd);
+/**
+ * A run that was imported has the commands, agents and prompts of its document, and before its first resume also those of the config.
+ * Nobody has typed either, so both need consent. Every other run keeps the settings that it began with.
+ */
+async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: TakeUp): Promise<void> {
+  const { labels, workflow } = await (await holdfast.run(run)).summary();
+  const [last] = labels["import"] === undefined ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
+  if (last === undefined) return;
+  const { documentItem } = await import("../../../config/consent.ts");
+  const { config, context } = (await holdfast.store.getCheckpoint(last)).planes;
+  const inputs = Object.entries(config.inputs).filter(([name, value]) => CARRIED.has(name) && value !== null);
+  const { settings } = context.values;
+  const value = { agent: config.agent, model: config.model, ...Object.fromEntries(inputs), settings: settings ?? null };
+  const carries = inputs.length > 0 || config.agent !== null || settings !== undefined;
+  const more = carries ? [documentItem({ key: `the imported document of ${run}`, value, file: run })] : [];
+  const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
+  const begins =
+    last.trigger !== "import" ? [] : workflow === "impl" ? (["start", "impl"] as const) : (["start"] as const);
+  await shell.consent.require({ uses: begins, replaced, more });
 }
+
+/** Options of our workflows that run something, raise rights or go into a prompt. */
+const CARRIED: ReadonlySet<string> = new Set(
+  "until steps skill gate prompts yolo implModel reviewModel model models settings task".split(" "),
+);
 
 /** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
 async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: TakeUp): Promise<ResumeFlags> {

@@ -59,3 +59,15 @@ export function refuseOtherFlags(input: Typed, workflow: string): void {
     });
   }
 }
+
+/** A flag beats the file in both directions. */
+export function readYolo(input: Typed, fallback: boolean): boolean {
+  const [yes, no] = [input.on("yolo"), input.on("no-yolo")];
+  if (yes && no)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "Both --yolo and --no-yolo were given",
+      hint: "Leave one of them out.",
+    });
+  return yes || (!no && fallback);
+}

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../core/json.ts";
 import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { parseCount } from "../../parse-count.ts";
+import { readYolo } from "./flags-of-workflows.ts";
 import type { runSpec } from "./spec.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
@@ -16,7 +17,7 @@ export function readCrunchOptions(input: RunInput, { impl }: WorkSettings): Json
     ...given("type", input.text("type")),
     ...(parallel === undefined ? {} : { maxParallel: parseCount("max-parallel", parallel) }),
     models: readModels(input.texts("model")),
-    yolo: input.on("yolo") || impl.yolo,
+    yolo: readYolo(input, impl.yolo),
     draft: input.on("draft") || impl.draft,
     gate: input.text("gate") ?? impl.gate,
     baseBranch: input.text("base") ?? impl.base,

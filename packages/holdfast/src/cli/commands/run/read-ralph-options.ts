@@ -7,6 +7,7 @@ import type { Json, JsonObject } from "../../../core/json.ts";
 import type { Work } from "../../../core/run/run.ts";
 import type { Input } from "../../command.ts";
 import { parseCount } from "../../parse-count.ts";
+import { readYolo } from "./flags-of-workflows.ts";
 import type { runSpec } from "./spec.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
@@ -35,7 +36,7 @@ export function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings,
     pullRequest: work.kind === "issue" || input.on("pr"),
     draft: input.on("draft") || impl.draft,
     baseBranch: input.text("base") ?? impl.base,
-    yolo: input.on("yolo") || impl.yolo,
+    yolo: readYolo(input, impl.yolo),
   };
 }
 

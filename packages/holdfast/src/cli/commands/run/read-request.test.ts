@@ -56,6 +56,27 @@ describe("readRequest", () => {
     });
   });
 
+  test("--agent replaces the models of the config, and each model flag beats it for its role", () => {
+    const settings = {
+      ...DEFAULT_WORK,
+      models: { impl: "command:file-impl", review: "command:file-review" },
+      impl: { ...DEFAULT_WORK.impl, yolo: true },
+    };
+    const models = (...words: readonly string[]) => readRequest(input("1", ...words), settings).options;
+    expect(models()).toMatchObject({ implModel: "command:file-impl", reviewModel: "command:file-review", yolo: true });
+    expect(models("-a", "command:x")).toMatchObject({ implModel: null, reviewModel: null });
+    expect(models("-a", "command:x", "--impl-model", "command:y")).toMatchObject({
+      implModel: "command:y",
+      reviewModel: "command:x",
+    });
+    expect(models("-a", "command:x", "--review-model", "command:y")).toMatchObject({
+      implModel: null,
+      reviewModel: "command:y",
+    });
+    expect(models("--no-yolo")).toMatchObject({ yolo: false });
+    expect(() => models("--yolo", "--no-yolo")).toThrow(/Both --yolo and --no-yolo/);
+  });
+
   test("old spellings mean the same and are told", () => {
     const old = input("7", "--backend", "command:a", "--max-iter", "2", "--enable-review", "--enable-simp");
     expect(readRequest(old, DEFAULT_WORK)).toEqual(

@@ -11,7 +11,7 @@ import type { WorkSettings } from "../../../config/work-settings.ts";
 import type { Input } from "../../command.ts";
 import { issueNumber } from "../../find-run.ts";
 import { parseCount } from "../../parse-count.ts";
-import { refuseOtherFlags } from "./flags-of-workflows.ts";
+import { readYolo, refuseOtherFlags } from "./flags-of-workflows.ts";
 import { readCrunchOptions, shortTarget } from "./read-crunch-options.ts";
 import { namedByFile, readRalphOptions } from "./read-ralph-options.ts";
 import { runSpec } from "./spec.ts";
@@ -24,6 +24,8 @@ export interface RunRequest {
   /** "impl", "crunch", "ralph", or the path of a file. */
   readonly workflow: string;
   readonly agent: string | null;
+  /** --agent was typed: it replaces every agent that a file names, whatever its role. */
+  readonly agentTyped: boolean;
   /** Of the workflow, without the texts of files: prompts, what crunch's teams are made of, a loop's skill or flow. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
@@ -42,6 +44,7 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
     work,
     workflow,
     agent: modelOf("agent", input.text("agent")) ?? settings.agent,
+    agentTyped: input.text("agent") !== undefined,
     options: optionsOf(workflow, work, input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
     sessionMs: readSession(input),
@@ -65,25 +68,29 @@ function optionsOf(workflow: string, work: Work, input: RunInput, settings: Work
   return workflow === "ralph" ? readRalphOptions(input, settings, work) : readOptions(input, settings);
 }
 
-/** Of the impl workflow. Also for a run that was imported, from what the config says alone. */
-export function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
+/** Of the impl workflow. */
+function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
   const { impl, models } = settings;
-  const on = (name: "simplify" | "draft" | "wait-for-ci" | "yolo", fallback: boolean): boolean =>
-    input.on(name) || fallback;
+  const on = (name: "simplify" | "draft" | "wait-for-ci", fallback: boolean): boolean => input.on(name) || fallback;
   const gate = input.text("gate") ?? impl.gate;
+  const implTyped = modelOf("impl-model", renamed(input, "impl-model", "backend"));
+  const agentTyped = modelOf("agent", input.text("agent"));
   return {
     maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
     maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
     onMaxReviews: impl.onMaxReviews,
     review: reviewOf(input) ?? impl.review,
     simplify: input.on("enable-simp") || on("simplify", impl.simplify),
-    yolo: on("yolo", impl.yolo),
+    yolo: readYolo(input, impl.yolo),
     waitForCi: on("wait-for-ci", impl.waitForCi),
     heedReviews: !input.on("ignore-reviews") && impl.heedReviews,
     draft: on("draft", impl.draft),
     afterRebase: impl.afterRebase,
-    implModel: modelOf("impl-model", renamed(input, "impl-model", "backend")) ?? models.impl,
-    reviewModel: modelOf("review-model", input.text("review-model")) ?? models.review,
+    implModel: implTyped ?? (agentTyped === undefined ? models.impl : null),
+    // Without a reviewer of its own the review is done by the implementer. A typed --agent beside --impl-model is the reviewer.
+    reviewModel:
+      modelOf("review-model", input.text("review-model")) ??
+      (agentTyped === undefined ? models.review : implTyped === undefined ? null : agentTyped),
     gate,
     baseBranch: input.text("base") ?? impl.base,
     thresholds: { ...impl.thresholds },
@@ -92,7 +99,11 @@ export function readOptions(input: OptionsInput, settings: WorkSettings): JsonOb
 }
 
 type OptionsInput = Pick<RunInput, "on" | "text">;
-export const NOTHING_TYPED: OptionsInput = { on: () => false, text: () => undefined };
+
+/** The options of an imported run: from the config, with the agent that was typed for the resume. */
+export function readAdoptedOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
+  return readOptions({ on: () => false, text: (name) => (name === "agent" ? agent : undefined) }, settings);
+}
 
 /** Old spellings that were used, each with what to write today. */
 export function oldSpellings(input: RunInput): readonly string[] {

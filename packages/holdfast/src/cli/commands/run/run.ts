@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
+import type { CrunchSettings } from "../../../core/crunch/settings.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { RunSummary, Work } from "../../../core/run/run.ts";
@@ -10,7 +11,9 @@ import { RUN_ID_VARIABLE, carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
+import { USES_OF } from "../../consent.ts";
 import { readPlace } from "../../read-place.ts";
+import { loadConsented } from "../../workflow-file.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { parkedUntil } from "../resume/wait-for-time.ts";
 import { planText } from "./plan-view.ts";
@@ -24,7 +27,9 @@ import type { runSpec } from "./spec.ts";
 type RunInput = Input<(typeof runSpec)["flags"]>;
 
 export async function run(shell: Shell, input: RunInput): Promise<Exit> {
-  const { settings } = await shell.config();
+  if (!input.on("dry-run")) await requireStart(shell, input);
+  // A dry run shows what the file states, and uses none of it.
+  const { settings } = await (input.on("dry-run") ? shell.consent.stated() : shell.config());
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({
@@ -68,6 +73,20 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (!waits) return exit;
   return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
 }
+
+/** Asked before anything is begun. A flag replaces a setting, which then needs no consent. */
+async function requireStart(shell: Shell, input: RunInput): Promise<void> {
+  const { REPLACED_BY } = await import("../../../config/consent.ts");
+  const typed: { on(flag: string): boolean } = input;
+  const replaced = Object.entries(REPLACED_BY).flatMap(([key, flags]) =>
+    flags.some((flag) => typed.on(flag)) ? [key] : [],
+  );
+  const workflow = STARTS.find((name) => name === (input.text("workflow") ?? "impl"));
+  const uses = [...USES_OF.works, "start" as const, ...(workflow === undefined ? [] : [workflow])];
+  await shell.consent.require({ uses, replaced: new Set(replaced) });
+}
+
+const STARTS = ["impl", "crunch", "ralph"] as const;
 
 /** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
 async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
@@ -121,9 +140,8 @@ async function planRun(
   if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
   if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
   if (request.workflow !== "impl") {
-    const { loadWorkflow } = await import("../../../app.ts");
     const file = resolve(shell.cwd, request.workflow);
-    const workflow = await loadWorkflow(file, shell.cwd);
+    const workflow = await loadConsented(shell, file, "typed");
     const id = shell.env[RUN_ID_VARIABLE];
     const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
     return await holdfast.work.plan({ work, agent, limit, workflow, ...named, ...recording });
@@ -147,8 +165,7 @@ function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "se
 
 async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest): Promise<StartPlan> {
   const { work, agent, limit } = request;
-  const { loadCrunch } = await import("../../../config/crunch/load-crunch.ts");
-  const settings = await loadCrunch(shell.cwd);
+  const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
   const played = Object.values(settings.agents).every((profile) => profile.agent !== null);
   if (agent === null && !played) throw noAgent();
   const { baseBranch } = request.options;
@@ -161,6 +178,13 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
     ...recordingOf(request),
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
+}
+
+/** --agent replaces the agents that `agents.yaml` names; --model still chooses one by role or name. */
+function withoutAgents(settings: CrunchSettings, agentTyped: boolean): CrunchSettings {
+  if (!agentTyped) return settings;
+  const agents = Object.entries(settings.agents).map(([name, profile]) => [name, { ...profile, agent: null }] as const);
+  return { ...settings, agents: Object.fromEntries(agents) };
 }
 
 async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {

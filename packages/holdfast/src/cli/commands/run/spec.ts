@@ -14,6 +14,7 @@ export const runSpec = {
     "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 given up (with the reason), 4 needs a decision, 5 somebody else is at it, 7 parked.",
   ],
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
+  consent: "works",
   paths: false,
   flags: {
     task: {
@@ -28,7 +29,12 @@ export const runSpec = {
       about: "impl (default), crunch, ralph, or a file that exports a workflow",
       completes: "file",
     },
-    agent: { type: "text", short: "a", value: "MODEL", about: "who works: provider:model, such as claude:opus" },
+    agent: {
+      type: "text",
+      short: "a",
+      value: "MODEL",
+      about: "the agent for every role, such as claude:opus; replaces every agent that a file names",
+    },
     "impl-model": { type: "text", value: "MODEL", about: "another one for implementing" },
     "review-model": { type: "text", value: "MODEL", about: "another one for reviewing" },
     "max-iterations": { type: "text", value: "N", about: "implementation rounds before giving up (10)" },
@@ -90,6 +96,7 @@ export const runSpec = {
     "wait-for-ci": { type: "boolean", about: "wait for the checks and mend what fails" },
     "ignore-reviews": { type: "boolean", about: "while waiting, do not mend what people ask for in reviews" },
     yolo: { type: "boolean", about: "the agent may act without asking" },
+    "no-yolo": { type: "boolean", about: "the agent may not, whatever the config says" },
     "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
     "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
     "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long (2h)" },

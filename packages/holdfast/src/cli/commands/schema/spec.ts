@@ -6,6 +6,7 @@ export const schemaSpec = {
   summary: "print the published JSON Schema of a format",
   details: ["Draft 2020-12. Without a name, those that there are."],
   operands: [{ name: "NAME", about: "a format", required: false, completes: "nothing", choices: SCHEMA_NAMES }],
+  consent: "reads",
   paths: false,
   flags: {},
   examples: [

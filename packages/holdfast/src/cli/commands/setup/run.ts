@@ -34,7 +34,13 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const { editConfig } = await import("../../../config/edit-config.ts");
   const text = plan.edits.length === 0 ? before : (before === "" ? HEADER : "") + editConfig(before, plan.edits);
   const isWritten = plan.edits.length > 0 && (await mayWrite(shell, input, { path, text, found, plan, asks }));
-  if (isWritten) write(path, text);
+  if (isWritten) {
+    write(path, text);
+    // The user chose these values a moment ago. What else the file says still needs consent.
+    const keys = new Set(plan.edits.map(({ key }) => key.join(".")));
+    const items = (await shell.consent.items()).map(({ item }) => item);
+    shell.consent.remember(items.filter(({ key }) => keys.has(key)));
+  }
   const changed = plan.edits.length > 0;
   shell.print({
     json: () => ({

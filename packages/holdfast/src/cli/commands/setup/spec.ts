@@ -8,6 +8,7 @@ export const setupSpec = {
     "`holdfast init` is the other way to a config: all settings there are, with their defaults, explained. They go together: setup changes only the keys that it asks about, and what else is in a file that is there, its comments too, stays. What the file already says is kept unless a flag says otherwise.",
   ],
   operands: [],
+  consent: "reads",
   paths: false,
   flags: {
     agent: {

@@ -12,6 +12,7 @@ export const showSpec = {
       completes: "address",
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     values: {

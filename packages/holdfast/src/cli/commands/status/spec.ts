@@ -15,6 +15,7 @@ export const statusSpec = {
       completes: "run",
     },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     watch: { type: "boolean", short: "w", about: "go on showing it as it changes, until it ends or Ctrl+C" },

@@ -14,6 +14,7 @@ export const stopSpec = {
       completes: "run",
     },
   ],
+  consent: "store",
   paths: false,
   flags: {},
   examples: [

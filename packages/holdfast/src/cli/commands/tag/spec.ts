@@ -21,6 +21,7 @@ export const tagSpec = {
       completes: "nothing",
     },
   ],
+  consent: "store",
   paths: false,
   flags: {
     delete: { type: "boolean", short: "d", about: "remove the tag NAME (the checkpoint stays)" },

@@ -10,6 +10,7 @@ export const validateSpec = {
   operands: [
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
   ],
+  consent: "reads",
   paths: false,
   flags: {
     format: { type: "text", value: "NAME", about: "what they must be", choices: FORMAT_NAMES },

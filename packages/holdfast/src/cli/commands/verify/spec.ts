@@ -7,6 +7,7 @@ export const verifySpec = {
     "Reads the whole store and the git objects of its checkpoints. Changes nothing without --quarantine. Exit status 6 when something is damaged.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
+  consent: "reads",
   paths: false,
   flags: {
     quarantine: {

@@ -1,0 +1,99 @@
+import { HoldfastError } from "../../../core/error.ts";
+import type { Exit } from "../../../core/exit.ts";
+import { listTrust, revokeTrust, trustKey } from "../../../system/trust-record.ts";
+import type { Input, Shell } from "../../command.ts";
+import { consentText, itemDocument, lineText } from "../../consent.ts";
+import type { TrustedItem } from "../../consent.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import type { Page } from "../../output/page.ts";
+import type { trustSpec } from "./spec.ts";
+
+type TrustInput = Input<(typeof trustSpec)["flags"]>;
+
+export async function run(shell: Shell, input: TrustInput): Promise<Exit> {
+  if (input.on("list") && input.on("revoke"))
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "Both --list and --revoke were given",
+      hint: "Leave one of them out.",
+    });
+  if (input.on("list")) return list(shell);
+  if (input.on("revoke")) return revoke(shell);
+  return await grant(shell, input);
+}
+
+async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
+  const { overallDigest } = await import("../../../config/consent.ts");
+  const found = await shell.consent.items();
+  const waiting = found.filter(({ trusted }) => !trusted).map(({ item }) => item);
+  const digest = overallDigest(found.map(({ item }) => item));
+  const may = waiting.length > 0 && (await mayGrant(shell, input, waiting));
+  if (may) shell.consent.grant(waiting);
+  const repository = trustKey(shell.consent.root);
+  shell.print({
+    json: () => ({
+      repository,
+      digest,
+      settings: found.map(({ item, trusted }) => ({ ...Object(itemDocument(item)), trusted: trusted || may })),
+      granted: may ? waiting.length : 0,
+    }),
+    text: (page) => grantText({ found, may, asked: shell.canAsk && !input.on("yes") }, digest, shell, page),
+  });
+  if (waiting.length === 0 || may) return "done";
+  shell.say(
+    shell.canAsk ? "Not accepted; nothing was changed." : "Not a terminal: nothing was accepted. Pass --yes to accept.",
+  );
+  return "decision";
+}
+
+async function mayGrant(shell: Shell, input: TrustInput, waiting: readonly TrustedItem["item"][]): Promise<boolean> {
+  if (input.on("yes")) return true;
+  if (!shell.canAsk) return false;
+  shell.say(consentText(waiting, shell.consent.root, shell.talk));
+  const answer = await shell.confirm("Use these settings? The answer is remembered until one of them changes.");
+  return answer === "yes";
+}
+
+function grantText(
+  state: { readonly found: readonly TrustedItem[]; readonly may: boolean; readonly asked: boolean },
+  digest: string,
+  shell: Shell,
+  page: Page,
+): string {
+  const { found, may } = state;
+  if (found.length === 0) return "This repository has no settings that need consent.\n";
+  const trusted = found.filter((one) => one.trusted).map(({ item }) => item);
+  const waiting = found.filter((one) => !one.trusted).map(({ item }) => item);
+  const known = trusted.map((item) => `  ${escapeText(lineText(item, shell.consent.root))}\n`).join("");
+  const head = known === "" ? "" : `${paint(page, "bold", "With your consent already:")}\n${known}`;
+  const shown = waiting.length === 0 || state.asked ? "" : consentText(waiting, shell.consent.root, page);
+  const count = waiting.length === 1 ? "1 setting" : `${waiting.length} settings`;
+  return `${head}${shown}${may ? `Accepted ${count}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
+}
+
+function list(shell: Shell): Exit {
+  const repositories = listTrust(shell.env);
+  shell.print({
+    json: () => ({ repositories }),
+    text: (page) =>
+      repositories
+        .map(({ repository, grants }) => {
+          const lines = grants.map(({ key, at }) => `  ${escapeText(key)} (${escapeText(at)})\n`);
+          return `${paint(page, "bold", escapeText(repository))}\n${lines.join("")}`;
+        })
+        .join("") || "You have not consented to the settings of any repository.\n",
+  });
+  return "done";
+}
+
+function revoke(shell: Shell): Exit {
+  const repository = trustKey(shell.consent.root);
+  const revoked = revokeTrust(shell.env, repository);
+  const count = revoked === 1 ? "1 consent" : `${revoked} consents`;
+  shell.print({
+    json: () => ({ repository, revoked }),
+    text: () => `Withdrew ${count} for ${escapeText(repository)}.\n`,
+  });
+  return "done";
+}

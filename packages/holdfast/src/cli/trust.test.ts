@@ -1,0 +1,228 @@
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
+import { workflowSource } from "../testing/workflow-source.ts";
+import { GOOD, workSuite } from "./testing/work-repository.ts";
+import type { WorkPlace } from "./testing/work-repository.ts";
+
+const suite = workSuite();
+
+/** A place whose commands have no consent but what is recorded, and the file that its settings would leave. */
+async function begin(config: (touch: (name: string) => string) => string) {
+  const place = await suite.begin();
+  const home = join(place.clone, "..");
+  const touch = (name: string): string => `touch '${join(home, `${name}.marker`)}'`;
+  await writeFile(join(place.clone, "holdfast.config.yaml"), config(touch));
+  const env = { HOLDFAST_TRUST: "", XDG_STATE_HOME: join(home, "state") };
+  return {
+    place,
+    env,
+    state: join(home, "state/holdfast/trust"),
+    markers: () => readdirSync(home).filter((name) => name.endsWith(".marker")),
+    run: (words: readonly string[], more: Readonly<Record<string, string>> = {}) =>
+      place.holdfast.run(words, { cwd: place.clone, env: { ...env, ...more } }),
+  };
+}
+
+async function agentOf(place: WorkPlace): Promise<readonly string[]> {
+  return ["run", "1", "--no-review", "--agent", await place.agent([GOOD])];
+}
+
+describe("settings of a repository that need consent", () => {
+  test("stop a run with status 4, a list and the command; with consent it runs, until a value changes", async () => {
+    const { place, run, markers, state } = await begin((touch) => `impl:\n  gate: ${touch("gate")}\n  yolo: true\n`);
+    const words = await agentOf(place);
+    const refused = await run(words);
+    expect(refused.status).toBe(4);
+    expect(refused.stderr).toContain("2 settings that need your consent");
+    expect(refused.stderr).toMatch(/impl\.gate: touch .* \(holdfast\.config\.yaml:2\)/);
+    expect(refused.stderr).toContain("impl.yolo: true (holdfast.config.yaml:3)");
+    expect(refused.stderr).toContain("holdfast trust");
+    expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+
+    const shown = await run(["trust"]);
+    expect(shown.status).toBe(4);
+    expect(shown.stdout).toMatch(/impl\.gate: touch .*: runs a command/);
+    expect(existsSync(state)).toBe(false);
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    const [file = ""] = readdirSync(state);
+    expect([statSync(state).mode & 0o777, statSync(join(state, file)).mode & 0o777]).toEqual([0o700, 0o600]);
+
+    const done = await run(words);
+    expect(done, done.stderr).toMatchObject({ status: 0 });
+    expect(markers()).toEqual(["gate.marker"]);
+    await appendFile(join(place.clone, "holdfast.config.yaml"), "agents:\n  args: { claude: [--verbose] }\n");
+    const again = await run(["resume", "issue-1"]);
+    expect(again.status).toBe(4);
+    expect(again.stderr).toContain('agents.args: {"claude":["--verbose"]} (holdfast.config.yaml:5)');
+    expect(again.stderr).not.toContain("impl.gate");
+
+    const listed = JSON.parse((await run(["trust", "--list", "--json"])).stdout);
+    expect(listed.repositories).toMatchObject([{ repository: join(place.clone, ".git") }]);
+    expect(await run(["trust", "--revoke"])).toMatchObject({ status: 0 });
+    expect((await run(words)).status).toBe(4);
+  });
+
+  test("a flag that replaces a setting needs no consent, nor does --no-config", async () => {
+    const { place, run, markers } = await begin(
+      (touch) =>
+        `agent: "command:${touch("agent")}"\nmodels:\n  review: "command:${touch("review")}"\nimpl:\n  gate: ${touch("gate")}\n  yolo: true\n`,
+    );
+    const words = await agentOf(place);
+    expect((await run([...words, "--gate", "true"])).stderr).toContain("1 setting");
+    const replaced = await run([...words, "--gate", "true", "--no-yolo"]);
+    expect(replaced, replaced.stderr).toMatchObject({ status: 0 });
+    const ignored = await run([...words, "--no-config", "--again"]);
+    expect(ignored, ignored.stderr).toMatchObject({ status: 0 });
+    expect(markers()).toEqual([]);
+  });
+
+  test("--trust and HOLDFAST_TRUST are consent; a digest only to the settings that it was made from", async () => {
+    const { place, run, markers, state } = await begin((touch) => `impl:\n  gate: ${touch("gate")}\n`);
+    const words = [...(await agentOf(place)), "--dry-run"].slice(0, -1);
+    const { digest } = JSON.parse((await run(["trust", "--json"])).stdout);
+    expect(digest).toMatch(/^[0-9a-f]{32}$/);
+    expect((await run(words, { HOLDFAST_TRUST: "0".repeat(32) })).status).toBe(4);
+    expect((await run(words, { HOLDFAST_TRUST: "yes" })).status).toBe(2);
+    const byDigest = await run(words, { HOLDFAST_TRUST: digest });
+    expect(byDigest, byDigest.stderr).toMatchObject({ status: 0 });
+    expect(markers()).toEqual(["gate.marker"]);
+    expect(existsSync(state)).toBe(false);
+    const config = join(place.clone, "holdfast.config.yaml");
+    await writeFile(config, (await readFile(config, "utf8")).replace("gate.marker", "other.marker"));
+    expect((await run([...words, "--again"], { HOLDFAST_TRUST: digest })).status).toBe(4);
+    const flagged = await run([...words, "--again", "--trust"]);
+    expect(flagged, flagged.stderr).toMatchObject({ status: 0 });
+    expect(await run([...words, "--again"])).toMatchObject({ status: 0 });
+    expect(markers()).toEqual(["gate.marker", "other.marker"]);
+  });
+
+  test("the content of a prompt and of a file of crunch's teams is part of the consent", async () => {
+    const { place, run } = await begin(() => "impl:\n  prompts:\n    impl: prompt.md\n");
+    await writeFile(join(place.clone, "prompt.md"), "Do it. {{issue}}\n");
+    await mkdir(join(place.clone, ".holdfast/crunch"), { recursive: true });
+    await writeFile(join(place.clone, ".holdfast/crunch/team.yaml"), "leastPoints: 2\n");
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    const untrusted = async (): Promise<readonly string[]> =>
+      JSON.parse((await run(["trust", "--json"])).stdout)
+        .settings.filter((one: { trusted: boolean }) => !one.trusted)
+        .map((one: { key: string }) => one.key);
+    expect(await untrusted()).toEqual([]);
+    await writeFile(join(place.clone, "prompt.md"), "Do something else.\n");
+    expect(await untrusted()).toEqual(["impl.prompts.impl"]);
+    await writeFile(join(place.clone, ".holdfast/crunch/team.yaml"), "leastPoints: 3\n");
+    expect(await untrusted()).toEqual(["impl.prompts.impl", ".holdfast/crunch/team.yaml"]);
+  });
+
+  test("a store without consent is not read and not written, and a reader says so", async () => {
+    const { place, run } = await begin(() => "store: ../outside\nworkspace:\n  includeIgnored: true\n");
+    const outside = join(place.clone, "../outside");
+    expect((await run(["checkpoint"])).status).toBe(4);
+    const listed = await run(["list"]);
+    expect(listed.stderr).toContain("store: ../outside (holdfast.config.yaml:1) needs your consent and is not used");
+    expect(existsSync(outside)).toBe(false);
+    expect((await run(["checkpoint", "--store", join(place.clone, ".git/mine")])).stderr).toContain("includeIgnored");
+    expect(await run(["checkpoint", "--no-config"])).toMatchObject({ status: 0 });
+    expect(existsSync(outside)).toBe(false);
+    expect(await run(["checkpoint", "--trust"])).toMatchObject({ status: 0 });
+    expect(existsSync(outside)).toBe(true);
+  });
+
+  test("what setup writes is trusted, and nothing else of the file", async () => {
+    const { run } = await begin((touch) => `ralph:\n  until: ${touch("until")}\n`);
+    expect(await run(["setup", "--yes", "--gate", "make check", "--forge", "none"])).toMatchObject({ status: 0 });
+    const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
+    const trusted = Object.fromEntries(
+      settings.map((one: { key: string; trusted: boolean }) => [one.key, one.trusted]),
+    );
+    expect(trusted).toMatchObject({ "ralph.until": false, "impl.gate": true });
+  });
+
+  test("a workflow file is trusted as it was typed, and asked about on resume once it changed", async () => {
+    const { place, run, markers } = await begin(() => "");
+    const file = join(place.clone, "asking.ts");
+    await writeFile(file, workflowSource(ASKING));
+    const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
+    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    expect((await run(["resume", id])).stderr).not.toContain("consent");
+    const marker = JSON.stringify(join(place.clone, "../flow.marker"));
+    const changed = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\n${workflowSource(ASKING)}`;
+    await writeFile(file, changed);
+    for (const words of [
+      ["resume", id],
+      ["resume", id, "--dry-run"],
+      ["replay", id],
+      ["rerun", id],
+    ]) {
+      const refused = await run(words);
+      expect(refused, words.join(" ") + refused.stdout + refused.stderr).toMatchObject({
+        status: 4,
+        stderr: expect.stringContaining("asking.ts"),
+      });
+    }
+    expect(markers()).toEqual([]);
+    await run(["resume", id, "--trust"]);
+    expect(markers()).toEqual(["flow.marker"]);
+  });
+
+  test("an imported loop does not run the commands of its document without consent", async () => {
+    const { place, run, markers } = await begin(() => "");
+    const agent = await place.agent([{ reply: "I tried" }]);
+    const until = `touch '${join(place.clone, "../until.marker")}'; false`;
+    const loop = ["run", "--workflow", "ralph", "--task", "Loop", "--max", "1", "--no-first-check", "--agent", agent];
+    await run([...loop, "--until", "false"]);
+    const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
+    const document = join(place.clone, "../loop.json");
+    expect(await run(["export", runs[0].id, "--to", "loop-json", "--output", document])).toMatchObject({ status: 0 });
+    const text = await readFile(document, "utf8");
+    expect(text).toContain('"command"');
+    await writeFile(document, text.replaceAll(/"command": ?"false"/g, `"command": ${JSON.stringify(until)}`));
+    await run(["import", document, "--run", "theirs"]);
+    const refused = await run(["resume", "theirs", "--agent", agent, "--max", "3"]);
+    expect(refused, refused.stdout + refused.stderr).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining("the imported document of theirs"),
+    });
+    expect(markers()).toEqual([]);
+  });
+
+  test.skipIf(!canFakeTerminal())("at a terminal they are shown and asked about once", async () => {
+    const { place, run, env, markers } = await begin((touch) => `impl:\n  gate: ${touch("gate")}\n`);
+    const words = await agentOf(place);
+    const typed = (answer: string) =>
+      typeInTerminal({
+        command: `"${process.execPath}" "${place.holdfast.entry}" ${words.join(" ")}`,
+        cwd: place.clone,
+        env: { HOME: place.holdfast.directory, GIT_CONFIG_NOSYSTEM: "1", NO_COLOR: "1", ...env },
+        answers: [answer],
+        question: /\[y\/N\]/,
+      });
+    const no = await typed("n\n");
+    expect(no.status).toBe(4);
+    expect(no.output).toMatch(/impl\.gate: touch .* \(holdfast\.config\.yaml:2\): runs a command/);
+    expect(markers()).toEqual([]);
+    const yes = await typed("y\n");
+    expect(yes.status, yes.output).toBe(0);
+    expect(markers()).toEqual(["gate.marker"]);
+    expect(await run([...words, "--again"])).toMatchObject({ status: 0 });
+  });
+});
+
+const ASKING = `import { defineWorkflow } from "holdfast";
+export default defineWorkflow({
+  name: "asking",
+  initial: "ask",
+  stages: {
+    ask: async (context) => {
+      const answer = await context.decide({ name: "go", question: "Continue?", options: ["yes", "no"] });
+      return { event: answer === "yes" ? "yes" : "no", reason: "you said " + answer };
+    },
+  },
+  transitions: { ask: { yes: "done", no: "fatal" } },
+  ends: { done: "done", fatal: "fatal" },
+  initialState: () => ({}),
+});
+`;

@@ -1,0 +1,363 @@
+import { readFileSync, statSync } from "node:fs";
+import { isAbsolute, relative, resolve, sep } from "node:path";
+import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
+import { canonicalJson } from "../core/values/index.ts";
+import { sha256 } from "../system/hash.ts";
+import type { FileConfig } from "./config-schema.ts";
+
+/**
+ * Which settings of a repository need the user's consent, and why. A repository is untrusted until its user says otherwise: a clone
+ * must not run a command, raise an agent's rights, change a prompt, widen a snapshot or write outside by its mere settings.
+ */
+
+/** Why: it runs something, raises an agent's rights, changes a prompt, saves more files, writes elsewhere, sends a login, or skews a limit. */
+export type Danger = "executes" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
+
+/** When a setting takes effect: whenever something is saved, whenever agents work, when any run starts, or one of this workflow. */
+export type Use = "store" | "save" | "work" | "start" | "impl" | "crunch" | "ralph";
+
+/** One setting of the repository that needs consent. */
+export interface ConsentItem {
+  /** Dotted key, or the path of a whole file. */
+  readonly key: string;
+  /** The value as the file has it; null where a whole file is the setting. */
+  readonly value: unknown;
+  readonly danger: Danger;
+  /** Absolute path of the file that sets it. */
+  readonly file: string;
+  readonly line: number;
+  /** Text of the file that the value refers to, which is part of the digest. null: none, or it cannot be read. */
+  readonly text: string | null;
+  readonly uses: readonly Use[];
+  /** Of key, value and text. The consent is given to this. */
+  readonly digest: string;
+}
+
+interface Rule {
+  readonly danger: Danger;
+  readonly uses: readonly Use[];
+  /** Absent: any value needs consent. */
+  readonly when?: (value: unknown) => boolean;
+  /** Paths of the files whose content belongs to the setting: relative to the config file, or to the repository of a command. */
+  readonly files?: (value: unknown) => readonly string[];
+  readonly commandFiles?: (value: unknown) => readonly string[];
+}
+
+/** Every key has a class of its own: a new key of the schema, at any depth, does not compile until it is classified here. */
+type Rules<T> = {
+  readonly [K in keyof T]-?: K extends KeyedByTrigger
+    ? "harmless"
+    : IsGroup<NonNullable<T[K]>> extends true
+      ? Rules<NonNullable<T[K]>>
+      : Rule | "harmless";
+};
+/** `retention.keep` is keyed by trigger. The schema makes its keys from a list, which the type does not see. */
+type KeyedByTrigger = "keep";
+/** A group of settings has named keys that are all optional; a value that is an object has required ones, or any. */
+type IsGroup<T> = T extends readonly unknown[]
+  ? false
+  : T extends object
+    ? string extends keyof T
+      ? false
+      : Partial<T> extends T
+        ? true
+        : false
+    : false;
+
+const STARTS = ["impl", "crunch", "ralph"] as const;
+const agentRule = (uses: readonly Use[]): Rule => ({
+  danger: "executes",
+  uses,
+  when: (value) => asList(value).some((named) => !isPlainAgent(named)),
+  commandFiles: (value) => asList(value).flatMap(filesOfAgent),
+});
+const place = (uses: readonly Use[]): Rule => ({ danger: "outside", uses });
+const prompt: Rule = { danger: "prompt", uses: ["impl"], files: asList };
+
+const RULES: Rules<FileConfig> = {
+  // A prepared store holds runs with commands of their own, so that one inside of the repository needs consent too.
+  store: place(["store", "save", "work"]),
+  // Drops only what is in the repository's own store, and never the newest checkpoint.
+  retention: {
+    preset: "harmless",
+    keep: "harmless",
+    maxPerRun: "harmless",
+    maxAge: "harmless",
+    onSuccess: "harmless",
+    onFailure: "harmless",
+    recent: "harmless",
+    maxBytes: "harmless",
+    compressAfter: "harmless",
+  },
+  workspace: {
+    maxUntrackedBytes: {
+      danger: "captures",
+      uses: ["save", "work"],
+      when: (value) => typeof value !== "number" || value > 20 * 1024 ** 2,
+    },
+    includeIgnored: { danger: "captures", uses: ["save", "work"], when: isNot(false) },
+    worktrees: place(["save", "work"]),
+  },
+  gc: { auto: "harmless" },
+  agent: agentRule(["start"]),
+  mode: "harmless",
+
+  models: { impl: agentRule(["impl"]), review: agentRule(["impl"]) },
+  agents: {
+    maxIdle: "harmless",
+    checkpointEvery: "harmless",
+    args: { danger: "rights", uses: ["work"] },
+    env: { danger: "rights", uses: ["work"] },
+  },
+  forge: {
+    kind: { danger: "sends", uses: ["work"], when: (value) => value !== "auto" && value !== "none" },
+    path: place(["work"]),
+    host: { danger: "sends", uses: ["work"] },
+  },
+  impl: {
+    maxIterations: "harmless",
+    maxReviews: "harmless",
+    onMaxReviews: "harmless",
+    review: "harmless",
+    simplify: "harmless",
+    yolo: { danger: "rights", uses: STARTS, when: isNot(false) },
+    waitForCi: "harmless",
+    heedReviews: "harmless",
+    draft: "harmless",
+    afterRebase: "harmless",
+    gate: { danger: "executes", uses: ["impl", "crunch"] },
+    // A name that git could take for an option is not a branch.
+    base: {
+      danger: "executes",
+      uses: STARTS,
+      when: (value) => typeof value !== "string" || !/^\w[\w./-]*$/.test(value),
+    },
+    prompts: { impl: prompt, review: prompt, simplify: prompt, rebase: prompt },
+    tags: "harmless",
+    thresholds: { faithful: "harmless", style: "harmless", docs: "harmless", cornerCases: "harmless" },
+  },
+  ralph: {
+    until: { danger: "executes", uses: ["ralph"] },
+    untilTimeout: "harmless",
+    firstCheck: "harmless",
+    maxIterations: "harmless",
+    memory: "harmless",
+    memoryPolicy: "harmless",
+    onStuck: "harmless",
+    detection: { stuck: "harmless", oscillation: "harmless", regression: "harmless", burn: "harmless" },
+    quality: {
+      validation: "harmless",
+      completeness: "harmless",
+      correctness: "harmless",
+      readability: "harmless",
+      efficiency: "harmless",
+    },
+    tokensPerIteration: "harmless",
+  },
+  errors: {
+    // Its document may name agents to fall back to.
+    import: { danger: "executes", uses: ["work"], files: asList },
+    retry: {
+      max: "harmless",
+      delay: "harmless",
+      multiplier: "harmless",
+      maxDelay: "harmless",
+      jitter: "harmless",
+    },
+    exhausted: "harmless",
+    fallback: { agents: agentRule(["work"]), tries: "harmless" },
+    rules: "harmless",
+  },
+  checkpoints: { artifactComplete: "harmless", beforeExternal: "harmless", beforeRisky: "harmless" },
+  loops: { max: "harmless", workflows: "harmless" },
+  mirror: { format: "harmless", directory: place(["save", "work"]) },
+  aiwg: {
+    mirror: "harmless",
+    directory: place(["save", "work"]),
+    keep: "harmless",
+    maxAge: "harmless",
+    onSuccess: "harmless",
+    onFailure: "harmless",
+  },
+  prices: { danger: "spends", uses: ["work"] },
+  budget: { maxTokens: "harmless", maxCost: "harmless", maxTime: "harmless" },
+};
+
+/** Flags of `run` and `resume` that replace a setting. A setting that a flag replaces needs no consent. */
+export const REPLACED_BY: Readonly<Record<string, readonly string[]>> = {
+  agent: ["agent"],
+  "models.impl": ["agent", "impl-model", "backend"],
+  "models.review": ["agent", "review-model"],
+  "impl.yolo": ["yolo", "no-yolo"],
+  "impl.gate": ["gate"],
+  "impl.base": ["base"],
+  "ralph.until": ["until"],
+};
+
+export interface ConfigFile {
+  readonly path: string;
+  readonly directory: string;
+  readonly values: FileConfig;
+  readonly lines: ReadonlyMap<string, number>;
+}
+
+/** The settings of a config file that need consent. `root`: the repository, `cwd`: where relative agents start. */
+export function consentItems(file: ConfigFile, root: string, cwd: string): readonly ConsentItem[] {
+  const name = relative(root, file.path);
+  return ruled(file.values).flatMap(({ key, value, rule }) => {
+    if (rule.when?.(value) === false) return [];
+    const named = (rule.files?.(value) ?? []).map((path) => resolve(file.directory, path));
+    const inside = (rule.commandFiles?.(value) ?? []).map((path) => resolve(cwd, path)).filter(isBelow(root));
+    const texts = [...named, ...inside].flatMap((path) => textOf(path) ?? []);
+    const text = texts.length === 0 ? null : texts.join("\n");
+    const { danger, uses } = rule;
+    const line = file.lines.get(key) ?? 1;
+    return [{ key, value, danger, uses, file: file.path, line, text, digest: digestOf({ name, key, value, text }) }];
+  });
+}
+
+/** A whole file of the repository that needs consent by its bytes. */
+export function fileItem(params: {
+  readonly path: string;
+  readonly root: string;
+  readonly text: string;
+  readonly danger: Danger;
+  readonly uses: readonly Use[];
+}): ConsentItem {
+  const { path, root, text, danger, uses } = params;
+  const inside = relative(root, path);
+  const key = inside.startsWith("..") || isAbsolute(inside) ? path : inside;
+  return {
+    key,
+    value: null,
+    danger,
+    uses,
+    file: path,
+    line: 1,
+    text,
+    digest: digestOf({ name: key, key, value: null, text }),
+  };
+}
+
+/** Settings that came with a document which was imported, and which nobody typed here. */
+export function documentItem(params: {
+  readonly key: string;
+  readonly value: unknown;
+  readonly file: string;
+}): ConsentItem {
+  const digest = digestOf({ name: "", key: params.key, value: params.value, text: null });
+  return { ...params, danger: "executes", line: 1, text: null, uses: ["work"], digest };
+}
+
+/** What `HOLDFAST_TRUST` names: all settings of a repository that need consent, as one digest. */
+export function overallDigest(items: readonly ConsentItem[]): string {
+  return sha256(canonicalJson(["holdfast-trust-1", items.map(({ digest }) => digest).toSorted()])).slice(0, 32);
+}
+
+/** The same file without the settings that may not take effect. */
+export function withoutKeys(values: FileConfig, keys: ReadonlySet<string>): FileConfig {
+  // Only keys are taken out, and every key of the schema is optional.
+  return prune(values, "", keys) as FileConfig;
+}
+
+function prune(value: object, path: string, keys: ReadonlySet<string>): object {
+  const kept = Object.entries(value).filter(([name]) => !keys.has(path + name));
+  const prefixes = [...keys];
+  return Object.fromEntries(
+    kept.map(([name, inner]: [string, unknown]) =>
+      typeof inner === "object" && inner !== null && prefixes.some((key) => key.startsWith(`${path}${name}.`))
+        ? [name, prune(inner, `${path}${name}.`, keys)]
+        : [name, inner],
+    ),
+  );
+}
+
+interface Ruled {
+  readonly key: string;
+  readonly value: unknown;
+  readonly rule: Rule;
+}
+
+/** Every value that the file sets, with its rule. A key without a class needs consent. */
+function ruled(values: object, rules: object = RULES, path = ""): readonly Ruled[] {
+  const classes = new Map<string, unknown>(Object.entries(rules));
+  return Object.entries(values).flatMap(([name, value]: [string, unknown]): readonly Ruled[] => {
+    if (value === undefined) return [];
+    const key = path + name;
+    const found = classes.get(name);
+    if (found === "harmless") return [];
+    if (isRule(found)) return [{ key, value, rule: found }];
+    if (isObject(found) && isObject(value)) return ruled(value, found, `${key}.`);
+    return [{ key, value, rule: UNKNOWN }];
+  });
+}
+
+const UNKNOWN: Rule = { danger: "executes", uses: ["store", "save", "work"] };
+
+function isRule(value: unknown): value is Rule {
+  return isObject(value) && typeof value["danger"] === "string" && Array.isArray(value["uses"]);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function digestOf(of: {
+  readonly name: string;
+  readonly key: string;
+  readonly value: unknown;
+  readonly text: string | null;
+}): string {
+  // Parsed values are JSON but for what a pattern was compiled to, which no setting with a rule has.
+  const value = JSON.stringify(of.value) ?? "";
+  return sha256(
+    canonicalJson(["holdfast-setting-1", of.name, of.key, value, of.text === null ? null : sha256(of.text)]),
+  );
+}
+
+/** A program that its maker distributes, with a model that cannot be taken for an option. */
+function isPlainAgent(named: string): boolean {
+  const { provider, model } = splitAgent(named);
+  return AGENT_PROGRAMS.includes(provider) && (model === null || /^\w[\w.:/@[\]-]*$/.test(model));
+}
+
+/** A script or a program of the repository that an agent's command names. What it starts in turn cannot be known. */
+function filesOfAgent(named: string): readonly string[] {
+  const { provider, model } = splitAgent(named);
+  if (model === null || AGENT_PROGRAMS.includes(provider)) return [];
+  if (provider.startsWith("scripted")) return [model];
+  return model
+    .split(/\s+/)
+    .map((word) => word.replaceAll(/^["']|["']$/g, ""))
+    .filter((word) => word !== "");
+}
+
+function isBelow(root: string): (path: string) => boolean {
+  return (path) => path.startsWith(root.endsWith(sep) ? root : root + sep);
+}
+
+/** Links are followed, as whoever uses the file does. undefined: there is no such file. */
+function textOf(path: string): string | undefined {
+  try {
+    const { size, mtimeMs, isFile } = describe(path);
+    if (!isFile) return undefined;
+    return size > MAX_BYTES ? `(${size} bytes, changed ${mtimeMs})` : readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(path: string): { readonly size: number; readonly mtimeMs: number; readonly isFile: boolean } {
+  const stat = statSync(path);
+  return { size: stat.size, mtimeMs: stat.mtimeMs, isFile: stat.isFile() };
+}
+
+const MAX_BYTES = 16 * 1024 ** 2;
+
+function asList(value: unknown): readonly string[] {
+  return (Array.isArray(value) ? value : [value]).map(String);
+}
+
+function isNot(harmless: unknown): (value: unknown) => boolean {
+  return (value) => value !== harmless;
+}
