@@ -34,6 +34,7 @@ export function benchParts(store: Store): WorkParts {
     implDocument: unused,
     crunchTriggers: unused,
     agentLog: unused,
+    agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
     wait: unused,
   };
 }

@@ -11,7 +11,7 @@ import type { Parts } from "../engine/parts.ts";
 import type { WorkParts } from "../engine/work-parts.ts";
 import { createSyntaxGate } from "../gates/syntax-gate.ts";
 import type { Forge } from "../ports/forge.ts";
-import { openAgentLog } from "../system/agent-log.ts";
+import { openAgentLog, openAnswerFile } from "../system/agent-log.ts";
 import { createCommands } from "../system/commands.ts";
 import { createOutputs } from "../system/outputs.ts";
 import { createGitBranches } from "../workspaces/branch/git-branches.ts";
@@ -47,6 +47,7 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
       return await readCrunchTriggers(parts.workspaces, params.directory);
     },
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
+    agentAnswer: (call) => openAnswerFile({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
       for (let left = milliseconds; left > 0; left -= LONGEST_TIMER_MS) {
         await sleep(Math.min(left, LONGEST_TIMER_MS), undefined, { signal }).catch((error: unknown) => {

@@ -35,7 +35,9 @@ export interface WorkParts extends Parts {
   readonly syntax: SyntaxGate;
   readonly outputs: (root: string) => Outputs;
   /** Where an agent call's raw output goes, for `holdfast logs`; lines of one call, appended. */
-  readonly agentLog: (params: { readonly run: string; readonly visit: number; readonly step: string }) => AgentLog;
+  readonly agentLog: (params: AgentCallKey) => AgentLog;
+  /** Where a call's result waits until the journal has it, so that a process that dies in between has not paid for nothing. */
+  readonly agentAnswer: (params: AgentCallKey) => AnswerFile;
   /**
    * A run as the document that older tools of the impl workflow read, whole with the fields of the one that it was imported from. Handed in
    * because formats are none of a workflow's business; the same writer that `holdfast export` has.
@@ -62,6 +64,19 @@ export interface ImplDocumentParams {
   readonly simplifies: boolean;
   /** ISO 8601 UTC. */
   readonly at: string;
+}
+
+export interface AgentCallKey {
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+}
+
+export interface AnswerFile {
+  /** Durable when it returns. A text that cannot be written is left out: it costs another call at worst. */
+  write(text: string): void;
+  read(): string | null;
+  remove(): void;
 }
 
 export interface AgentLog {

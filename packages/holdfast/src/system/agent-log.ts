@@ -1,6 +1,8 @@
-import { closeSync, constants, mkdirSync, openSync, writeSync } from "node:fs";
+import { closeSync, constants, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { writeDurable } from "./durable-file.ts";
 import { sha256 } from "./hash.ts";
+import { readRegularFile } from "./regular-file.ts";
 
 /**
  * Where an agent call's raw output goes: `<directory>/<run>/<visit>-<step>.log`, each line in the file when `append` returns, so that
@@ -35,6 +37,35 @@ export function openAgentLog(params: {
     return Promise.resolve();
   };
   return { path, append, close };
+}
+
+/** `<visit>-<step>.answer` beside the log of the call, mode 0600: the call's result until the journal has it. */
+export function openAnswerFile(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+}): { write(text: string): void; read(): string | null; remove(): void } {
+  const path = agentLogPath(params).replace(/\.log$/, ".answer");
+  return {
+    write(text) {
+      try {
+        mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
+        writeDurable({ path, data: Buffer.from(text), mode: "replace" });
+      } catch {
+        // The journal may still take it; if not, the call is made again, as without this file.
+      }
+    },
+    read() {
+      try {
+        const file = readRegularFile({ path, maxBytes: MAX_BYTES });
+        return file.kind === "read" ? file.bytes.toString("utf8") : null;
+      } catch {
+        return null;
+      }
+    },
+    remove: () => rmSync(path, { force: true }),
+  };
 }
 
 /** A step's name is a workflow's own word: what a file system may mistake is written as %hex, and a long one is cut, with its digest. */

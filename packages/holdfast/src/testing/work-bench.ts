@@ -74,6 +74,8 @@ export function createWorkBench(params: {
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),
       close: () => Promise.resolve(),
     }),
+    // As if each process died before an answer was kept; memoryAnswers() keeps them.
+    agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
     wait: async (milliseconds, signal) => {
       signal.throwIfAborted();
       waits.push(milliseconds);
@@ -83,6 +85,19 @@ export function createWorkBench(params: {
     },
   };
   return { parts, waits, ended, logs };
+}
+
+/** Results of calls as files would keep them over the death of a process. */
+export function memoryAnswers(): WorkParts["agentAnswer"] {
+  const answers = new Map<string, string>();
+  return ({ run, visit, step }) => {
+    const key = `${run}/${visit}/${step}`;
+    return {
+      write: (text) => void answers.set(key, text),
+      read: () => answers.get(key) ?? null,
+      remove: () => void answers.delete(key),
+    };
+  };
 }
 
 export function createBenchAgent(

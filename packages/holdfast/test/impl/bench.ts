@@ -17,7 +17,7 @@ import type { Forge } from "../../src/ports/forge.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
 import { createMemoryWorld } from "../../src/stores/memory/world.ts";
-import { openAgentLog } from "../../src/system/agent-log.ts";
+import { openAgentLog, openAnswerFile } from "../../src/system/agent-log.ts";
 import { systemClock } from "../../src/system/clock.ts";
 import { systemCommands } from "../../src/system/commands.ts";
 import { createOutputs } from "../../src/system/outputs.ts";
@@ -104,6 +104,7 @@ export async function makeBench(params: {
     outputs: createOutputs,
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
+    agentAnswer: (call) => openAnswerFile({ directory: join(root, "logs"), ...call }),
   });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 

@@ -1,5 +1,6 @@
 import type { AgentSessions } from "../../ports/agent.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
+import { spentOf } from "./spent.ts";
 import { transcriptPlace } from "./transcript-place.ts";
 
 /** Copilot CLI's own record of a session: one file. */
@@ -10,5 +11,14 @@ export const copilotSessions: AgentSessions = {
   },
   async write({ session, text }) {
     writeSessionFile({ path: transcriptPlace({ session, env: process.env }), text });
+  },
+  // It writes what an answer took a while after the answer: nothing there is nothing known.
+  tokensIn(text) {
+    const answers = [...spentOf(text).values()];
+    if (answers.length === 0) return null;
+    return {
+      input: answers.reduce((sum, answer) => sum + answer.input, 0),
+      output: answers.reduce((sum, answer) => sum + answer.output, 0),
+    };
   },
 };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { costKnown, spentText } from "./spent-text.ts";
+import { spentKnown, spentText } from "./spent-text.ts";
 
 const spent = { tokens: 1200, microUsd: 0, milliseconds: 0 };
 
@@ -15,7 +15,18 @@ test("what nobody knows the cost of is not shown as nothing", () => {
 });
 
 test("in JSON it is null", () => {
-  expect(costKnown(spent).microUsd).toBe(0);
-  expect(costKnown({ ...spent, unpriced: 1 }).microUsd).toBeNull();
-  expect(costKnown({ ...spent, microUsd: 5, unpriced: 1 }).microUsd).toBe(5);
+  expect(spentKnown(spent).microUsd).toBe(0);
+  expect(spentKnown({ ...spent, unpriced: 1 }).microUsd).toBeNull();
+  expect(spentKnown({ ...spent, microUsd: 5, unpriced: 1 }).microUsd).toBe(5);
+});
+
+test("tokens that no agent reported are unknown, not zero", () => {
+  const none = { tokens: 0, microUsd: 0, milliseconds: 3000 };
+  expect(spentText({ ...none, uncounted: 1, unpriced: 1 })).toBe("tokens unknown, cost unknown, 3 s");
+  expect(spentText({ ...none, tokens: 500, uncounted: 2 })).toBe("500 tokens and 2 calls of unknown tokens, 3 s");
+  expect(spentText({ ...none, uncounted: 1 }, { tokens: 900, microUsd: null, milliseconds: null })).toBe(
+    "tokens unknown of 900 tokens, 3 s",
+  );
+  expect(spentKnown({ ...none, uncounted: 1 }).tokens).toBeNull();
+  expect(spentKnown({ ...none, tokens: 5, uncounted: 1 }).tokens).toBe(5);
 });

@@ -3,11 +3,23 @@ import type { Amounts, Budget } from "../../core/position/position.ts";
 /** "120k tokens, $1.25, 2 min"; null when nothing was spent. Limits are named where there are any. */
 export function spentText(spent: Amounts, limit?: Budget["limit"]): string | null {
   const parts = [
-    part(spent.tokens, limit?.tokens ?? null, tokensText),
+    tokensSpentText(spent, limit?.tokens ?? null),
     costText(spent, limit?.microUsd ?? null),
     part(spent.milliseconds, limit?.milliseconds ?? null, timeText),
   ].filter((text) => text !== null);
   return parts.length === 0 ? null : parts.join(", ");
+}
+
+/** What no agent reported is named, never shown as nothing. null: no call took any. */
+export function tokensSpentText(
+  spent: Pick<Amounts, "tokens" | "uncounted">,
+  limit: number | null = null,
+): string | null {
+  const known = part(spent.tokens, limit, tokensText);
+  const { uncounted = 0 } = spent;
+  if (uncounted === 0) return known;
+  if (spent.tokens === 0) return limit === null ? "tokens unknown" : `tokens unknown of ${tokensText(limit)}`;
+  return `${known ?? ""} and ${uncounted} ${uncounted === 1 ? "call" : "calls"} of unknown tokens`;
 }
 
 /** What nobody knows the price of is named, never shown as nothing. */
@@ -20,10 +32,14 @@ export function costText(spent: Pick<Amounts, "microUsd" | "unpriced">, limit: n
 }
 
 /** For JSON: null where nothing is known. */
-export function costKnown<T extends Pick<Amounts, "microUsd" | "unpriced">>(
+export function spentKnown<T extends Pick<Amounts, "tokens" | "microUsd" | "unpriced" | "uncounted">>(
   spent: T,
-): Omit<T, "microUsd"> & { readonly microUsd: number | null } {
-  return { ...spent, microUsd: spent.microUsd === 0 && (spent.unpriced ?? 0) > 0 ? null : spent.microUsd };
+): Omit<T, "tokens" | "microUsd"> & { readonly tokens: number | null; readonly microUsd: number | null } {
+  return {
+    ...spent,
+    tokens: spent.tokens === 0 && (spent.uncounted ?? 0) > 0 ? null : spent.tokens,
+    microUsd: spent.microUsd === 0 && (spent.unpriced ?? 0) > 0 ? null : spent.microUsd,
+  };
 }
 
 function part(amount: number, limit: number | null, text: (amount: number) => string): string | null {

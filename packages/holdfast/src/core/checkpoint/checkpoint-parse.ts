@@ -45,6 +45,7 @@ const amounts: Shape<Amounts> = object<Amounts>({
   microUsd: count,
   milliseconds: count,
   unpriced: optional(count),
+  uncounted: optional(count),
 });
 
 const budget: Shape<Budget> = object<Budget>({

@@ -26,7 +26,7 @@ export function findBest(runs: readonly Judged[]): readonly Best[] {
     const better = directionOf(name);
     if (better !== null) judge(`metric ${name}`, better, (run) => measureOf(run, "metrics", name));
   }
-  judge("tokens", "less", ({ spent }) => (spent.tokens === 0 ? null : spent.tokens));
+  judge("tokens", "less", ({ spent }) => ((spent.uncounted ?? 0) > 0 || spent.tokens === 0 ? null : spent.tokens));
   // What nobody knows the price of is not cheap.
   judge("cost", "less", ({ spent }) => ((spent.unpriced ?? 0) > 0 || spent.microUsd === 0 ? null : spent.microUsd));
   judge("time", "less", ({ time }) => (time.work === 0 ? null : Math.ceil(time.work / 1000)));

@@ -106,11 +106,13 @@ export class HistoryReader {
     if (!isJsonObject(told)) return;
     const { tokens, microUsd, milliseconds } = this.#spent;
     const unpriced = (this.#spent.unpriced ?? 0) + amountOf(told["unpriced"]);
+    const uncounted = (this.#spent.uncounted ?? 0) + amountOf(told["uncounted"]);
     this.#spent = {
       tokens: tokens + amountOf(told["tokens"]),
       microUsd: microUsd + amountOf(told["microUsd"]),
       milliseconds: milliseconds + amountOf(told["milliseconds"]),
       ...(unpriced === 0 ? {} : { unpriced }),
+      ...(uncounted === 0 ? {} : { uncounted }),
     };
   }
 

@@ -226,6 +226,7 @@ const amounts: Shape<Amounts> = object<Amounts>({
   microUsd: count,
   milliseconds: count,
   unpriced: optional(count),
+  uncounted: optional(count),
 });
 const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
 const startedShape: Shape<StepStarted> = object<StepStarted>({

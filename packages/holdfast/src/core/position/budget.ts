@@ -1,7 +1,7 @@
 import { HoldfastError } from "../error.ts";
 import type { Amounts, Budget } from "./position.ts";
 
-export type Resource = Exclude<keyof Amounts, "unpriced">;
+export type Resource = Exclude<keyof Amounts, "unpriced" | "uncounted">;
 export const RESOURCES = ["tokens", "microUsd", "milliseconds"] as const satisfies readonly Resource[];
 export const NOTHING: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
 
@@ -62,6 +62,15 @@ export function settleLost(budget: Budget): Budget {
   return { ...budget, spent: sum(budget.spent, budget.reserved), reserved: NOTHING };
 }
 
+/** The inverse, for one call whose result was found after all: what was set aside for it is set aside again. */
+export function reopenLost(budget: Budget, estimate: Amounts): Budget {
+  return {
+    ...budget,
+    spent: { ...budget.spent, ...each((resource) => Math.max(0, budget.spent[resource] - estimate[resource])) },
+    reserved: sum(budget.reserved, estimate),
+  };
+}
+
 /** What has reached its limit. Not empty: the run parks. */
 export function exceeded(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => {
@@ -82,7 +91,8 @@ export function shareSpending(params: { readonly base: Budget; readonly forks: r
   for (const fork of params.forks) {
     const since = each((resource) => Math.max(0, fork.spent[resource] - base.spent[resource]));
     const unpriced = Math.max(0, (fork.spent.unpriced ?? 0) - (base.spent.unpriced ?? 0));
-    spent = sum(spent, unpriced === 0 ? since : { ...since, unpriced });
+    const uncounted = Math.max(0, (fork.spent.uncounted ?? 0) - (base.spent.uncounted ?? 0));
+    spent = sum(spent, { ...since, unpriced, uncounted });
     reserved = sum(reserved, fork.reserved);
   }
   return { ...base, spent, reserved };
@@ -100,7 +110,7 @@ function isNear(budget: Budget, resource: Resource): boolean {
 }
 
 function checkAmounts(amounts: Amounts): void {
-  const bad = ([...RESOURCES, "unpriced"] as const).find((one) => !isAmount(amounts[one] ?? 0));
+  const bad = ([...RESOURCES, "unpriced", "uncounted"] as const).find((one) => !isAmount(amounts[one] ?? 0));
   if (bad === undefined) return;
   throw new HoldfastError({
     code: "USAGE",
@@ -115,8 +125,12 @@ function isAmount(amount: number): boolean {
 
 function sum(a: Amounts, b: Amounts): Amounts {
   const unpriced = add(a.unpriced ?? 0, b.unpriced ?? 0);
-  const amounts = each((resource) => add(a[resource], b[resource]));
-  return unpriced === 0 ? amounts : { ...amounts, unpriced };
+  const uncounted = add(a.uncounted ?? 0, b.uncounted ?? 0);
+  return {
+    ...each((resource) => add(a[resource], b[resource])),
+    ...(unpriced === 0 ? {} : { unpriced }),
+    ...(uncounted === 0 ? {} : { uncounted }),
+  };
 }
 
 /** Stops at the largest exact integer instead of losing the last digits: a budget must not shrink by rounding. */

@@ -33,6 +33,8 @@ export type Amounts = {
   readonly milliseconds: number;
   /** Calls whose price nobody knows: what they cost is not in `microUsd`. Absent: none. */
   readonly unpriced?: number;
+  /** Calls whose tokens are unknown: they are in no sum, and not zero. Absent: none. */
+  readonly uncounted?: number;
 };
 
 export interface Budget {

@@ -221,7 +221,13 @@ function spend(tries: Map<string, Tries>, key: string, { entry, body }: Pick<Jou
 
 function amountsOf(value: Json | undefined): Amounts | null {
   if (!isJsonObject(value)) return null;
-  const { tokens, microUsd, milliseconds, unpriced } = value;
+  const { tokens, microUsd, milliseconds, unpriced, uncounted } = value;
   if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return null;
-  return { tokens, microUsd, milliseconds, ...(typeof unpriced === "number" ? { unpriced } : {}) };
+  return {
+    tokens,
+    microUsd,
+    milliseconds,
+    ...(typeof unpriced === "number" ? { unpriced } : {}),
+    ...(typeof uncounted === "number" ? { uncounted } : {}),
+  };
 }

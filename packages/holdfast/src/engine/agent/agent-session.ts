@@ -9,12 +9,13 @@ import type { RecordTokens } from "../../core/position/visit.ts";
 import type { Agent } from "../../ports/agent.ts";
 import type { Workspace } from "../../ports/workspace.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
-import { attemptOf } from "../stage/run-step.ts";
 import { handOver } from "../conduct/hand-over.ts";
+import { ownAnswer } from "./kept-answer.ts";
 import { keptTalk } from "./kept-talk.ts";
 import { lookParams } from "../parts.ts";
 import { planSession } from "./plan-session.ts";
 import { reasonOf } from "../reason-of.ts";
+import { attemptOf } from "../stage/run-step.ts";
 import { settleSpent } from "../conduct/spending.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
@@ -23,6 +24,7 @@ import { tellNote } from "../conduct/tell-note.ts";
 interface Caller {
   readonly call: AgentCall;
   readonly agent: Agent;
+  readonly model: string | null;
   readonly workspace: Workspace;
 }
 
@@ -43,7 +45,10 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
   const { call, agent, workspace } = caller;
   const { prompt } = call;
   const session = sessionOf(stay, call);
-  if (session === null) return await openFresh(stay, caller);
+  if (session === null) {
+    await countLost(stay, caller, null);
+    return await openFresh(stay, caller);
+  }
   const cwd = workspace.root;
   const there = await readRecord(stay, agent, { session, cwd });
   const counted = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
@@ -77,27 +82,37 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
 }
 
 /**
- * A call that died with the process that carried it is counted now, from the agent's own record: the processes are gone, nothing is added to it any more.
- * What was set aside for it counts as spent already.
+ * A call that died with its process is counted now: from the agent's own record, else from what it had reported while it worked. The processes are
+ * gone, nothing is added any more. What neither tells is unknown, not zero; what was reserved for the call counts as spent already.
  */
-async function countLost(stay: Stay, { call, agent }: Caller, now: RecordTokens | null): Promise<void> {
+async function countLost(stay: Stay, { call, agent, model }: Caller, now: RecordTokens | null): Promise<void> {
   const { writer } = stay;
   const before = writer.uncounted.get(call.name);
   writer.uncounted.delete(call.name);
-  if (before?.counted === undefined || now === null) return;
-  const input = Math.max(0, now.input - before.counted.input);
-  const output = Math.max(0, now.output - before.counted.output);
-  const aside = before.estimate ?? NOTHING;
-  const tokens = input + output;
-  if (tokens <= aside.tokens) return;
-  const spent: Amounts = { ...aside, tokens, unpriced: 1 };
+  if (before === undefined || before.estimate === null) return;
+  const attempt = attemptOf(stay, call.name);
+  const reported = ownAnswer(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
+  const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
+  const tokens = Math.max(recorded ?? 0, reported);
+  const isUnknown = recorded === null && reported === 0;
+  const reserved = before.estimate;
+  if (!isUnknown && tokens <= reserved.tokens) return;
+  const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
+  const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
   const body: StepLost = { visit: writer.visit, step: call.name, spent };
-  settleSpent(writer, { estimate: NOTHING, actual: { ...NOTHING, tokens: tokens - aside.tokens, unpriced: 1 } });
-  await writer.append({ kind: "step.lost", body });
-  writer.tell({
-    kind: "note",
-    text: `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`,
+  settleSpent(writer, {
+    estimate: NOTHING,
+    actual: { ...NOTHING, tokens: spent.tokens - reserved.tokens, ...unknown },
   });
+  await writer.append({ kind: "step.lost", body });
+  const text = isUnknown
+    ? `What ${agent.name} had taken when ${call.name} was cut off is unknown`
+    : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
+  writer.tell({ kind: "note", text });
+}
+
+function tokensSince(before: RecordTokens, now: RecordTokens): number {
+  return Math.max(0, now.input - before.input) + Math.max(0, now.output - before.output);
 }
 
 /** One that died in the middle of this very call goes on before any that the stage names. */

@@ -5,6 +5,7 @@ import { sha256 } from "../../system/hash.ts";
 import { begin, define, ID, TOY_CONFIG, TOY_INPUTS } from "../../testing/toy-run.ts";
 import type { State } from "../../testing/toy-run.ts";
 import { startInWorktree } from "../../testing/toy-worktree.ts";
+import { memoryAnswers } from "../../testing/work-bench.ts";
 import { raiseLimits } from "../conduct/answer.ts";
 import { beginRun } from "../conduct/begin-run.ts";
 import type { Agent } from "../../ports/agent.ts";
@@ -354,4 +355,109 @@ test("time is the run's: what passes beside agents counts, a kill loses none of 
     on: "budget",
     reason: "The budget is used up: 20 of 20 minutes",
   });
+});
+
+test.each([
+  { name: "without sessions", capabilities: {}, session: null },
+  { name: "with a session", capabilities: { resume: true }, session: "s-1" },
+])(
+  "a call that had finished is adopted wherever the process dies after it: called once, paid once ($name)",
+  async ({ capabilities, session }) => {
+    let adopted = 0;
+    for (const changesFiles of [true, false]) {
+      for (let at = 1, how = "died"; how === "died"; at += 1) {
+        for (const moment of ["before", "after"] as const) {
+          let calls = 0;
+          const toy = await startInWorktree((task, root) => {
+            calls += 1;
+            if (session !== null) task.onEvent({ kind: "session", id: session });
+            if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
+            return { text: `call ${calls}`, session, usage: usage(7) };
+          }, capabilities);
+          Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+          const reports: AgentReport[] = [];
+          const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
+          const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
+          await begin(toy.parts, workflow, toy.workspace);
+          how = await toy.crash(workflow, at, moment);
+          const where = `commit ${at}, ${moment}`;
+          const isKept = toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read() !== null;
+          if (isKept) adopted += 1;
+          // The commit that names the session comes while the agent works: dead there, nothing has finished.
+          const isCutOff = calls === 1 && !isKept && reports.length === 0;
+          await toy.go(workflow);
+          expect(calls, where).toBe(isCutOff ? 2 : 1);
+          expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
+          const { planes } = (await toy.store.latest(ID)) ?? {};
+          // A process that died before or in the call had set its estimate aside, and that counts.
+          expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
+          expect(toy.file("made.txt"), where).toBe(changesFiles);
+          expect(toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read(), where).toBeNull();
+        }
+      }
+    }
+    expect(adopted).toBeGreaterThan(0);
+  },
+);
+
+test("a kept result of another agent or another try is not adopted, and the files go back", async () => {
+  let calls = 0;
+  const toy = await startInWorktree((_, root) => {
+    calls += 1;
+    writeFileSync(join(root, `made-${calls}.txt`), "");
+    return { text: `call ${calls}` };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  const agentAnswer = memoryAnswers();
+  Object.assign(toy.parts, { agentAnswer });
+  await begin(toy.parts, workflow, toy.workspace);
+  const altered: typeof agentAnswer = (key) => ({
+    ...agentAnswer(key),
+    read: () => agentAnswer(key).read()?.replace('"agent":"toy"', '"agent":"other"') ?? null,
+  });
+  // The first commit is step.started, the second would be the answer.
+  expect(await toy.crash(workflow, 2, "before")).toBe("died");
+  expect(calls).toBe(1);
+  expect(await toy.go(workflow, { parts: { ...toy.parts, agentAnswer: altered } })).toMatchObject({ kind: "done" });
+  expect(reports.at(-1)).toMatchObject({ text: "call 2" });
+  expect([toy.file("made-1.txt"), toy.file("made-2.txt")]).toEqual([false, true]);
+});
+
+test.each([
+  { name: "what it had reported", reported: [400, 30], spent: { tokens: 430 + 7 } },
+  { name: "unknown where it had reported nothing", reported: [], spent: { tokens: 7, uncounted: 1 } },
+])("a call that died with its process, of an agent without a record of its own, is counted: $name", async (row) => {
+  let calls = 0;
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: usage(7) };
+      for (const tokens of row.reported) task.onEvent({ kind: "usage", tokens });
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+  );
+  const agentAnswer = memoryAnswers();
+  Object.assign(toy.parts, { agentAnswer });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  // The third commit would say that the step failed: a dead process says nothing.
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  const notes: string[] = [];
+  const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));
+  expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent).toMatchObject(row.spent);
+  expect(notes.some((text) => /cut off/.test(text))).toBe(true);
+});
+
+test("a call whose agent reports no tokens is uncounted, not zero", async () => {
+  const toy = await startInWorktree(() => ({ usage: { inputTokens: null, outputTokens: null, microUsd: null } }));
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toMatchObject({ tokens: 0, uncounted: 1, unpriced: 1 });
 });

@@ -1,4 +1,4 @@
-import { NOTHING } from "../../core/position/budget.ts";
+import { NOTHING, reopenLost } from "../../core/position/budget.ts";
 import { NO_ERRORS, restOfDelay } from "../../core/error-policy/call-errors.ts";
 import type { AgentEvent, AgentOutcome } from "../../ports/agent.ts";
 import { afterFailedTry } from "./after-failed-try.ts";
@@ -9,12 +9,16 @@ import { playStep } from "../replay/play-step.ts";
 import type { Tried } from "./agent-report.ts";
 import { keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
+import { answerFile, keepAnswer, ownAnswer } from "./kept-answer.ts";
 import { enterAside, requireOpen } from "../asides/asides.ts";
 import { keepTalk } from "./kept-talk.ts";
 import { attemptOf, beginStep, failStep, markOf } from "../stage/run-step.ts";
+import { putFilesBack } from "../restore/put-files-back.ts";
 import { beganAt, keepBranch, takeBackChanges } from "../restore/right-place.ts";
+import type { BeganAt } from "../restore/right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "../conduct/spending.ts";
 import type { AgentCall, AgentReport } from "../stage-context.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
 import type { Player } from "../replay/player.ts";
 import type { Stay } from "../stage/stay.ts";
@@ -33,6 +37,8 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
   const known = stay.claim(call.name);
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
+    // The process before may have died between the journal and this. A replay touches nothing outside.
+    if (writer.parts.player === undefined) answerFile(writer, call.name).remove();
     // Recorded by us, when the call was concluded.
     return known as AgentReport;
   }
@@ -47,7 +53,10 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
         await waitOut(stay, call.name);
         const tried = await tryOnce(stay, trying);
         const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
-        if (report !== null) return await concludeCall(stay, trying, report);
+        if (report === null) continue;
+        const concluded = await concludeCall(stay, trying, report);
+        answerFile(writer, call.name).remove();
+        return concluded;
       }
     } finally {
       if (aside !== null) aside.busy = null;
@@ -83,12 +92,17 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const { writer } = stay;
   const { call, estimate, files, aside } = trying;
   stay.check();
+  const adopted = await adoptAnswer(stay, trying);
+  if (adopted !== null) return await afterCall(stay, trying, adopted);
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: writer.sessions.has(call.name) });
   const opened = await openSession(stay, trying);
   stay.check();
   await reserveOrPark(stay, estimate);
   const { counted } = opened;
   const beside = aside === null ? {} : { aside: aside.name };
+  const answer = answerFile(writer, call.name);
+  // Before the step is announced: an older result must not be taken for this try's.
+  answer.remove();
   await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
   const outputs = writer.parts.outputs(trying.workspace.root);
   // A stale file must not be taken for this call's.
@@ -107,6 +121,32 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
     throw await failStep(stay, call.name, error);
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
+  if (writer.halt.cause === undefined)
+    keepAnswer(answer, {
+      agent: trying.agent.name,
+      model: trying.model,
+      attempt,
+      tokens: 0,
+      ended: { outcome, milliseconds },
+    });
+  return await afterCall(stay, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
+}
+
+interface Ended {
+  readonly outcome: AgentOutcome;
+  readonly opened: Pick<OpenedSession, "session" | "forkAt" | "prompt">;
+  readonly before: BeganAt;
+  readonly attempt: number;
+  readonly hearing: Hearing;
+  readonly milliseconds: number;
+  readonly hold: (session: string | null) => Promise<void>;
+}
+
+/** Between the end of the agent and what the journal says about it. */
+async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Tried> {
+  const { writer } = stay;
+  const { call, estimate, files } = trying;
+  const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
   if (files) await keepBranch(writer, call.name, before.files);
   // In turn: an aside that is opened now has nothing of it.
   else await stay.inTurn(() => takeBackChanges(writer, before));
@@ -141,6 +181,47 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take };
 }
 
+/**
+ * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, or it
+ * is not of this try of this agent.
+ */
+async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
+  const { writer } = stay;
+  const { call, agent, model, aside } = trying;
+  const { name } = call;
+  const begun = writer.uncounted.get(name);
+  if (begun === undefined || !writer.answered.delete(name)) return null;
+  const attempt = attemptOf(stay, name);
+  const ended = ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null;
+  if (ended === null) {
+    // Its files were kept for it, and an agent without a session begins from where the call began.
+    if (trying.files && !writer.sessions.has(name))
+      await putFilesBack(writer, {
+        to: begun.base,
+        trigger: "error_recovery",
+        why: `what ${name} left half-done`,
+        finish: () => [],
+      });
+    return null;
+  }
+  writer.uncounted.delete(name);
+  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
+  const estimate = begun.estimate ?? NOTHING;
+  writer.budget = reopenLost(writer.budget, estimate);
+  writer.running.set(name, begun);
+  await tellNote(writer, `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`);
+  const talk = talkOf(stay, trying);
+  return {
+    outcome: ended.outcome,
+    opened: { session: sessionOf(stay, call), forkAt: null, prompt: call.prompt },
+    before: beganAt(writer),
+    attempt,
+    hearing: new Hearing(),
+    milliseconds: ended.milliseconds,
+    hold: async (session) => keepTalk(writer, call, await talk.plane(session)),
+  };
+}
+
 async function sayLimit(writer: RunWriter, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "budget", text });
@@ -161,11 +242,18 @@ async function callAgent(
   const { name } = call;
   const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
   const telling: Promise<void>[] = [];
+  const answer = answerFile(writer, name);
+  const attempt = attemptOf(stay, name);
+  let tokens = 0;
   const isRecorded = writer.parts.tape !== undefined;
   const onEvent = (event: AgentEvent): void => {
     if (isRecorded) hearing.hear(event);
     if (event.kind === "process") return;
     if (event.kind === "raw") log.append(event.line);
+    if (event.kind === "usage" && event.tokens > 0) {
+      tokens += event.tokens;
+      keepAnswer(answer, { agent: agent.name, model, attempt, tokens, ended: null });
+    }
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
     talk.hear(event);
     writer.tell({ kind: "agent", step: name, event });
@@ -184,7 +272,7 @@ async function callAgent(
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,
-      attempt: attemptOf(stay, name) + (call.triedBefore ?? 0),
+      attempt: attempt + (call.triedBefore ?? 0),
       seed: writer.config.seed,
       env: call.env ?? {},
       signal: writer.halt.signal,

@@ -66,6 +66,8 @@ export class RunWriter {
   readonly beside = new Map<string, ConversationPlane>();
   /** Calls that died with the process before, and what their session's record had when they began. */
   readonly uncounted = new Map<string, RunningStep>();
+  /** Of these, calls whose result was kept before the process died: their files stay as they are. */
+  readonly answered = new Set<string>();
   /** By key: when this process last tried an effect. */
   readonly acted = new Map<string, number>();
   /** When this process took the run up; those before it were gone by then. */

@@ -40,13 +40,14 @@ export function priced(writer: RunWriter, usage: AgentUsage, who: Paid): AgentUs
   return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
 }
 
-/** What is unknown counts as nothing but a call without a price, and is not called zero. Time is the run's, not the call's. */
+/** What is unknown counts as a call without a price or without tokens, and is never called zero. Time is the run's, not the call's. */
 export function spentOf({ inputTokens, outputTokens, microUsd }: AgentUsage): Amounts {
   return {
     tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
     microUsd: whole(microUsd ?? 0),
     milliseconds: 0,
     ...(microUsd === null ? { unpriced: 1 } : {}),
+    ...(inputTokens === null && outputTokens === null ? { uncounted: 1 } : {}),
   };
 }
 
@@ -71,7 +72,7 @@ export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): strin
         : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
     return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
   }
-  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.unpriced ?? 0) === 0)
+  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.uncounted ?? 0) === 0)
     return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
   return null;
 }

@@ -9,15 +9,16 @@ import { tellNote } from "../conduct/tell-note.ts";
 
 /**
  * After a crash or an interrupt. Half of a step's work in the files: saved, then put back to where the step began, unless
- * its agent can go on with its session. No step under way: what differs is a person's work, so it is kept and saved.
+ * its agent can continue its session or had finished. No step under way: what differs is a person's work, so it is kept and saved.
  */
 export async function recoverFiles(
   writer: RunWriter,
   params: { readonly fellBack: boolean; readonly unfinished: boolean },
 ): Promise<void> {
   const { workspace, running } = writer;
-  const lost = [...running].filter(([name, step]) => step.files && !writer.sessions.has(name));
-  const goesOn = [...running].some(([name, step]) => step.files && writer.sessions.has(name));
+  const keepsFiles = (name: string): boolean => writer.sessions.has(name) || writer.answered.has(name);
+  const lost = [...running].filter(([name, step]) => step.files && !keepsFiles(name));
+  const goesOn = [...running].some(([name, step]) => step.files && keepsFiles(name));
   const clear = (): readonly [] => {
     writer.running = new Map();
     return [];

@@ -9,6 +9,7 @@ import type { Progress } from "../../core/journal/progress-fold.ts";
 import type { RunSummary } from "../../core/run/run.ts";
 import type { Workspace } from "../../ports/workspace.ts";
 import { sweepAsides } from "../asides/asides.ts";
+import { answerFile, readAnswer } from "../agent/kept-answer.ts";
 import type { Workflow } from "../definition.ts";
 import { unparked } from "../conduct/park.ts";
 import { rewoundTo } from "../planes.ts";
@@ -64,6 +65,8 @@ export async function takeUp<S extends JsonObject>(params: {
   await recoverNodes(writer, newest, progress);
   if (!progress.fellBack && newest.planes.conversation?.rewound === undefined)
     for (const [name, step] of Object.entries(progress.position.visit.running ?? {})) writer.uncounted.set(name, step);
+  for (const step of writer.uncounted.keys())
+    if ((readAnswer(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
   // Who fell back went back too: agents may remember what cannot be used.
   if (progress.fellBack) writer.conversation = rewoundTo(writer.conversation, "restore");
   else if (progress.talked) writer.settleRewound();

@@ -21,7 +21,7 @@ export function stuckReport(params: {
 }): StuckReport {
   const { position, state, reason, returnedTo, diff } = params;
   const last = state.history.at(-1);
-  const { tokens, microUsd, milliseconds, unpriced = 0 } = position.budget.spent;
+  const { tokens, microUsd, milliseconds, unpriced = 0, uncounted = 0 } = position.budget.spent;
   const tried = state.history.map(
     (entry) =>
       `${entry.stage}, iteration ${entry.iteration}: ${entry.event}${entry.score === null ? "" : ` (${entry.score})`}: ${entry.reason}`,
@@ -39,7 +39,8 @@ export function stuckReport(params: {
     attempts: { ...position.attempts },
     streaks: { ...position.streaks },
     cost: {
-      tokens,
+      tokens: uncounted > 0 && tokens === 0 ? null : tokens,
+      uncounted_calls: uncounted,
       micro_usd: unpriced > 0 && microUsd === 0 ? null : microUsd,
       unpriced_calls: unpriced,
       milliseconds,

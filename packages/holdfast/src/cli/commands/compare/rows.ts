@@ -4,7 +4,7 @@ import type { CodeChange } from "../../../core/compare/compared-run.ts";
 import type { EffectSeen } from "../../../core/compare/read-history.ts";
 import { countText } from "../../output/count-text.ts";
 import type { Page, Style } from "../../output/page.ts";
-import { costText, timeText, tokensText } from "../../output/spent-text.ts";
+import { costText, timeText, tokensSpentText } from "../../output/spent-text.ts";
 import { stageText } from "../list/view.ts";
 
 /** One respect of one run. `dimension`: what its best is called. */
@@ -45,9 +45,9 @@ export function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
     { label: "calls", text: run.calls === 0 ? "" : String(run.calls) },
     { label: "failed steps", text: failures === 0 ? "" : String(failures) },
     { label: "attempts", text: tried.map(([name, count]) => `${name} ${count}`).join(", ") },
-    { label: "tokens", text: spent.tokens === 0 ? "" : tokensText(spent.tokens), dimension: "tokens" },
+    { label: "tokens", text: tokensSpentText(spent) ?? "", dimension: "tokens" },
     { label: "cost", text: costText(spent) ?? "", dimension: "cost" },
-    { label: "since the fork", text: ownSpent === null || spent.tokens === 0 ? "" : tokensText(ownSpent.tokens) },
+    { label: "since the fork", text: ownSpent === null ? "" : (tokensSpentText(ownSpent) ?? "") },
     { label: "at work", text: timeText(time.work), dimension: "time" },
     { label: "wall clock", text: timeText(time.wall) },
     ...run.effects.map((effect, at) => ({

@@ -1,10 +1,11 @@
 import type { ComparedPair, ComparedSide, Comparison } from "../../../app.ts";
+import type { Amounts } from "../../../core/position/position.ts";
 import { allPass } from "../../../core/compare/check-trails.ts";
 import { escapeLines, escapeText } from "../../output/escape-text.ts";
 import { hanging } from "../../output/hanging.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
-import { costText, timeText, tokensText } from "../../output/spent-text.ts";
+import { costText, timeText, tokensSpentText } from "../../output/spent-text.ts";
 import { renderTable } from "../../output/table.ts";
 import type { Cell } from "../../output/table.ts";
 import { stageText } from "../list/view.ts";
@@ -93,12 +94,17 @@ function overviewText(compared: Comparison, page: Page): string {
       cell(codeText(run.code)),
       cell(pass === null ? "" : pass ? "pass" : "fail", "checks"),
       cell(run.score === null ? "" : String(run.score), "score"),
-      cell(spent.tokens === 0 ? "" : tokensText(spent.tokens).replace(" tokens", ""), "tokens"),
+      cell(tokensCell(spent), "tokens"),
       cell(costText(spent) ?? "", "cost"),
       cell(timeText(run.time.work), "time"),
     ];
   });
   return renderTable({ columns, rows }, page);
+}
+
+/** The title of the column says that they are tokens. */
+function tokensCell(spent: Amounts): string {
+  return tokensSpentText(spent)?.replaceAll(/ tokens\b|tokens /g, "") ?? "";
 }
 
 const IN_OVERVIEW: ReadonlySet<string> = new Set(["state", "stage", "code", "score", "tokens", "cost", "at work"]);

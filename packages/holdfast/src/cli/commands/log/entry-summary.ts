@@ -85,9 +85,12 @@ function verdictOf(value: Json | undefined): string {
 
 function spentOf(value: Json | undefined): string {
   if (!isObject(value)) return "";
-  const { tokens, microUsd, milliseconds, unpriced } = value;
+  const { tokens, microUsd, milliseconds, unpriced, uncounted } = value;
   if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return "";
-  const unknown = typeof unpriced === "number" ? { unpriced } : {};
+  const unknown = {
+    ...(typeof unpriced === "number" ? { unpriced } : {}),
+    ...(typeof uncounted === "number" ? { uncounted } : {}),
+  };
   const text = spentText({ tokens, microUsd, milliseconds, ...unknown });
   return text === null ? "" : `(${text})`;
 }

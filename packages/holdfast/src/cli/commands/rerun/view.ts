@@ -5,7 +5,7 @@ import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
-import { moneyText, timeText, tokensText } from "../../output/spent-text.ts";
+import { moneyText, timeText, tokensSpentText } from "../../output/spent-text.ts";
 import { fieldsText } from "../show/fields.ts";
 
 export function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page): string {
@@ -19,7 +19,7 @@ export function rerunText({ of, run, compared, spent, ended }: RerunReport, page
       ["files", partingText(files, page)],
       ["verdict", partingText(verdict, page)],
       ["ended", ended.a === ended.b ? `both ${ended.a}` : `a ${ended.a}, b ${ended.b}`],
-      ["tokens", `a ${tokensText(spent.a.tokens)}, b ${tokensText(spent.b.tokens)}`],
+      ["tokens", `a ${tokensSpentText(spent.a) ?? "none"}, b ${tokensSpentText(spent.b) ?? "none"}`],
       ["cost", `a ${costText(spent.a)}, b ${costText(spent.b)}`],
       ["time", `a ${timeText(spent.a.milliseconds)}, b ${timeText(spent.b.milliseconds)}`],
     ],

@@ -3,7 +3,7 @@ import type { Amounts } from "../../../core/position/position.ts";
 import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText } from "../../output/escape-text.ts";
-import { costText } from "../../output/spent-text.ts";
+import { costText, tokensSpentText } from "../../output/spent-text.ts";
 import { truncate } from "../../output/display-width.ts";
 import { leftOutLine, leftOutOf } from "../../output/left-out.ts";
 import { paint } from "../../output/page.ts";
@@ -173,9 +173,10 @@ function recordText(record: Readonly<Record<string, number>>): string {
 }
 
 function amountsText(spent: Amounts): string | null {
+  const tokens = tokensSpentText(spent);
   const cost = costText(spent);
   const parts = [
-    ...(spent.tokens > 0 ? [`${spent.tokens} tokens`] : []),
+    ...(tokens === null ? [] : [tokens]),
     ...(cost === null ? [] : [cost]),
     ...(spent.milliseconds > 0 ? [`${Math.round(spent.milliseconds / 1000)} s`] : []),
   ];

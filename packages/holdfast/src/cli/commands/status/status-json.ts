@@ -1,8 +1,8 @@
 import type { RunStatus } from "../../../app.ts";
-import { costKnown } from "../../output/spent-text.ts";
+import { spentKnown } from "../../output/spent-text.ts";
 
 /** A cost that nobody knows is null, not 0. */
 export function statusJson(status: RunStatus) {
   const { budget } = status;
-  return { ...status, budget: budget === null ? null : { ...budget, spent: costKnown(budget.spent) } };
+  return { ...status, budget: budget === null ? null : { ...budget, spent: spentKnown(budget.spent) } };
 }

@@ -1,0 +1,50 @@
+import type { AgentOutcome } from "../../ports/agent.ts";
+import type { AgentCallKey, AnswerFile } from "../work-parts.ts";
+import type { Stay } from "../stage/stay.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
+
+/**
+ * What a file keeps of one try of an agent call for as long as the journal does not: the tokens that the agent has reported so far and, once it has
+ * ended, its result. The next process counts the tokens of a try that died, and adopts a result instead of paying for it again.
+ */
+export interface KeptAnswer {
+  readonly agent: string;
+  readonly model: string | null;
+  readonly attempt: number;
+  /** Reported while it worked. */
+  readonly tokens: number;
+  /** null: it had not ended. */
+  readonly ended: { readonly outcome: AgentOutcome; readonly milliseconds: number } | null;
+}
+
+export function keepAnswer(file: AnswerFile, kept: KeptAnswer): void {
+  file.write(JSON.stringify(kept));
+}
+
+/** null: nothing was kept, or it cannot be read. */
+export function readAnswer(file: AnswerFile): KeptAnswer | null {
+  const text = file.read();
+  if (text === null) return null;
+  try {
+    // Written whole, by keepAnswer of this version.
+    return JSON.parse(text) as KeptAnswer;
+  } catch {
+    return null;
+  }
+}
+
+export function answerFile(writer: RunWriter, step: string): AnswerFile {
+  const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
+  return writer.parts.agentAnswer(key);
+}
+
+/** Of this try of this agent; null: of another, or none. */
+export function ownAnswer(
+  { writer }: Stay,
+  step: string,
+  own: Pick<KeptAnswer, "agent" | "model" | "attempt">,
+): KeptAnswer | null {
+  const kept = readAnswer(answerFile(writer, step));
+  const isOwn = kept?.agent === own.agent && kept.model === own.model && kept.attempt === own.attempt;
+  return isOwn ? kept : null;
+}
