@@ -99,17 +99,24 @@ function list(args) {
 function runShard({ file, test }) {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-full-"));
   const report = join(folder, "report.json");
-  // vitest joins the names of suites and test with " > " in its list, and with a space where it filters.
-  const filter = test === undefined ? [] : ["-t", `^${escape(test.replaceAll(" > ", " "))}$`];
+  // vitest joins the names of suites and test with " > " in its list, and with a space where it filters. A name may hold " > " too.
+  const pattern = test === undefined ? undefined : `^${test.split(" > ").map(escape).join("(?: > | )")}$`;
+  const filter = pattern === undefined ? [] : ["-t", pattern];
   const files = file !== undefined ? [file] : values.only === undefined ? [] : [values.only];
   const env = { HOLDFAST_TESTS: file === undefined ? "fast" : "slow" };
   const args = ["run", ...files, ...filter, "--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   const status = vitest(args, env);
   try {
-    const { numPassedTests: passed, numFailedTests, numPendingTests } = JSON.parse(readFileSync(report, "utf8"));
-    // Tests of the same file that the filter leaves out are pending too; those of other shards are not skipped.
-    const pending = test === undefined ? numPendingTests : passed + numFailedTests === 0 ? 1 : 0;
-    return { passed, failed: status === 0 ? numFailedTests : Math.max(1, numFailedTests), skipped: pending };
+    const { testResults } = JSON.parse(readFileSync(report, "utf8"));
+    // Tests that the filter leaves out are in the report too.
+    const found = testResults
+      .flatMap(({ assertionResults }) => assertionResults)
+      .filter(({ fullName }) => pattern === undefined || new RegExp(pattern).test(fullName));
+    const count = (...kinds) => found.filter((one) => kinds.includes(one.status)).length;
+    const [passed, failures] = [count("passed"), count("failed")];
+    // A filter that finds no test must not count as a success.
+    const failed = status === 0 && found.length > 0 ? failures : Math.max(1, failures);
+    return { passed, failed, skipped: found.length - passed - failures };
   } catch {
     return { passed: 0, failed: 1, skipped: 0 };
   } finally {
