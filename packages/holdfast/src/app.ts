@@ -2,7 +2,10 @@ import { namedInEnvironment } from "./core/agent/agent-environment.ts";
 import { join, resolve as resolvePath } from "node:path";
 import { ForeignDesk } from "./app/foreign/foreign-desk.ts";
 import { Holdfast } from "./app/holdfast.ts";
+import { maskedParts } from "./app/masked-parts.ts";
 import { checkOpenParams } from "./app/open-params.ts";
+import { createMasking } from "./system/own-secrets.ts";
+import type { WorkParts } from "./engine/work-parts.ts";
 import type { OpenParams } from "./app/open-params.ts";
 import { openOwnStore } from "./app/open-own-store.ts";
 import { repositoryOrNull, storeDirectory } from "./app/store-directory.ts";
@@ -141,7 +144,9 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       loops,
       loopLayout,
     };
-    const work = new WorkDesk(parts, { directory: cwd, forge, decorate, ...kept });
+    const masking = createMasking();
+    const masked = (given: WorkParts): WorkParts => maskedParts(decorate?.(given) ?? given, masking);
+    const work = new WorkDesk(parts, { directory: cwd, forge, decorate: masked, ...kept });
     return new Holdfast({ cwd, parts, foreign, work });
   } catch (error) {
     await workspaces?.close();

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { maskSecrets, secretValues } from "../core/mask.ts";
+import { createLineMask, MASK, maskSecrets, secretValues } from "../core/mask.ts";
 import type { AgentEvent, AgentTask } from "../ports/agent.ts";
 import { childEnvironment } from "../system/child-environment.ts";
 import { runMarked, type MarkedExit } from "../system/marked-process.ts";
@@ -28,15 +28,23 @@ export async function runAgentProcess(params: {
   const emit = quietly(task.onEvent);
   const secrets = secretValues({ ...process.env, ...task.env });
   const mask = (text: string): string => maskSecrets(text, secrets);
+  // What spans several lines is known by the lines before: each stream has a memory of its own.
+  const ofLine = { stdout: createLineMask(secrets), stderr: createLineMask(secrets) };
+  let masked = 0;
+  const hide = (source: "stdout" | "stderr", line: string): string => {
+    const hidden = ofLine[source](line);
+    if (hidden !== line) masked += 1;
+    return hidden;
+  };
   const lines = {
     stdout: createLines({
       onLine(line) {
-        const masked = mask(line);
-        emit({ kind: "raw", line: masked });
-        params.onLine(masked);
+        const hidden = hide("stdout", line);
+        emit({ kind: "raw", line: withoutPieces(hidden) });
+        params.onLine(hidden);
       },
     }),
-    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line: mask(line) }) }),
+    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line: hide("stderr", line) }) }),
   };
   emit({ kind: "process", argv: [params.command, ...params.args].map((arg) => mask(withoutPrompt(arg, task))) });
   const exit = await runMarked({
@@ -59,6 +67,7 @@ export async function runAgentProcess(params: {
   });
   lines.stdout.end();
   lines.stderr.end();
+  if (masked > 0) emit({ kind: "masked", lines: masked });
   return { ...exit, stdout: mask(tail.stdout.text()), stderr: mask(tail.stderr.text()) };
 }
 
@@ -66,6 +75,15 @@ export interface AgentExit extends MarkedExit {
   /** The last million characters. */
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/**
+ * Claude Code and Qwen Code print an answer piece by piece, and then as a whole. A secret that is cut by the pieces is seen in none of them, so the
+ * pieces are not kept.
+ */
+function withoutPieces(line: string): string {
+  if (!line.includes('"stream_event"') || !line.includes('_delta"')) return line;
+  return line.replaceAll(/("(?:text|thinking|partial_json|signature)"\s{0,2}:\s{0,2}")(?:[^"\\]|\\.)*/g, `$1${MASK}`);
 }
 
 const TEXT_CHARACTERS = 1_000_000;

@@ -1,3 +1,5 @@
+import { maskValue } from "../core/mask.ts";
+import { createMasking } from "../system/own-secrets.ts";
 import { join } from "node:path";
 import { parseAddress } from "../core/checkpoint/address.ts";
 import type { CheckpointSummary } from "../core/checkpoint/checkpoint.ts";
@@ -78,7 +80,9 @@ export class Holdfast implements AsyncDisposable {
    * somebody else at it is LEASE_HELD.
    */
   async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
-    return await this.work.start(await this.work.plan(params), params);
+    // As it is stored: the same task is the same run.
+    const work = maskValue(params.work, createMasking().mask);
+    return await this.work.start(await this.work.plan({ ...params, work }), params);
   }
 
   /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */

@@ -10,6 +10,7 @@ import { interruptedError } from "./interrupted-text.ts";
 import { createInterrupts } from "./interrupts.ts";
 import type { Interrupts } from "./interrupts.ts";
 import { errorDocument, errorText, toHoldfastError } from "./output/error-text.ts";
+import { createMasking } from "../system/own-secrets.ts";
 import { createSink } from "./output/sink.ts";
 import type { Sink, Streams } from "./output/sink.ts";
 import { pageOf } from "./output/stream-page.ts";
@@ -19,7 +20,8 @@ import { PROGRAM, repeatFlags } from "./suggested-program.ts";
 
 /** One command line, from words to exit status. Nothing here knows what a command does. */
 export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
-  const streams = { out: createSink(process.stdout), err: createSink(process.stderr) };
+  const { mask } = createMasking();
+  const streams = { out: createSink(process.stdout, mask), err: createSink(process.stderr, mask) };
   const interrupts = createInterrupts(process, leaveAtOnce);
   process.once("beforeExit", leftUndone);
   let exit: Exit;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { maskSecrets, secretValues } from "./mask.ts";
+import { createLineMask, findSecrets, maskSecrets, maskValue, secretValues } from "./mask.ts";
 
 // Put together here, so that no scanner takes this file for a leak.
 const SECRETS = [
@@ -46,7 +46,7 @@ test("secrets of the environment are known by the names of their variables, in e
     GH_PAT: "short",
     HOME: "/home/somebody",
   });
-  expect(values).toHaveLength(3);
+  expect(new Set(values.map(({ name }) => name))).toEqual(new Set(["DEPLOY_TOKEN"]));
   expect(maskSecrets(`it is ${JSON.stringify('my "own" secret')}`, values)).toBe('it is "***"');
   expect(maskSecrets("my%20%22own%22%20secret", values)).toBe("***");
 });
@@ -57,9 +57,121 @@ test("masking twice is masking once", () => {
     .map((all) => all.join(""));
   fc.assert(
     fc.property(line, fc.array(fc.string({ minLength: 8 }), { maxLength: 2 }), (text, values) => {
-      const own = values.filter((value) => !value.includes("*"));
+      const own = values.filter((value) => !value.includes("*")).map((value) => ({ name: "OWN", value }));
       const once = maskSecrets(text, own);
       expect(maskSecrets(once, own)).toBe(once);
     }),
   );
+});
+
+test("base64, hexadecimal and URL forms of a known secret are masked, at any offset", () => {
+  const secret = "hunter2-is-my/pass+word";
+  const known = secretValues({ DEPLOY_PASSWORD: secret });
+  for (const before of ["", "a", "ab", "user:"])
+    for (const after of ["", "!", "!!"]) {
+      const bytes = new TextEncoder().encode(`${before}${secret}${after}`);
+      const text = btoa(String.fromCharCode(...bytes));
+      for (const form of [text, text.replaceAll("+", "-").replaceAll("/", "_")]) {
+        const masked = maskSecrets(`it is ${form}.`, known);
+        expect(masked).toContain("***");
+        expect(masked.replaceAll("***", "").length).toBeLessThan("it is .".length + 12);
+      }
+    }
+  expect(maskSecrets(Buffer.from(secret).toString("hex"), known)).toBe("***");
+  expect(maskSecrets(encodeURIComponent(secret), known)).toBe("***");
+});
+
+test("the password of a URL in the environment is known by itself", () => {
+  const known = secretValues({ DATABASE_URL: "postgres://me:s3cretly-long@db/x" });
+  expect(maskSecrets("PGPASSWORD is s3cretly-long here", known)).toBe("PGPASSWORD is *** here");
+});
+
+const KEY_LINES = Array.from({ length: 6 }, (_, index) => `${"MIIEpAIBAAKCAQEAx7Z0".repeat(3)}${index}abc`);
+const KEY = ["-----BEGIN OPENSSH PRIVATE ", "KEY-----"].join("");
+const KEY_END = ["-----END OPENSSH PRIVATE ", "KEY-----"].join("");
+
+test("a private key without its end is masked as far as it goes", () => {
+  const text = `before\n${KEY}\n${KEY_LINES.join("\n")}\nafter it`;
+  const masked = maskSecrets(text);
+  for (const line of KEY_LINES) expect(masked).not.toContain(line.slice(0, 12));
+  expect(masked).toMatch(/^before\n\*\*\*\s*after it$/);
+});
+
+test.for([
+  ["plain", (line: string) => line],
+  ["as a diff", (line: string) => `+${line}`],
+  ["with line numbers", (line: string) => `   12\t${line}`],
+  ["in code", (line: string) => `    "${line}\\n" +`],
+] as const)("a private key that comes line by line is masked: %s", ([, shape]) => {
+  const mask = createLineMask([]);
+  const lines = ["first", KEY, ...KEY_LINES, KEY_END, "last line of it"].map((line) => mask(shape(line)));
+  expect(lines.at(0)).toBe(shape("first"));
+  expect(lines.at(-1)).toBe(shape("last line of it"));
+  for (const line of KEY_LINES) expect(lines.join("\n")).not.toContain(line.slice(0, 12));
+});
+
+test("after a key that has no end, ordinary lines stay", () => {
+  const mask = createLineMask([]);
+  const lines = [KEY, KEY_LINES[0] ?? "", "And this is a sentence.", "So is this."].map((line) => mask(line));
+  expect(lines).toEqual(["***", "***", "And this is a sentence.", "So is this."]);
+});
+
+test("the secret half of an AWS key pair is masked near its id; a commit id is none", () => {
+  const id = ["AKIA", "IOSFODNN7EXAMPLF"].join("");
+  const secret = ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCYEXAMPLEKEY"].join("");
+  expect(maskSecrets(`${id},${secret}`)).toBe("***,***");
+  expect(maskSecrets(`aws_secret_access_key = ${secret}`)).toBe("aws_secret_access_key = ***");
+  const mask = createLineMask([]);
+  expect([id, "", secret].map((line) => mask(line))).toEqual(["***", "", "***"]);
+  const commit = "d666b9e1f00dfeedfacecafe0123456789abcdef";
+  expect(maskSecrets(`${id} ${commit}`)).toBe(`*** ${commit}`);
+  expect(maskSecrets(`near nothing: ${secret}`)).toContain(secret);
+});
+
+test("code that only names a secret stays as it is", () => {
+  for (const text of [
+    "const token = process.env.GITHUB_TOKEN_FOR_CI",
+    "password: settings.database.password",
+    "apiKey = readTheKeyFromTheVault",
+    "  token: ${{ secrets.GITHUB_TOKEN }}",
+    "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+    '"integrity": "sha512-abc"',
+  ])
+    expect(maskSecrets(text)).toBe(text);
+});
+
+test("a value keeps its shape, and stays the same object where nothing is masked", () => {
+  const secret = SECRETS[1] ?? "";
+  const mask = (text: string): string => maskSecrets(text);
+  const clean = { a: [1, "two", { b: null }], key: "holdfast/1" };
+  expect(maskValue(clean, mask)).toBe(clean);
+  expect(maskValue({ a: ["x", secret], password: "qwertzuiop", token: "stays-as-it-is" }, mask)).toEqual({
+    a: ["x", "***"],
+    password: "***",
+    token: "stays-as-it-is",
+  });
+});
+
+test("what is found has a kind, and never the secret itself", () => {
+  const secret = SECRETS[1] ?? "";
+  const found = findSecrets(`x ${secret} and my-own-value`, [{ name: "OWN_TOKEN", value: "my-own-value" }]);
+  expect(found.map(({ kind }) => kind)).toEqual(["GitHub token", "value of OWN_TOKEN"]);
+  expect(JSON.stringify(found)).not.toContain(secret);
+});
+
+// There is no clock in here: a pattern whose time grows with the square of the text would run into the limit of the test.
+test("200 KB of hostile text is masked in bounded time", () => {
+  for (const piece of [
+    `${KEY}\n`,
+    "eyJaaaaaaaa-",
+    "token=",
+    "a://b:",
+    "AKIAIOSFODNN7EXAMPLE ",
+    "-",
+    "A".repeat(39),
+    "password=a1",
+  ]) {
+    const masked = maskSecrets(piece.repeat(Math.ceil(200_000 / piece.length)));
+    expect(maskSecrets(masked) === masked, piece).toBe(true);
+  }
 });

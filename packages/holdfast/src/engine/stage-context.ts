@@ -76,6 +76,8 @@ export interface StageContext<S extends JsonObject> {
   readonly graph: StageGraph;
   /** For the prompt of the call with this name: every text from outside goes through it. The same call has the same fence, also after a resume. */
   fence(call: string): Fence;
+  /** `text` as it may be published: secrets are masked, and the journal says of what (`The pull request`) they were found in. */
+  mask(what: string, text: string): Promise<string>;
   /** A line in the journal and in the live view. */
   note(text: string): Promise<void>;
 }

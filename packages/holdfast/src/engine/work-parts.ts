@@ -3,6 +3,7 @@ import type { Planes } from "../core/checkpoint/checkpoint.ts";
 import type { CrunchTriggers } from "../core/crunch/triggers.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { FoundSecret } from "../core/mask.ts";
 import type { PriceTable } from "../core/position/price.ts";
 import type { Run } from "../core/run/run.ts";
 import type { Agent } from "../ports/agent.ts";
@@ -52,6 +53,8 @@ export interface WorkParts extends Parts {
   readonly tape?: Tape;
   /** Of a replay: steps are answered from the record, and nothing outside is touched. */
   readonly player?: Player;
+  /** Hides secrets, those of the environment included. Absent: by their shape alone. */
+  readonly masking?: { mask(text: string): string; find(text: string): readonly FoundSecret[] };
   /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }

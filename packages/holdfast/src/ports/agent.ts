@@ -90,6 +90,8 @@ export type AgentEvent =
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
   | { readonly kind: "usage"; readonly tokens: number }
   | { readonly kind: "raw"; readonly line: string }
+  /** So many of the lines that it printed held a secret, which is masked in all that is kept. */
+  | { readonly kind: "masked"; readonly lines: number }
   /** The program that was started for the call, secrets masked, and without the prompt. */
   | { readonly kind: "process"; readonly argv: readonly string[] };
 

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
-import { maskSecrets, secretValues } from "../../core/mask.ts";
 import { makeDurableDirectory, writeDurable } from "../../system/durable-file.ts";
+import { createMasking } from "../../system/own-secrets.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
 
 /** An agent's file of a session, as it may be kept; null: there is none. */
@@ -9,7 +9,7 @@ export function readSessionFile(params: { readonly path: string | null; readonly
   const { path, title } = params;
   const file = path === null ? null : readRegularFile({ path, maxBytes: MAX_BYTES });
   if (file?.kind === "refused") throw unreadable(title, file.why);
-  return file?.kind === "read" ? maskSecrets(file.bytes.toString("utf8"), secretValues(process.env)) : null;
+  return file?.kind === "read" ? createMasking().mask(file.bytes.toString("utf8")) : null;
 }
 
 export function writeSessionFile({ path, text }: { readonly path: string; readonly text: string }): void {

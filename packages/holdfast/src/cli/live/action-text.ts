@@ -13,6 +13,7 @@ export function actionText(event: AgentEvent): string | null {
     case "message":
     case "usage":
     case "raw":
+    case "masked":
     case "process":
       return null;
   }

@@ -15,7 +15,8 @@ export interface Streams {
   readonly err: Sink;
 }
 
-export function createSink(stream: Writable): Sink {
+/** `mask` hides secrets in each text that is written. */
+export function createSink(stream: Writable, mask: (text: string) => string = (text) => text): Sink {
   let open = true;
   let failure: Error | undefined;
   let pending: Promise<void> = Promise.resolve();
@@ -28,7 +29,7 @@ export function createSink(stream: Writable): Sink {
     write(text) {
       if (!open || text === "") return open;
       pending = new Promise((resolve) => {
-        stream.write(text, (error) => {
+        stream.write(mask(text), (error) => {
           if (error) note(error);
           resolve();
         });

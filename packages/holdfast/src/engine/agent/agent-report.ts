@@ -1,4 +1,5 @@
 import { HoldfastError } from "../../core/error.ts";
+import { findSecrets, maskSecrets } from "../../core/mask.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
 import type { Amounts } from "../../core/position/position.ts";
@@ -13,6 +14,7 @@ import { noteAgent } from "../record/record-agent.ts";
 import type { AgentTake } from "../record/record-agent.ts";
 import { finishStep } from "../stage/step-entries.ts";
 import { settleSpent } from "../conduct/spending.ts";
+import type { RunWriter } from "../conduct/run-writer.ts";
 import type { AgentCall, AgentReport } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 
@@ -126,11 +128,24 @@ async function collectOutputs(
   const collected: Record<string, string | null> = {};
   const uncollected: Record<string, string> = {};
   for (const path of call.collect ?? []) {
-    collected[path] = await outputs.read(path);
+    const text = await outputs.read(path);
+    collected[path] = text === null ? null : await maskAndReport(writer, path, text);
     const why = collected[path] === null ? await outputs.refusal(path) : null;
     if (why !== null) uncollected[path] = why;
   }
   return { collected, uncollected };
+}
+
+/** Text that an agent left for others: secrets in it are masked, and the journal says so. */
+export async function maskAndReport(writer: RunWriter, what: string, text: string): Promise<string> {
+  const { mask, find } = writer.parts.masking ?? { mask: maskSecrets, find: findSecrets };
+  const masked = mask(text);
+  if (masked === text) return text;
+  const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
+  const told = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
+  await writer.append({ kind: "note", body: { text: told } });
+  writer.tell({ kind: "note", text: told });
+  return masked;
 }
 
 function reportOf(

@@ -222,6 +222,13 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   };
 }
 
+/** Whoever reads the journal must know that a secret was at large: what agents print goes to their provider too. */
+async function reportMasked(writer: RunWriter, step: string, lines: number): Promise<void> {
+  const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+}
+
 async function sayLimit(writer: RunWriter, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "budget", text });
@@ -249,6 +256,7 @@ async function callAgent(
   const onEvent = (event: AgentEvent): void => {
     if (isRecorded) hearing.hear(event);
     if (event.kind === "process") return;
+    if (event.kind === "masked") telling.push(reportMasked(writer, name, event.lines));
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;

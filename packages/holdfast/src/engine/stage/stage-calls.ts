@@ -1,3 +1,4 @@
+import { maskAndReport } from "../agent/agent-report.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { RunParked } from "../../core/journal/journal.ts";
@@ -70,6 +71,10 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
     record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
     graph: stageGraph(stay),
     fence: (call) => fenceOf(writer, call),
+    async mask(what, text) {
+      stay.check();
+      return await stay.busy(() => maskAndReport(writer, what, text));
+    },
     async note(text) {
       stay.check();
       if (stay.replaying) return;

@@ -1,3 +1,4 @@
+import { createMasking } from "../../../system/own-secrets.ts";
 import type { ExecutionConfig } from "../../../core/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import { AGENT_LIST } from "../../../core/agent/agent-names.ts";
@@ -164,7 +165,8 @@ function readWork(input: RunInput, workflow: string): Work {
     throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
   if (task !== undefined) {
     if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
-    return { kind: "task", text: task };
+    // As it is stored: the same task is the same run.
+    return { kind: "task", text: createMasking().mask(task) };
   }
   const named = workflow === "ralph" && typed === undefined ? namedByFile(input) : null;
   if (named !== null) return named;
