@@ -1,4 +1,5 @@
 import { OUTPUT_DIRECTORY } from "./worktree.ts";
+import { publishable } from "./publish/publishable.ts";
 import type { AnyContext } from "./any-context.ts";
 import type { Worktree } from "./worktree.ts";
 
@@ -11,10 +12,11 @@ export async function commitWork(
   { branch }: Worktree,
   params: { readonly step: string; readonly message: string; readonly before: string; readonly at: string },
 ): Promise<{ readonly head: string; readonly moved: boolean }> {
+  const message = await publishable(context, { what: "The commit message", text: params.message, kind: "plain" });
   return await context.step(
     params.step,
     async () => {
-      await branch.commit({ message: params.message, at: params.at, exclude: [OUTPUT_DIRECTORY] });
+      await branch.commit({ message, at: params.at, exclude: [OUTPUT_DIRECTORY] });
       const head = await branch.head();
       return { head, moved: head !== params.before };
     },

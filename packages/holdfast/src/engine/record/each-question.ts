@@ -48,6 +48,7 @@ export function eachRemoteQuestion(branch: Branch, wrap: Wrap): Branch {
     remoteBranch: wrap("branch.remoteBranch", (name: string) => branch.remoteBranch(name)),
     lookUpRemote: wrap("branch.lookUpRemote", (name: string) => branch.lookUpRemote(name)),
     defaultBranch: wrap("branch.defaultBranch", () => branch.defaultBranch()),
+    pushedSecrets: wrap("branch.pushedSecrets", () => branch.pushedSecrets()),
     push: wrap("branch.push", (params: Parameters<Branch["push"]>[0]) => branch.push(params)),
   };
 }

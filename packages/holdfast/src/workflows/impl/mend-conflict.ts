@@ -1,3 +1,4 @@
+import { publishable } from "../publish/publishable.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { runGates } from "./run-gates.ts";
 import { outputFiles } from "./output-files.ts";
@@ -45,7 +46,8 @@ export async function mendConflict(
     );
   const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
   if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
-  const message = `Issue #${issue.number}: ${issue.title.trim()}\n`;
+  const words = `Issue #${issue.number}: ${issue.title.trim()}\n`;
+  const message = await publishable(context, { what: "The commit message", text: words, kind: "plain" });
   const committed = await context.step(
     "commit-mended",
     async () => {

@@ -6,6 +6,7 @@ import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Forge, NewPullRequest, PullRequest } from "../../ports/forge.ts";
 import type { AnyContext } from "../any-context.ts";
 import { parkOnce } from "./park-once.ts";
+import { publishable } from "./publishable.ts";
 
 export type OpenedRequest = { readonly number: number; readonly url: string };
 
@@ -27,10 +28,11 @@ export async function openPullRequest(
   params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
 ): Promise<Opened> {
   const { purpose } = params;
+  const words = await publishableWords(context, params);
   let { draft } = params;
   for (let attempt = 1; ; attempt += 1) {
     const nth = attempt === 1 ? "" : `-${attempt}`;
-    const outcome = await tryToOpen(context, forge, { ...params, draft, purpose: `${purpose}${nth}` });
+    const outcome = await tryToOpen(context, forge, { ...params, ...words, draft, purpose: `${purpose}${nth}` });
     if (outcome.kind === "done")
       return {
         kind: "open",
@@ -79,7 +81,8 @@ export async function rewordPullRequest(
   forge: Forge,
   params: { readonly number: number; readonly title: string; readonly body: string },
 ): Promise<void> {
-  const { number, title, body } = params;
+  const { number } = params;
+  const { title, body } = await publishableWords(context, params);
   const outcome = await context.effect<OpenedRequest>({
     purpose: "pull-request-text",
     kind: "pull_request_text",
@@ -101,6 +104,17 @@ export async function rewordPullRequest(
   });
   if (outcome.kind === "failed")
     await context.note(`The text of pull request #${number} stays as it is: ${outcome.reason}`);
+}
+
+async function publishableWords(
+  context: AnyContext,
+  words: { readonly title: string; readonly body: string },
+): Promise<{ readonly title: string; readonly body: string }> {
+  const what = "The text of the pull request";
+  return {
+    title: await publishable(context, { what, text: words.title, kind: "plain" }),
+    body: await publishable(context, { what, text: words.body, kind: "markdown" }),
+  };
 }
 
 async function create(forge: Forge, request: NewPullRequest): Promise<EffectOutcome<OpenedRequest>> {

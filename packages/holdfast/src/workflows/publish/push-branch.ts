@@ -4,6 +4,7 @@ import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { parkOnce } from "./park-once.ts";
 import { ANSWER_TO, isTemporary, REFUSAL_HINT, REFUSED_WAITS_MS } from "./push-refusal.ts";
+import { settleSecrets } from "./settle-secrets.ts";
 import type { AnyContext } from "../any-context.ts";
 import type { Worktree } from "../worktree.ts";
 
@@ -19,15 +20,17 @@ type Receipt = { readonly commit: string };
  */
 export async function pushBranch(
   context: AnyContext,
-  { branch }: Worktree,
+  worktree: Worktree,
   params: { readonly head: string; readonly expected: string | null },
 ): Promise<Pushed> {
+  const { branch } = worktree;
   const remote = await branch.pushRemote();
   if (remote === null)
     return await context.park({
       on: "person",
       reason: "The repository has no remote to push to. Add one, then resume.",
     });
+  await settleSecrets(context, worktree);
   for (let attempt = 1; ; attempt += 1) {
     const outcome: EffectOutcome<Receipt> = await context.effect<Receipt>({
       purpose: attempt === 1 ? "push" : `push-${attempt}`,

@@ -14,6 +14,7 @@ import { commitFiles } from "./commit-files.ts";
 import { isAncestor, mergeBase } from "./history.ts";
 import { commitResolved, placeConflict } from "./mend-conflict.ts";
 import { pushBranch } from "./push.ts";
+import { pushedSecrets } from "./pushed-secrets.ts";
 import { rebase } from "./rebase.ts";
 
 /** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
@@ -74,6 +75,7 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
     ...asking,
+    pushedSecrets: () => pushedSecrets(at),
     push({ expected }) {
       onPush(at.name);
       return pushBranch(at, { expected, configured: remote });

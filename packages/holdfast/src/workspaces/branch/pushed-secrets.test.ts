@@ -1,0 +1,89 @@
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { createGitBranches } from "./git-branches.ts";
+
+// Put together here, so that no scanner takes this file for a leak.
+const TOKEN = ["ghp", "_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"].join("");
+const OLD = ["glpat-", "AbCdEfGhIjKlMnOpQrSt"].join("");
+
+function repository() {
+  const folder = scratchDirectory(onTestFinished);
+  const git = (...args: readonly string[]): string =>
+    execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.org", ...args], {
+      cwd: folder,
+      encoding: "utf8",
+    });
+  const write = (path: string, text: string | Uint8Array): void => writeFileSync(join(folder, path), text);
+  const commit = (message: string): void => {
+    git("add", "-A");
+    git("commit", "-qm", message);
+  };
+  git("init", "-q", "-b", "main");
+  write("old.txt", `here since long: ${OLD}\n`);
+  commit("base");
+  git("update-ref", "refs/remotes/origin/main", "HEAD");
+  git("switch", "-qc", "work");
+  const look = async () => await (await createGitBranches().of(folder)).pushedSecrets();
+  return { folder, git, write, commit, look };
+}
+
+test("clean commits, and what the remote has already, are no reason to stop", async () => {
+  const { write, commit, look } = repository();
+  write("old.txt", `here since long: ${OLD}\nand a line more\n`);
+  write("code.ts", "const token = process.env.GITHUB_TOKEN;\nconst sum = 'sha512-abc';\n");
+  commit("work");
+  expect(await look()).toEqual({ found: [], cut: false });
+});
+
+test("a secret is named by file, line, kind and commit, and never shown", async () => {
+  const { write, commit, look, git } = repository();
+  write("a b.txt", `one\ntwo\nuse ${TOKEN} here\n`);
+  commit("work");
+  const { found } = await look();
+  expect(found).toEqual([{ commit: git("rev-parse", "HEAD").trim(), path: "a b.txt", line: 3, kind: "GitHub token" }]);
+  expect(JSON.stringify(found)).not.toContain(TOKEN);
+});
+
+test("a later commit that takes it away does not take it out of the history", async () => {
+  const { write, commit, look } = repository();
+  write("a.txt", `${TOKEN}\n`);
+  commit("adds it");
+  write("a.txt", "gone\n");
+  commit("removes it");
+  expect((await look()).found).toMatchObject([{ path: "a.txt", line: 1, kind: "GitHub token" }]);
+});
+
+test("binary files, private keys, values of the environment, and lines that look like headers of a patch", async () => {
+  const { write, commit, look } = repository();
+  process.env["PUSHED_TEST_TOKEN"] = "a value of my own";
+  onTestFinished(() => void delete process.env["PUSHED_TEST_TOKEN"]);
+  write("binary", Buffer.concat([Buffer.from([0, 1, 2, 0xff]), Buffer.from(TOKEN), Buffer.from([0])]));
+  write("key.pem", ["-----BEGIN RSA PRIVATE ", "KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n"].join(""));
+  write("own.txt", "it is a value of my own\n");
+  write("patch.txt", `++ b/elsewhere\n${TOKEN}\n`);
+  commit("work");
+  const found = (await look()).found.map(({ path, line, kind }) => `${path}:${line} ${kind}`).toSorted();
+  expect(found).toEqual([
+    "binary:1 GitHub token",
+    "key.pem:1 private key",
+    "own.txt:1 value of PUSHED_TEST_TOKEN",
+    "patch.txt:2 GitHub token",
+  ]);
+});
+
+test("a message of a commit is published too", async () => {
+  const { write, commit, look } = repository();
+  write("a.txt", "a\n");
+  commit(`adds a\n\nwith ${TOKEN}`);
+  expect((await look()).found).toMatchObject([{ path: "commit message", kind: "GitHub token" }]);
+});
+
+test("examples of documentation are no secrets", async () => {
+  const { write, commit, look } = repository();
+  write("README.md", "AKIAIOSFODNN7EXAMPLE\npassword: hunter2000\npostgres://me:secret99@localhost/db\n");
+  commit("docs");
+  expect((await look()).found).toEqual([]);
+});
