@@ -145,10 +145,13 @@ describe.skipIf(NEEDS_PROC() !== null)("an agent whose Holdfast was killed", () 
   });
 });
 
-/** Has the program started and installed its handlers? Before that a signal ends it, and its supervisor starts another. */
+/**
+ * Has the program installed its handlers? Before that a signal ends it. SIGHUP is the last that it handles; for SIGINT and SIGTERM, Node
+ * itself installs handlers when it starts, so they say nothing.
+ */
 function handlesSignals(pid: number): boolean {
   const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
-  return ((BigInt(`0x${caught}`) >> BigInt(constants.signals.SIGTERM - 1)) & 1n) === 1n;
+  return ((BigInt(`0x${caught}`) >> BigInt(constants.signals.SIGHUP - 1)) & 1n) === 1n;
 }
 
 const STOPPED_MS = 2000;
