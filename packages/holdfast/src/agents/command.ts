@@ -43,6 +43,11 @@ export function createCommandAgent(params: {
       const failed = classifyExit({ exit, name: nameOf(task.model), now: params.clock.now(), timeoutMs, idleMs });
       return failed ?? { kind: "completed", text: exit.stdout, session: null, usage: UNKNOWN_USAGE };
     },
+    preview(task) {
+      const { command, args } = shellCommand(task.model ?? "");
+      const env = Object.keys(passedEnvironment({ agent: "command", task, named: params.env }));
+      return { argv: [command, ...args], env: env.toSorted() };
+    },
     probe() {
       const { command } = shellCommand("");
       const isThere = command.startsWith("/") ? findProgram(command.slice(1), "/") : findProgram(command);

@@ -40,6 +40,10 @@ export function createScriptedAgent(params: {
       const env = passedEnvironment({ agent: "scripted", task, named: params.env });
       return perform({ task, env, session, actions: prepared, clock: params.clock });
     },
+    preview(task) {
+      const env = Object.keys(passedEnvironment({ agent: "scripted", task, named: params.env }));
+      return { argv: [process.execPath, resolve(params.directory, task.model ?? "")], env: env.toSorted() };
+    },
     probe: () => Promise.resolve({ installed: true, version: process.version, problem: null, hint: null }),
   };
 }

@@ -1,6 +1,7 @@
 import { createAgentRegistry } from "../agents/registry.ts";
-import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
-import type { AgentCapabilities, AgentProbe } from "../ports/agent.ts";
+import type { AgentArgs } from "../core/agent/agent-args.ts";
+import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
+import type { AgentCapabilities, AgentPreview, AgentProbe } from "../ports/agent.ts";
 import { systemClock } from "../system/clock.ts";
 
 export interface ObservedAgent {
@@ -25,6 +26,42 @@ export async function observeAgents(
       return { name, capabilities, probe: await within(boundMs, agent.probe(), late(name, boundMs)) };
     }),
   );
+}
+
+/** What a call of this agent would start. Nothing is started. */
+export function previewAgent(params: {
+  readonly named: string;
+  readonly role: string;
+  readonly cwd: string;
+  readonly yolo: boolean;
+  readonly args: AgentArgs;
+  readonly env: readonly string[];
+}): AgentPreview | null {
+  const { provider, model } = splitAgent(params.named);
+  const registry = createAgentRegistry({
+    clock: systemClock,
+    directory: params.cwd,
+    args: params.args,
+    env: params.env,
+  });
+  const agent = registry.agent(provider);
+  const preview = agent.preview?.({
+    mark: "",
+    cwd: params.cwd,
+    prompt: "<prompt>",
+    role: params.role,
+    model,
+    session: null,
+    yolo: params.yolo,
+    iteration: 1,
+    attempt: 1,
+    env: {},
+    timeoutMs: null,
+    idleMs: null,
+    signal: new AbortController().signal,
+    onEvent: () => undefined,
+  });
+  return preview ?? null;
 }
 
 /** USAGE with the known names for a provider that there is not. */

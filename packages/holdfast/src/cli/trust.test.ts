@@ -226,3 +226,43 @@ export default defineWorkflow({
   initialState: () => ({}),
 });
 `;
+
+test("--dry-run prints all that a run would execute, needs no consent and executes nothing", async () => {
+  const { place, run, markers } = await begin(
+    (touch) => `agent: "command:${touch("agent")}"
+models: { review: claude:opus }
+agents: { args: { claude: [--verbose-marker] } }
+errors: { fallback: { agents: ["command:${touch("fallback")}"] } }
+impl: { gate: "${touch("gate")}", yolo: true }
+store: ../outside
+workspace: { worktrees: ../trees }
+mirror: { format: impl-json, directory: ../mirror }
+forge: { kind: local, path: ../other.git }
+`,
+  );
+  const { plan } = JSON.parse((await run(["run", "--task", "Show", "--dry-run", "--json"])).stdout);
+  const { uses } = plan;
+  expect(uses.agents.map(({ role }: { role: string }) => role)).toEqual(["impl", "review", "fallback"]);
+  const [impl, review] = uses.agents;
+  expect(impl.argv).toEqual(["/bin/sh", "-c", expect.stringContaining("agent.marker")]);
+  expect(review.argv).toEqual(
+    expect.arrayContaining(["--model", "opus", "--dangerously-skip-permissions", "--verbose-marker"]),
+  );
+  expect(review.env).toEqual(expect.arrayContaining(["HOME", "PATH"]));
+  expect(uses).toMatchObject({
+    gate: expect.stringContaining("gate.marker"),
+    yolo: true,
+    store: join(place.clone, "../outside"),
+    worktrees: join(place.clone, "../trees"),
+    mirror: `impl-json in ${join(place.clone, "../mirror")}`,
+    forge: `local ${join(place.clone, "../other.git")}`,
+  });
+  expect(uses.untrusted).toEqual(expect.arrayContaining(["agent", "agents.args", "impl.gate", "impl.yolo", "store"]));
+  const shown = await run(["run", "--task", "Show", "--dry-run"]);
+  expect(shown.stdout).toContain("Would use");
+  expect(shown.stdout).toMatch(/consent +missing for/);
+  expect(markers()).toEqual([]);
+  expect(
+    ["outside", "trees", "mirror", "other.git"].filter((name) => existsSync(join(place.clone, "..", name))),
+  ).toEqual([]);
+});

@@ -13,8 +13,17 @@ export interface Agent {
   /** Its own record of sessions; null: what it prints is all that there is of a conversation. */
   readonly sessions: AgentSessions | null;
   run(task: AgentTask): Promise<AgentOutcome>;
+  /** The program that a call would start, with its arguments and the names of its variables. Starts nothing. */
+  preview?(task: AgentTask): AgentPreview;
   /** Is it installed, which version, does it answer? For doctor; spends no token. */
   probe(): Promise<AgentProbe>;
+}
+
+export interface AgentPreview {
+  /** The program and its arguments; the prompt is `<prompt>` and a new session's id `<session>`. */
+  readonly argv: readonly string[];
+  /** Names of the variables that it would find in its environment. */
+  readonly env: readonly string[];
 }
 
 export interface AgentCapabilities {

@@ -25,6 +25,11 @@ export function createAcpAgent(params: AcpParams): Agent {
       const env = passedEnvironment({ agent: "acp", task, named: params.env });
       return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, env, line, clock: params.clock });
     },
+    preview(task) {
+      const { command, args } = shellCommand(task.model ?? "");
+      const env = Object.keys(passedEnvironment({ agent: "acp", task, named: params.env }));
+      return { argv: [command, ...args], env: env.toSorted() };
+    },
     async probe() {
       const isThere = (await loadAcpSdk()) !== null;
       const problem = isThere ? null : "The library of the Agent Client Protocol is not installed";

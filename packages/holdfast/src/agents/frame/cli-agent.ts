@@ -26,6 +26,18 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAge
       const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
       return await perform({ dialect, call, line: dialect.native?.(found) ?? [found] });
     },
+    preview(task) {
+      const extra = params.args?.[dialect.name] ?? [];
+      const env = passedEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
+      const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
+      const plan = dialect.plan(call);
+      const { args, env: more } = plan.kind === "start" ? plan : { args: [], env: {} };
+      const shown = args.map((arg) =>
+        arg.replaceAll(task.prompt, "<prompt>").replaceAll(call.session ?? "\0", "<session>"),
+      );
+      const names = Object.keys({ ...env, ...dialect.environment, ...more });
+      return { argv: [findProgram(dialect.program, env["PATH"]) ?? dialect.program, ...shown], env: names.toSorted() };
+    },
     probe: () => probeProgram(dialect, params.env),
   };
 }

@@ -16,6 +16,7 @@ import { readPlace } from "../../read-place.ts";
 import { loadConsented } from "../../workflow-file.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { parkedUntil } from "../resume/wait-for-time.ts";
+import { planUses, usesText } from "./plan-uses.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
 import { readRalphFiles } from "./read-ralph-options.ts";
@@ -56,7 +57,11 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const open = ofIssue ?? (await openTask(holdfast, plan));
   if (open !== undefined && input.on("resume")) return await takeUp(open.id);
   if (input.on("dry-run")) {
-    shell.print({ json: () => ({ plan: planDocument(plan) }), text: (page) => planText(plan, page) });
+    const uses = await planUses(shell, await shell.consent.stated(), plan);
+    shell.print({
+      json: () => ({ plan: { ...planDocument(plan), uses } }),
+      text: (page) => planText(plan, page) + usesText(uses, page),
+    });
     if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
@@ -244,6 +249,6 @@ function sayEarlier(shell: Shell, plan: StartPlan): void {
 }
 
 /** The plan as data: without the workflow's functions. */
-function planDocument({ workflow: _workflow, ...plan }: StartPlan): unknown {
+function planDocument({ workflow: _workflow, ...plan }: StartPlan): object {
   return plan;
 }

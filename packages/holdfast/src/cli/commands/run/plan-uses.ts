@@ -1,0 +1,121 @@
+import { previewAgent } from "../../../app/observe-agents.ts";
+import type { EffectiveConfig } from "../../../config/effective-config.ts";
+import { isJsonObject } from "../../../core/json.ts";
+import type { Json } from "../../../core/json.ts";
+import type { StartPlan } from "../../../app.ts";
+import type { Shell } from "../../command.ts";
+import { escapeText } from "../../output/escape-text.ts";
+import { paint } from "../../output/page.ts";
+import type { Page } from "../../output/page.ts";
+import { sectionText } from "../show/fields.ts";
+
+/** Everything that a run would execute or write to, as `run --dry-run` prints it. Nothing of it is started. */
+export interface PlanUses {
+  readonly agents: readonly {
+    readonly role: string;
+    readonly agent: string;
+    /** Program and arguments. */
+    readonly argv: readonly string[];
+    /** Names of variables, without their values. */
+    readonly env: readonly string[];
+  }[];
+  readonly gate: string | null;
+  readonly checks: readonly string[];
+  readonly hooks: string;
+  readonly yolo: boolean;
+  readonly store: string;
+  readonly worktrees: string;
+  readonly mirror: string | null;
+  readonly aiwg: string | null;
+  readonly forge: string;
+  /** Settings that need the user's consent before the run could start. */
+  readonly untrusted: readonly string[];
+}
+
+export async function planUses(shell: Shell, config: EffectiveConfig, plan: StartPlan): Promise<PlanUses> {
+  const { settings } = config;
+  const { work } = settings;
+  const { inputs } = plan.config;
+  const yolo = inputs["yolo"] === true;
+  const { args, env } = work.agents;
+  const agents = rolesOf(plan, work.errors.fallback.agents).map(({ role, agent }) => {
+    const cwd = shell.cwd;
+    const preview = previewAgent({ named: agent, role, cwd, yolo, args, env });
+    return { role, agent, argv: preview?.argv ?? [], env: preview?.env ?? [] };
+  });
+  const { mirror, aiwg, forge } = work;
+  const untrusted = (await shell.consent.items()).filter(({ trusted }) => !trusted);
+  return {
+    agents,
+    gate: commandOf(inputs["gate"]),
+    checks: Array.isArray(inputs["until"]) ? inputs["until"].flatMap((check: Json) => commandOf(check) ?? []) : [],
+    hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
+    yolo,
+    store: settings.store ?? "in the git directory",
+    worktrees: settings.workspace.worktrees ?? "beside the main worktree",
+    mirror: mirror.format === null ? null : `${mirror.format} in ${mirror.directory ?? "the run's worktree"}`,
+    aiwg: aiwg.mirror ? (aiwg.directory ?? "the main worktree") : null,
+    forge: [forge.kind, forge.host, forge.path].filter((part) => part !== null).join(" "),
+    untrusted: untrusted.map(({ item }) => item.key),
+  };
+}
+
+/** Whole, whatever the width of the page: a command that is cut short could hide its end. */
+export function usesText(uses: PlanUses, page: Page): string {
+  const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} trust`;
+  const fields: readonly (readonly [string, string])[] = [
+    ...uses.agents.flatMap(({ role, agent, argv, env }): readonly (readonly [string, string])[] => [
+      [role, agent],
+      ["  runs", argv.join(" ")],
+      ["  variables", env.join(" ")],
+    ]),
+    ["gate", uses.gate ?? "none"],
+    ["checks", uses.checks.join(" && ") || "none"],
+    ["hooks", uses.hooks],
+    ["yolo", uses.yolo ? "yes: the agent may act without asking" : "no"],
+    ["store", uses.store],
+    ["worktrees", uses.worktrees],
+    ["mirror", uses.mirror ?? "none"],
+    [".aiwg", uses.aiwg ?? "none"],
+    ["forge", uses.forge],
+    ["consent", uses.untrusted.length === 0 ? "nothing is missing" : missing],
+  ];
+  const lines = fields.map(([label, value]) => `${paint(page, "dim", label.padEnd(LABEL))}  ${escapeText(value)}\n`);
+  return sectionText("Would use", lines.join(""), page);
+}
+
+const LABEL = 11;
+
+/** Each role with its agent, as the workflows choose it. */
+function rolesOf(
+  plan: StartPlan,
+  fallback: readonly string[],
+): readonly { readonly role: string; readonly agent: string }[] {
+  const { agent, model, inputs } = plan.config;
+  const own = agent === null ? null : [agent, model].filter((part) => part !== null).join(":");
+  const named = (role: string, chosen: unknown) => (typeof chosen === "string" ? [{ role, agent: chosen }] : []);
+  const others = fallback.flatMap((one) => named("fallback", one));
+  const { name } = plan.shape;
+  if (name === "impl") {
+    const impl = inputs["implModel"] ?? own;
+    const review = inputs["review"] === false ? null : (inputs["reviewModel"] ?? impl);
+    const simplify = inputs["simplify"] === true ? impl : null;
+    return [...named("impl", impl), ...named("review", review), ...named("simplify", simplify), ...others];
+  }
+  if (name !== "crunch") return [...named("agent", inputs["model"] ?? own), ...others];
+  const settings = isJsonObject(inputs["settings"]) ? inputs["settings"] : {};
+  const team = isJsonObject(settings["agents"]) ? Object.entries(settings["agents"]) : [];
+  const models = isJsonObject(inputs["models"]) ? inputs["models"] : {};
+  const members = team.flatMap(([member, value]) => {
+    const profile = isJsonObject(value) ? value : {};
+    const chosen = models[member] ?? models[String(profile["role"])] ?? profile["agent"] ?? own;
+    return named(member, chosen);
+  });
+  return [...members, ...others];
+}
+
+function commandOf(value: Json | undefined): string | null {
+  if (typeof value === "string") return value;
+  const command = isJsonObject(value) ? value["command"] : undefined;
+  return typeof command === "string" ? command : null;
+}
