@@ -128,6 +128,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       agentArgs = {},
       agentEnv = namedInEnvironment(process.env) ?? [],
       loops = DEFAULT_LOOPS,
+      mainCheckout = "ask",
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
@@ -141,6 +142,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       prices,
       agentArgs,
       agentEnv,
+      mainCheckout,
       loops,
       loopLayout,
     };

@@ -35,6 +35,7 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
     checkpoints: params.checkpoints,
     errorPolicy: params.errorPolicy,
     prices: { ...DEFAULT_PRICES, ...params.prices },
+    mainCheckout: params.mainCheckout,
     forge: params.forge,
     branches: createGitBranches(),
     commands: createCommands({ env: params.agentEnv }),
@@ -68,6 +69,7 @@ export interface PartsOptions {
   readonly checkpoints: CheckpointSwitches;
   readonly errorPolicy: ErrorPolicy;
   readonly prices: PriceTable;
+  readonly mainCheckout: "ask" | "report";
   readonly agentArgs: AgentArgs;
   /** Variables of the environment that reach agents and commands besides those that always do. */
   readonly agentEnv: readonly string[];

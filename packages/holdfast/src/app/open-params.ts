@@ -28,6 +28,8 @@ export interface OpenParams {
   readonly retention?: RetentionPolicy;
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
+  /** A change in the main checkout during an agent call waits for your answer ("ask", the default), or is only reported. */
+  readonly mainCheckout?: "ask" | "report";
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
   /** Directory under which forks and runs get their worktrees. */
@@ -68,6 +70,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "retention",
   "maxUntrackedBytes",
   "includeIgnored",
+  "mainCheckout",
   "leaseWaitMs",
   "worktrees",
   "forge",

@@ -44,6 +44,7 @@ export const configSchema = z.strictObject({
     z.strictObject({
       maxUntrackedBytes: z.optional(leaf("a size such as 20MB", size)),
       includeIgnored: z.optional(yesOrNo()),
+      mainCheckout: z.optional(choice(["ask", "report"])),
       worktrees: z.optional(leaf("a directory", nonEmpty)),
     }),
   ),

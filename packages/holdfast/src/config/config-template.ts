@@ -40,6 +40,8 @@ workspace:
   maxUntrackedBytes: ${value("workspace.maxUntrackedBytes")}
   # Also save what .gitignore names (build output, dependencies).
   includeIgnored: ${value("workspace.includeIgnored")}
+  # A change in your main checkout during an agent call: ask, or only report it.
+  mainCheckout: ${value("workspace.mainCheckout")}
   # Where the worktrees of forks are made. Default: beside the main worktree.
   # worktrees: ../worktrees
 

@@ -96,6 +96,8 @@ const RULES: Rules<FileConfig> = {
       when: (value) => typeof value !== "number" || value > 20 * 1024 ** 2,
     },
     includeIgnored: { danger: "captures", uses: ["save", "work"], when: isNot(false) },
+    // Lets an agent change the user's checkout without a question.
+    mainCheckout: { danger: "rights", uses: ["work"], when: isNot("ask") },
     worktrees: place(["save", "work"]),
   },
   gc: { auto: "harmless" },

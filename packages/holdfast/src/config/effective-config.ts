@@ -19,6 +19,7 @@ export interface Settings {
   readonly workspace: {
     readonly maxUntrackedBytes: number;
     readonly includeIgnored: boolean;
+    readonly mainCheckout: "ask" | "report";
     /** null: beside the main worktree. */
     readonly worktrees: string | null;
   };
@@ -63,7 +64,7 @@ export interface ConfigLayers {
 const DEFAULT_SETTINGS: Settings = {
   store: null,
   retention: defaultRetention,
-  workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, worktrees: null },
+  workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, mainCheckout: "ask", worktrees: null },
   gc: { auto: true },
   work: DEFAULT_WORK,
 };
@@ -99,6 +100,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
       origin: origin.of("workspace.maxUntrackedBytes"),
     },
     { key: "workspace.includeIgnored", value: workspace.includeIgnored, origin: origin.of("workspace.includeIgnored") },
+    { key: "workspace.mainCheckout", value: workspace.mainCheckout, origin: origin.of("workspace.mainCheckout") },
     {
       key: "workspace.worktrees",
       value: workspace.worktrees ?? "(beside the main worktree)",
@@ -113,13 +115,14 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
 /** What `openHoldfast` is to be told. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
   const { store, retention, workspace, work } = config.settings;
-  const { maxUntrackedBytes, includeIgnored, worktrees } = workspace;
+  const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees } = workspace;
   return {
     ...(store === null ? {} : { store }),
     ...(worktrees === null ? {} : { worktrees }),
     retention,
     maxUntrackedBytes,
     includeIgnored,
+    mainCheckout,
     forge: work.forge,
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
@@ -162,6 +165,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
     workspace: {
       maxUntrackedBytes: values.workspace?.maxUntrackedBytes ?? workspace.maxUntrackedBytes,
       includeIgnored: values.workspace?.includeIgnored ?? workspace.includeIgnored,
+      mainCheckout: values.workspace?.mainCheckout ?? workspace.mainCheckout,
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
     },
     gc: { auto: values.gc?.auto ?? gc.auto },

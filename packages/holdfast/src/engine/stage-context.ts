@@ -226,7 +226,19 @@ export interface AgentReport {
   /** Files to collect that are there and could not be read, and why (larger than a megabyte, not UTF-8). */
   readonly uncollected: Readonly<Record<string, string>>;
   readonly milliseconds: number;
+  /** Absent: the user's main checkout did not change during the call, or is not watched. */
+  readonly checkout?: CheckoutChange;
 }
+
+/** What changed in the user's main checkout during a call. */
+export type CheckoutChange = {
+  readonly root: string;
+  /** Files, branches and tags, HEAD; the first of them. */
+  readonly paths: readonly string[];
+  readonly more: number;
+  /** Names this very change. */
+  readonly digest: string;
+};
 
 export interface Decision {
   readonly name: string;

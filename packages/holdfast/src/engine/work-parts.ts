@@ -29,6 +29,8 @@ export interface WorkParts extends Parts {
   readonly errorPolicy: ErrorPolicy;
   /** What tokens cost where an agent tells no money. */
   readonly prices: PriceTable;
+  /** What follows a change in the user's main checkout during an agent call; absent: it is not watched. */
+  readonly mainCheckout?: "ask" | "report";
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

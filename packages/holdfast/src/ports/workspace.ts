@@ -1,6 +1,12 @@
 import type { FilesPlane, GitPath, Skipped } from "../core/checkpoint/checkpoint.ts";
 import type { Asides } from "./aside.ts";
 
+export interface CheckoutState {
+  readonly root: string;
+  /** HEAD, refs and the files that git status lists, each with a text that changes when it does. */
+  readonly state: ReadonlyMap<string, string>;
+}
+
 /**
  * Git worktrees and what is in them. Never touches the user's index, HEAD, stash, hooks, config, or a ref outside
  * refs/holdfast/ (it makes branches for runs, and moves none). Runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or external diff.
@@ -28,6 +34,9 @@ export interface Workspaces {
    * unless `force`. Its branch is kept.
    */
   remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
+
+  /** The user's main checkout as it is now; null where there is none beside the worktree at `runRoot`, or it cannot be read. Changes nothing. */
+  mainCheckout(runRoot: string): Promise<CheckoutState | null>;
 
   /** Are the objects that the plane names here, whole? */
   has(files: Pick<FilesPlane, "tree" | "commit">): Promise<boolean>;

@@ -15,6 +15,7 @@ import { guardMethods, tellFailures } from "./git/failure-border.ts";
 import { listPins, pinCommit, removePins } from "./objects/pin.ts";
 import { removeWorktree } from "./worktree/remove-worktree.ts";
 import { sweepOperations } from "./indexes/private-index.ts";
+import { readMainCheckout } from "./main-checkout.ts";
 import { findCheckout, findRepository, type Repository } from "./repository.ts";
 import { asideOwner } from "./worktree/worktree-entry.ts";
 import { findWorktree, listWorktrees } from "./worktree/worktree-list.ts";
@@ -66,6 +67,7 @@ function workspacesOf(repository: Repository): Workspaces {
       });
     },
     remove: (params) => removeWorktree(repository, params),
+    mainCheckout: (runRoot) => readMainCheckout(repository, runRoot),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
       const ref = await pinCommit(repository, params);

@@ -15,7 +15,7 @@ import type { AgentTake } from "../record/record-agent.ts";
 import { finishStep } from "../stage/step-entries.ts";
 import { settleSpent } from "../conduct/spending.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
-import type { AgentCall, AgentReport } from "../stage-context.ts";
+import type { AgentCall, AgentReport, CheckoutChange } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 
 export interface Tried {
@@ -26,6 +26,8 @@ export interface Tried {
   readonly milliseconds: number;
   /** null: the run is not recorded. */
   readonly take: AgentTake | null;
+  /** What changed in the user's main checkout meanwhile; null: nothing. */
+  readonly checkout: CheckoutChange | null;
 }
 
 /** What a call came to, with the files that belong to it, as one act. */
@@ -149,7 +151,7 @@ export async function maskAndReport(writer: RunWriter, what: string, text: strin
 }
 
 function reportOf(
-  { outcome, milliseconds }: Tried,
+  { outcome, milliseconds, checkout }: Tried,
   found: Found & Pick<AgentReport, "collected" | "uncollected">,
 ): AgentReport {
   const failed = outcome.kind === "failed";
@@ -163,6 +165,7 @@ function reportOf(
     usage: { inputTokens, outputTokens, microUsd },
     ...found,
     milliseconds,
+    ...(checkout === null ? {} : { checkout }),
   };
   const captured: Json = capture(report);
   // A capture has the shape of what it was taken from.

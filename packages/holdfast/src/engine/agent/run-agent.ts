@@ -4,6 +4,9 @@ import type { AgentEvent, AgentOutcome } from "../../ports/agent.ts";
 import { afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import { askedOf, takeAgent } from "../record/record-agent.ts";
+import type { OpenAside } from "../asides/asides.ts";
+import { askAboutCheckout, checkoutText, compareCheckouts, watchCheckout } from "./checkout-change.ts";
+import { tellNote } from "../conduct/tell-note.ts";
 import { Hearing } from "../record/tape.ts";
 import { playStep } from "../replay/play-step.ts";
 import type { Tried } from "./agent-report.ts";
@@ -18,7 +21,6 @@ import { beganAt, keepBranch, takeBackChanges } from "../restore/right-place.ts"
 import type { BeganAt } from "../restore/right-place.ts";
 import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "../conduct/spending.ts";
 import type { AgentCall, AgentReport } from "../stage-context.ts";
-import { tellNote } from "../conduct/tell-note.ts";
 import type { RunWriter } from "../conduct/run-writer.ts";
 import type { Player } from "../replay/player.ts";
 import type { Stay } from "../stage/stay.ts";
@@ -40,8 +42,17 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
     // The process before may have died between the journal and this. A replay touches nothing outside.
     if (writer.parts.player === undefined) answerFile(writer, call.name).remove();
     // Recorded by us, when the call was concluded.
-    return known as AgentReport;
+    const recorded = known as AgentReport;
+    await askAboutCheckout(stay, call, recorded);
+    return recorded;
   }
+  const report = await callAnew(stay, call, aside);
+  await askAboutCheckout(stay, call, report);
+  return report;
+}
+
+async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
+  const { writer } = stay;
   return await stay.busy(async () => {
     if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
     const trying = tryingOf(stay, call, aside);
@@ -108,6 +119,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   // A stale file must not be taken for this call's.
   for (const path of call.collect ?? []) await outputs.remove(path);
   stay.check();
+  trying.checkout ??= await watchCheckout(writer, trying.workspace.root);
+  stay.check();
   const began = writer.parts.clock.now();
   const before = beganAt(writer);
   const talk = talkOf(stay, trying);
@@ -150,6 +163,10 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
   if (files) await keepBranch(writer, call.name, before.files);
   // In turn: an aside that is opened now has nothing of it.
   else await stay.inTurn(() => takeBackChanges(writer, before));
+  // A result that was adopted from a process that died has no state from before the call.
+  const was = trying.checkout ?? null;
+  const checkout = was === null ? null : compareCheckouts(was, await watchCheckout(writer, trying.workspace.root));
+  if (checkout !== null) await tellNote(writer, checkoutText(call, checkout));
   const who = { agent: trying.agent.name, model: trying.model };
   const { agent, model } = trying;
   const take = await takeAgent(writer, {
@@ -178,7 +195,7 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
     }
     throw writer.halt.cause;
   }
-  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take };
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
 }
 
 /**

@@ -3,7 +3,7 @@ import { fallbackOf } from "../../core/error-policy/call-errors.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Amounts } from "../../core/position/position.ts";
 import type { Agent } from "../../ports/agent.ts";
-import type { Workspace } from "../../ports/workspace.ts";
+import type { CheckoutState, Workspace } from "../../ports/workspace.ts";
 import { chooseAgent } from "./agent-choice.ts";
 import type { OpenAside } from "../asides/asides.ts";
 import type { AgentCall } from "../stage-context.ts";
@@ -23,6 +23,8 @@ export interface Trying {
   readonly files: boolean;
   readonly aside: OpenAside | null;
   readonly estimate: Amounts;
+  /** The user's main checkout before the first try of this process; undefined: not looked at yet. */
+  checkout?: CheckoutState | null;
   /** Has a session been given up since this process took the call up? */
   gaveUp: boolean;
 }

@@ -1,13 +1,13 @@
 import { maskAndReport } from "../agent/agent-report.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { RunParked } from "../../core/journal/journal.ts";
 import type { Workflow } from "../definition.ts";
 import { stageGraph } from "../graph/stage-graph.ts";
 import { dropAside, openAside } from "../asides/asides.ts";
 import { mergeAside } from "../asides/merge-aside.ts";
 import { parkRun } from "../conduct/park.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
+import { decide } from "./decide.ts";
 import { Recorder } from "./recorder.ts";
 import { playStep } from "../replay/play-step.ts";
 import { fenceOf } from "../agent/agent-session.ts";
@@ -16,15 +16,7 @@ import { runEffect } from "./run-effect.ts";
 import { runStep } from "./run-step.ts";
 import { finishStep } from "./step-entries.ts";
 import { parkOutOfTime } from "../conduct/spending.ts";
-import type {
-  AgentCall,
-  Decision,
-  EffectOutcome,
-  EffectSpec,
-  StageContext,
-  StepOptions,
-  StepScope,
-} from "../stage-context.ts";
+import type { AgentCall, EffectOutcome, EffectSpec, StageContext, StepOptions, StepScope } from "../stage-context.ts";
 import type { Stay } from "./stay.ts";
 
 /** The context of one stay. Plain functions, so that a stage may take them apart. */
@@ -105,14 +97,6 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
     });
   }
   halt.check();
-}
-
-async function decide(stay: Stay, { name, question, options }: Decision): Promise<string> {
-  const known = stay.claim(name);
-  if (typeof known === "string") return known;
-  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
-  const parked: RunParked = { on: "person", reason: question, until: null, decision: { name, question, options } };
-  return await parkRun(stay, parked);
 }
 
 async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {

@@ -13,6 +13,8 @@ export class Stay {
   readonly mark: string;
   /** Asides that it asked for, by name. */
   readonly asides = new Map<string, OpenAside>();
+  /** Digests of changes in the main checkout that were asked about. */
+  readonly asked = new Set<string>();
   readonly #asked = new Set<string>();
   /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
   readonly #unasked: Set<string>;

@@ -1,0 +1,54 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { GOOD, workSuite } from "../src/cli/testing/work-repository.ts";
+
+const work = workSuite();
+
+/** Does what a good agent does, and something else before it. */
+const straying = (lines: readonly string[]): string =>
+  `command:${[
+    ...lines,
+    "echo 42 > answer.txt",
+    "echo Answer > $HOLDFAST_FINALIZE_FILE",
+    "echo $HOLDFAST_COMPLETION >> $HOLDFAST_FINALIZE_FILE",
+  ].join("; ")}`;
+
+describe("an agent that changes the user's main checkout", () => {
+  test("a file and a branch: shown and asked about once, then the run continues", async () => {
+    const place = await work.begin();
+    const agent = straying([`echo stray > ${place.clone}/stray.txt`, `git -C ${place.clone} branch stray`]);
+    const asked = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(asked, JSON.stringify(asked, null, 2)).toMatchObject({ status: 4 });
+    expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(
+      /changed during the call of the agent \(agent\): refs\/heads\/stray, stray\.txt/,
+    );
+    const again = await place.run("resume", "1");
+    expect(again).toMatchObject({ status: 4 });
+    expect(await place.run("approve", "issue-1", "continue")).toMatchObject({ status: 0 });
+    const done = await place.run("resume", "1");
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const parked = entries.filter((entry: { readonly kind: string }) => entry.kind === "run.parked");
+    expect(parked).toHaveLength(1);
+  });
+
+  test("HEAD that it moves is shown; where changes are only reported, the run is done at once", async () => {
+    const place = await work.begin();
+    await writeFile(join(place.clone, "holdfast.config.yaml"), "workspace: { mainCheckout: report }\n");
+    const agent = straying([`git -C ${place.clone} checkout -q -b elsewhere`]);
+    const done = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+    expect(`${done.stdout}${done.stderr}`.replaceAll(/\s+/g, " ")).toMatch(
+      /changed during the call of the agent \(agent\): HEAD/,
+    );
+  });
+
+  test("a checkout with changes of the user's own that stay as they are is no reason to ask", async () => {
+    const place = await work.begin();
+    await writeFile(join(place.clone, "draft.txt"), "mine\n");
+    const agent = await place.agent([GOOD]);
+    const done = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+  });
+});
