@@ -49,6 +49,11 @@ export interface AgentSessions {
   write(params: { readonly session: string; readonly cwd: string; readonly text: string }): Promise<void>;
   /** What all answers in such a record have taken, for calls that died with whoever would have counted them; null: it does not tell. */
   tokensIn?(text: string): { readonly input: number; readonly output: number } | null;
+  /**
+   * The agent's last words, where such a record surely shows that its last turn began with this prompt and has ended; null: it does not. For turns
+   * that ended when nobody listened any more.
+   */
+  answerIn?(text: string, prompt: string): string | null;
 }
 
 export interface AgentTranscript {

@@ -1,4 +1,5 @@
-import { asRecord, asText } from "../../core/record.ts";
+import { asRecord, asRecords, asText, textOf, type JsonRecord } from "../../core/record.ts";
+import { finishedTurn, type TurnLine } from "../frame/finished-turn.ts";
 import type { AgentSessions } from "../../ports/agent.ts";
 import { parseRecord } from "../frame/parse-record.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
@@ -18,6 +19,7 @@ export const claudeSessions: AgentSessions = {
     writeSessionFile({ path: findTranscript(place) ?? place.file, text });
   },
   tokensIn: tokensInTranscript,
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
 };
 
 /** The last that a session can be forked at: an answer of the model itself. */
@@ -34,4 +36,17 @@ export function lastMessageIn(transcript: string): string | null {
       return id;
   }
   return null;
+}
+
+/** Subagents have turns of their own, and what it notes for itself is no part of one. */
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  if (line["isSidechain"] === true || line["isMeta"] === true) return null;
+  const message = asRecord(line["message"]);
+  const content = message["content"];
+  if (line["type"] === "user") {
+    const isResult = asRecords(content).some(({ type }) => type === "tool_result");
+    return isResult ? { kind: "open" } : { kind: "prompt", text: textOf(content) };
+  }
+  if (line["type"] !== "assistant") return null;
+  return message["stop_reason"] === "end_turn" ? { kind: "answer", text: textOf(content) } : { kind: "open" };
 }

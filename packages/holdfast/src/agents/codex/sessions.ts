@@ -1,3 +1,5 @@
+import { asRecord, asText, textOf, type JsonRecord } from "../../core/record.ts";
+import { finishedTurn, type TurnLine } from "../frame/finished-turn.ts";
 import type { AgentSessions } from "../../ports/agent.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { findRollout } from "./find-rollout.ts";
@@ -16,8 +18,18 @@ export const codexSessions: AgentSessions = {
     writeSessionFile({ path: findRollout(place) ?? placeOfLost(place, text), text });
   },
   tokensIn: (text) => plain(sumOfAnswers(text)),
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
 };
 
 function plain(tokens: ReturnType<typeof sumOfAnswers>): { readonly input: number; readonly output: number } {
   return { input: tokens?.input ?? 0, output: tokens?.output ?? 0 };
+}
+
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  const payload = asRecord(line["payload"]);
+  const type = asText(payload["type"]);
+  if (line["type"] === "response_item" && type === "message" && payload["role"] === "user")
+    return { kind: "prompt", text: textOf(payload["content"]) };
+  if (line["type"] !== "event_msg" || type === "token_count") return null;
+  return type === "task_complete" ? { kind: "answer", text: asText(payload["last_agent_message"]) } : { kind: "open" };
 }

@@ -1,3 +1,5 @@
+import { asRecord, asRecords, asText, type JsonRecord } from "../../core/record.ts";
+import { finishedTurn, type TurnLine } from "../frame/finished-turn.ts";
 import type { AgentSessions } from "../../ports/agent.ts";
 import { readSessionFile, writeSessionFile } from "../frame/session-file.ts";
 import { spentOf } from "./spent.ts";
@@ -21,4 +23,15 @@ export const copilotSessions: AgentSessions = {
       output: answers.reduce((sum, answer) => sum + answer.output, 0),
     };
   },
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
 };
+
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  const type = asText(line["type"]);
+  const data = asRecord(line["data"]);
+  if (type === "user.message") return { kind: "prompt", text: asText(data["content"]) };
+  // Its end follows each message, of a turn with tools too: a message without a request for one is the last.
+  if (type === "assistant.turn_end" || !/^(?:assistant|tool)\./.test(type)) return null;
+  const isLast = type === "assistant.message" && asRecords(data["toolRequests"]).length === 0;
+  return isLast ? { kind: "answer", text: asText(data["content"]) } : { kind: "open" };
+}

@@ -95,7 +95,7 @@ function detailOf(value: unknown): string {
   return "";
 }
 
-function spentOf(message: JsonRecord): PiSpent {
+export function spentOf(message: JsonRecord): PiSpent {
   const usage = asRecord(message["usage"]);
   return {
     input: count(usage["input"]) + count(usage["cacheRead"]) + count(usage["cacheWrite"]),

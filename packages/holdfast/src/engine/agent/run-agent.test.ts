@@ -461,3 +461,35 @@ test("a call whose agent reports no tokens is uncounted, not zero", async () => 
   const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
   expect(spent).toMatchObject({ tokens: 0, uncounted: 1, unpriced: 1 });
 });
+
+test("a turn that ended when nobody listened is adopted from the agent's own record, with its tokens, once", async () => {
+  const record = new Map<string, string>();
+  let calls = 0;
+  const sessions: Agent["sessions"] = {
+    read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
+    write: () => Promise.resolve(),
+    tokensIn: (text) => ({ input: text.length, output: 0 }),
+    answerIn: (text, prompt) => (text.startsWith(`${prompt}>`) ? text.slice(prompt.length + 1) : null),
+  };
+  const toy = await startInWorktree(
+    (task, root) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      writeFileSync(join(root, "made.txt"), "made");
+      record.set("s-1", `${task.prompt}>the answer`);
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+    sessions,
+  );
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(1);
+  const tokens = "do it>the answer".length;
+  expect(reports).toMatchObject([{ outcome: "completed", text: "the answer", session: "s-1", usage: usage(tokens) }]);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent.tokens).toBe(tokens);
+  expect(toy.file("made.txt")).toBe(true);
+});

@@ -1,4 +1,5 @@
 import { NOTHING, reopenLost } from "../../core/position/budget.ts";
+import type { RunningStep } from "../../core/position/visit.ts";
 import { NO_ERRORS, restOfDelay } from "../../core/error-policy/call-errors.ts";
 import type { AgentEvent, AgentOutcome } from "../../ports/agent.ts";
 import { afterFailedTry } from "./after-failed-try.ts";
@@ -13,6 +14,7 @@ import type { Tried } from "./agent-report.ts";
 import { keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
 import { answerFile, keepAnswer, ownAnswer } from "./kept-answer.ts";
+import type { KeptAnswer } from "./kept-answer.ts";
 import { enterAside, requireOpen } from "../asides/asides.ts";
 import { keepTalk } from "./kept-talk.ts";
 import { attemptOf, beginStep, failStep, markOf } from "../stage/run-step.ts";
@@ -207,10 +209,13 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   const { call, agent, model, aside } = trying;
   const { name } = call;
   const begun = writer.uncounted.get(name);
-  if (begun === undefined || !writer.answered.delete(name)) return null;
+  if (begun === undefined) return null;
   const attempt = attemptOf(stay, name);
-  const ended = ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null;
+  const wasKept = writer.answered.delete(name);
+  const kept = wasKept ? (ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
+  const ended = kept ?? (await endedInRecord(stay, trying, begun));
   if (ended === null) {
+    if (!wasKept) return null;
     // Its files were kept for it, and an agent without a session begins from where the call began.
     if (trying.files && !writer.sessions.has(name))
       await putFilesBack(writer, {
@@ -244,6 +249,29 @@ async function reportMasked(writer: RunWriter, step: string, lines: number): Pro
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });
+}
+
+/**
+ * A turn that ended when nobody listened any more, as the agent's own record shows it: with an answer to this prompt, and with more tokens than it
+ * had when the call began, so that it is no older turn with the same words.
+ */
+async function endedInRecord(
+  { writer }: Stay,
+  { call, agent, workspace }: Trying,
+  begun: RunningStep,
+): Promise<KeptAnswer["ended"]> {
+  const session = writer.sessions.get(call.name) ?? null;
+  const { sessions } = agent;
+  if (session === null || begun.counted === undefined || sessions?.answerIn === undefined) return null;
+  const record = await sessions.read({ session, cwd: workspace.root }).catch(() => null);
+  const now = record === null ? null : (sessions.tokensIn?.(record.text) ?? null);
+  const text = record === null ? null : sessions.answerIn(record.text, call.prompt);
+  if (now === null || text === null) return null;
+  const inputTokens = now.input - begun.counted.input;
+  const outputTokens = now.output - begun.counted.output;
+  if (inputTokens + outputTokens <= 0) return null;
+  const usage = { inputTokens, outputTokens, microUsd: null };
+  return { outcome: { kind: "completed", text, session, usage }, milliseconds: 0 };
 }
 
 async function sayLimit(writer: RunWriter, text: string): Promise<void> {
