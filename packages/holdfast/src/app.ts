@@ -17,6 +17,7 @@ import { DEFAULT_LOOPS } from "./core/lease/loop-settings.ts";
 import { defaultRetention } from "./core/retention/retention.ts";
 import type { Parts } from "./engine/parts.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
+import { freeBytes } from "./system/probe.ts";
 import { systemClock } from "./system/clock.ts";
 import { randomName } from "./system/ids.ts";
 import { isSuspended, livenessOf, processIdentity } from "./system/process-identity.ts";
@@ -107,6 +108,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       maxUntrackedBytes: params.maxUntrackedBytes,
       includeIgnored: params.includeIgnored ?? false,
       ownsRefs: owns,
+      freeBytes,
       liveness: (owner) => livenessOf(owner, processIdentity()),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,

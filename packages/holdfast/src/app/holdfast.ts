@@ -9,6 +9,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { RetentionPolicy } from "../core/retention/retention.ts";
 import { isHeld } from "../core/run/run-standing.ts";
 import type { RunSummary } from "../core/run/run.ts";
+import { hasRoom } from "../engine/conduct/park-on-disk.ts";
 import { resolveCheckpoint, resolveRun, runsHere } from "../engine/addresses.ts";
 import { applyGc, gcIsDue, planGc } from "../engine/upkeep/collector.ts";
 import type { GcPlan, GcReport } from "../engine/upkeep/collector.ts";
@@ -201,6 +202,11 @@ export class Holdfast implements AsyncDisposable {
   /** At most once a day by the store's own record; null when it was not due. */
   async autoGc(): Promise<GcReport | null> {
     return (await gcIsDue(this.#parts)) ? await this.applyGc(await this.planGc()) : null;
+  }
+
+  /** Is there enough space to continue this run, which waits for it? */
+  async hasRoom(run: string): Promise<boolean> {
+    return await hasRoom(this.#parts, run);
   }
 
   /** The store and every tree that a checkpoint names. Changes nothing. */

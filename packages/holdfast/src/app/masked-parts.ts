@@ -128,6 +128,8 @@ function maskedStore(store: Store, hide: Hide): Store {
     verify: (params) => store.verify(params),
     quarantine: (params) => store.quarantine(params),
     stats: () => store.stats(),
+    ...(store.makeRoom === undefined ? {} : { makeRoom: () => store.makeRoom?.() ?? Promise.resolve(0) }),
+    ...(store.withheld === undefined ? {} : { withheld: () => store.withheld?.() ?? [] }),
     getMeta: (key) => store.getMeta(key),
     setMeta: (key, value) => store.setMeta(key, value),
     close: () => store.close(),

@@ -63,6 +63,8 @@ export interface CommandSpec {
   readonly reads?: true;
   /** Winds down by itself after a signal and has the last word; main waits for it. */
   readonly windsDown?: true;
+  /** Continues a run: one that meets a full disk waits for space (exit 7), also when that is before the run could record it. */
+  readonly waitsForSpace?: true;
   /** Left out of the list of commands: for shells, not for people. */
   readonly hidden?: true;
 }

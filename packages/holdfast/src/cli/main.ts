@@ -76,8 +76,11 @@ async function runCommandLine(params: {
   const typed: { on(flag: string): boolean } = input;
   const consent = "dry-run" in command.spec.flags && typed.on("dry-run") ? "reads" : command.spec.consent;
   const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads, consent, windsDown });
-  const failed = (thrown: unknown): Exit =>
-    reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
+  const failed = (thrown: unknown): Exit => {
+    const exit = reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
+    const isFull = thrown instanceof HoldfastError && thrown.code === "DISK_FULL";
+    return isFull && command.spec.waitsForSpace === true ? "parked" : exit;
+  };
   try {
     const work = command.start(shell, input);
     const exit = await (windsDown ? work : interrupts.race(work));

@@ -19,6 +19,8 @@ export interface Parts {
   readonly includeIgnored: boolean;
   /** Is this the repository's own store? Another one may hold runs of the same names: their refs are not ours to sweep. */
   readonly ownsRefs: boolean;
+  /** Free space of the file system of this path. Absent: it cannot be measured here. */
+  readonly freeBytes?: (path: string) => Promise<number>;
   /** Is the owner of this lease still there? */
   readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
   /** Is it stopped by a signal, so that it gives no sign of life until it is let go on? Absent: nobody can tell. */

@@ -124,6 +124,11 @@ export interface Store {
    * them than was written. Reading one of them is STORE_CUT; the others stay readable.
    */
   withheld?(): readonly CutRun[];
+  /**
+   * Frees the space that the store keeps for the last entries on a full disk, made when it was opened for writing; returns the bytes. For a
+   * caller that is told DISK_FULL and must record that it waits. Absent: this store keeps none.
+   */
+  makeRoom?(): Promise<number>;
   stats(): Promise<StoreStats>;
   /** Small facts of the store itself (when gc last ran). Durable, last write wins. */
   getMeta(key: string): Promise<string | undefined>;

@@ -183,13 +183,44 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       });
       await begin(parts, workflow);
       const outcome = await go(workflow, { parts: { ...parts, store: full } }).catch((thrown: unknown) => thrown);
-      if (fits)
-        expect(outcome).toEqual({ kind: "parked", on: "disk", reason: "The disk is full: no room", until: null });
+      if (fits) expect(outcome).toMatchObject({ kind: "parked", on: "disk", reason: "The disk is full: no room" });
       else expect(outcome).toMatchObject({ code: "DISK_FULL", hint: expect.stringContaining(`holdfast resume ${ID}`) });
       expect((await store.getRun(ID))?.state.kind).toBe(fits ? "parked" : "open");
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(runs).toBe(fits ? 1 : 2);
     }
+  });
+
+  test("where no entry fits, the store's reserve is released for it; without room nothing is done again", async () => {
+    const { parts, store, go } = await start();
+    let isFull = true;
+    let free = 0;
+    const commit: Store["commit"] = (request) =>
+      isFull
+        ? Promise.reject(new HoldfastError({ code: "DISK_FULL", message: "no room", data: { path: "/full" } }))
+        : store.commit(request);
+    const makeRoom = async (): Promise<number> => {
+      isFull = false;
+      return 4096;
+    };
+    const full = new Proxy(store, {
+      get: (target, key) => (key === "commit" ? commit : key === "makeRoom" ? makeRoom : Reflect.get(target, key)),
+    });
+    const measured = { ...parts, freeBytes: async () => free };
+    let runs = 0;
+    const workflow = define({
+      work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
+    });
+    await begin(parts, workflow);
+    const outcome = await go(workflow, { parts: { ...measured, store: full } });
+    const reason = "The disk is full: no room. /full needs at least 8.0 MiB, and 0.0 MiB are free.";
+    expect(outcome).toMatchObject({ kind: "parked", on: "disk", reason });
+    expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "disk", reason });
+    const before = runs;
+    expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "parked", on: "disk" });
+    expect(runs).toBe(before);
+    free = 2 ** 30;
+    expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "done" });
   });
 
   test("one call at a time carries a run in a process", async () => {

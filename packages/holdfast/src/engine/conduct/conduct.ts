@@ -13,7 +13,7 @@ import { leaveInOrder } from "./interrupt.ts";
 import { keepAside } from "../asides/keep-aside.ts";
 import type { RunOutcome } from "../outcome.ts";
 import { obeyOrder } from "../orders/obey-order.ts";
-import { parkOnDisk } from "./park-on-disk.ts";
+import { hasRoom, parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "../progress-event.ts";
 import { runStage } from "../stage/run-stage.ts";
 import type { RunWriter } from "./run-writer.ts";
@@ -69,7 +69,9 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     if (ordered !== null) return ordered;
     const { state } = summary;
     const { position } = (await readProgress(parts, run)).progress;
-    if (state.kind === "parked" && !mayGoOn({ state, position, now: parts.clock.now() })) {
+    // Without room the work would be done, and paid for, only to fail again.
+    const isFull = state.kind === "parked" && state.on === "disk" && !(await hasRoom(parts, run));
+    if (state.kind === "parked" && (isFull || !mayGoOn({ state, position, now: parts.clock.now() }))) {
       const { on, reason, until } = state;
       return { kind: "parked", on, reason, until };
     }

@@ -110,6 +110,8 @@ export function mayGoOn(params: {
   if (state.kind !== "parked") return true;
   // The time is our own guess: a user who resumes earlier knows more, and a try costs nothing.
   if (state.on === "provider") return true;
+  // Whether there is room is measured, not a matter of time.
+  if (state.on === "disk") return true;
   if (state.until !== null) return Date.parse(state.until) <= params.now;
   if (state.decision !== undefined) return false;
   // Whoever resumes has seen to the rest: signed in, freed the disk, waited long enough.

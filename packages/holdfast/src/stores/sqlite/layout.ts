@@ -11,6 +11,8 @@ export interface Layout {
   /** How far each run had come, kept apart from the database so that a cut database is seen as cut. */
   readonly witness: string;
   readonly blobs: string;
+  /** Space for the last entries on a full disk. */
+  readonly reserve: string;
   /** Copies of damaged files, each from before the store was opened for writing. */
   readonly quarantine: string;
 }
@@ -25,6 +27,7 @@ export function layoutOf(directory: string): Layout {
     sharedMemory: `${database}-shm`,
     witness: join(directory, "heads"),
     blobs: join(directory, "blobs"),
+    reserve: join(directory, "reserve"),
     quarantine: join(directory, "quarantine"),
   };
 }

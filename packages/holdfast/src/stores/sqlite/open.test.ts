@@ -59,6 +59,22 @@ test("a store is for its owner only", async () => {
     expect(statSync(path).mode & 0o777, path).toBe(0o600);
 });
 
+test("a store opened for writing keeps a reserve, which can be released once and is made again", async () => {
+  const directory = scratch();
+  const store = await openSqliteStore({ directory });
+  const { reserve } = layoutOf(directory);
+  const { mode, size } = statSync(reserve);
+  expect([mode & 0o777, size >= 64 * 1024]).toEqual([0o600, true]);
+  expect([await store.makeRoom?.(), await store.makeRoom?.()]).toEqual([size, 0]);
+  expect(existsSync(reserve)).toBe(false);
+  await store.close();
+  const reader = await openSqliteStore({ directory, readOnly: true });
+  await reader.close();
+  expect(existsSync(reserve)).toBe(false);
+  await (await openSqliteStore({ directory })).close();
+  expect(existsSync(reserve)).toBe(true);
+});
+
 test("a store that is not there is made, or missing when that is not wished", async () => {
   const directory = scratch();
   const error = await refuses("STORE_ABSENT", () => openSqliteStore({ directory, create: false }));

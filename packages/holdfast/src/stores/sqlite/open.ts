@@ -13,6 +13,7 @@ import { readMarker, writeMarker } from "./witness/marker.ts";
 import type { Marker } from "./witness/marker.ts";
 import { openHandle } from "./open-handle.ts";
 import { openReadOnly } from "./open-read-only.ts";
+import { makeReserve } from "./reserve.ts";
 import { climb, schemaOf } from "./schema.ts";
 import { asHoldfastError, isBusy } from "./sqlite-errors.ts";
 import { createReadingStore } from "./reading-store.ts";
@@ -246,6 +247,7 @@ function openForWriting(layout: Layout, marker: Marker | null, create: boolean):
       syncDirectory(layout.directory);
       writeMarker(layout.marker, id);
     }
+    makeReserve(layout);
     return { db, id, close: () => db.close(), abandon: () => abandon(db, layout) };
   } catch (error) {
     db.close();

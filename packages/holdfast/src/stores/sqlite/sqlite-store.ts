@@ -11,6 +11,7 @@ import { endToken } from "./handle-tokens.ts";
 import { journalPage } from "./journal.ts";
 import { releaseLease, renewLease, takeLease } from "./leases.ts";
 import { createQuarantine, quarantineCheckpoints } from "./verify/quarantine.ts";
+import { releaseReserve } from "./reserve.ts";
 import { summarise } from "./run-summary.ts";
 import type { RunRow } from "./runs.ts";
 import { asHoldfastError } from "./sqlite-errors.ts";
@@ -263,6 +264,7 @@ export function createSqliteStore(params: {
         }),
       ),
 
+    makeRoom: async () => releaseReserve(layout),
     stats: () => read(() => statsOf(handle)),
     getMeta: (key) => read(() => facts.get(key)),
     setMeta: (key, value) => write(() => facts.set(String(key), String(value))),

@@ -149,5 +149,6 @@ export const runSpec = {
     },
   ],
   windsDown: true,
+  waitsForSpace: true,
   json: 'One line for each event {"run", "at", "kind", ...}, then {"run", "outcome": {"kind": "done" | "fatal" | "parked" | "interrupted" | "ask", ...}, "status": {...}}; with --dry-run {"plan": {...}}; with --detach {"run", "pid", "log": "path", "queued"}.',
 } as const satisfies CommandSpec;
