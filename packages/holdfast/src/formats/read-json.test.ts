@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { HoldfastError } from "../core/error.ts";
 import type { Json, JsonContainer } from "../core/json.ts";
 import { arbitraryJson } from "../core/values/testing/arbitrary-json.ts";
-import { auditJson } from "./audit-json.ts";
+import { auditJson } from "../core/values/audit-json.ts";
 import { readJson } from "./read-json.ts";
 import { surveyJson } from "./survey-json.ts";
 

@@ -1,6 +1,6 @@
 import { isJsonObject } from "../core/json.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import { auditJson } from "./audit-json.ts";
+import { auditJson } from "../core/values/audit-json.ts";
 import type { FormatName, ForeignFile, Remark } from "./format.ts";
 import { MAX_FOREIGN_DEPTH, surveyJson } from "./survey-json.ts";
 import { readText } from "./read-text.ts";

@@ -1,4 +1,4 @@
-import { pointer } from "../core/values/refusal.ts";
+import { pointer } from "./refusal.ts";
 
 export interface AuditFinding {
   readonly path: string;
