@@ -14,7 +14,7 @@ import { ALL_CHECKPOINTS } from "./core/checkpoint/checkpoint-switches.ts";
 import { defaultErrorPolicy } from "./core/error-policy/policy.ts";
 import { DEFAULT_LOOP_LAYOUT } from "./core/lease/loop-layout.ts";
 import { DEFAULT_LOOPS } from "./core/lease/loop-settings.ts";
-import { defaultRetention } from "./core/retention/retention.ts";
+import { storeRetention } from "./core/retention/retention.ts";
 import type { Parts } from "./engine/parts.ts";
 import { openMemoryStore } from "./stores/memory/memory-store.ts";
 import { freeBytes } from "./system/probe.ts";
@@ -104,7 +104,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       workspaces,
       clock: systemClock,
       random: randomName,
-      retention: params.retention ?? defaultRetention,
+      retention: params.retention ?? storeRetention,
       maxUntrackedBytes: params.maxUntrackedBytes,
       includeIgnored: params.includeIgnored ?? false,
       ownsRefs: owns,

@@ -34,7 +34,7 @@ async function observeStore(params: OpenParams): Promise<Opened> {
   try {
     await using holdfast = await openHoldfast({ ...params, create: false, readOnly: true });
     const stats = await holdfast.store.stats();
-    const { danglingRefs, asides } = await holdfast.planGc();
+    const { danglingRefs, asides, usage } = await holdfast.planGc();
     return {
       inRepository: holdfast.workspaces !== null,
       store: {
@@ -43,6 +43,7 @@ async function observeStore(params: OpenParams): Promise<Opened> {
         durability: stats.durability,
         runs: stats.runs,
         bytes: stats.bytes,
+        usage,
       },
       unfinishedRestores: (await holdfast.listRuns()).flatMap((summary) =>
         summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],

@@ -31,6 +31,9 @@ export const configSchema = z.strictObject({
       maxAge: z.optional(
         leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
+      minRunAge: z.optional(
+        leaf('a duration such as 30d, or "none"', (value) => (value === "none" ? null : days(value))),
+      ),
       onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
       onFailure: z.optional(choice(["keep_recent", "by_rules"])),
       recent: z.optional(leaf("a duration such as 7d", days)),

@@ -1,7 +1,7 @@
 import { AGENT_LIST } from "../core/agent/agent-names.ts";
 import { mergeConfig } from "./effective-config.ts";
 import type { Setting } from "./effective-config.ts";
-import { AGE_RULE, DONE_RULE, neverDroppedText } from "./never-dropped.ts";
+import { AGE_RULE, DONE_RULE, YOUNG_RULE, neverDroppedText } from "./never-dropped.ts";
 
 /** What `holdfast init` writes: every key with its default and a line that says what it does. */
 export function configTemplate(): string {
@@ -25,6 +25,8 @@ ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`
   maxPerRun: ${value("retention.maxPerRun")}
   # A duration (90d, 12h, 2w) or never: ${AGE_RULE}.
   maxAge: ${value("retention.maxAge")}
+  # ${capital(YOUNG_RULE)}. A duration or none.
+  minRunAge: ${value("retention.minRunAge")}
   # keep_latest, latest_only or by_rules (the counts above): ${DONE_RULE}.
   onSuccess: ${value("retention.onSuccess")}
   # When a run failed for good: keep_recent (everything of the time below) or by_rules.
@@ -218,4 +220,8 @@ function comment(text: string): string {
     else lines[lines.length - 1] = `${last} ${word}`;
   }
   return lines.map((line) => `# ${line}`).join("\n");
+}
+
+function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

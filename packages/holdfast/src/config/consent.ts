@@ -83,6 +83,7 @@ const RULES: Rules<FileConfig> = {
     keep: "harmless",
     maxPerRun: "harmless",
     maxAge: "harmless",
+    minRunAge: "harmless",
     onSuccess: "harmless",
     onFailure: "harmless",
     recent: "harmless",

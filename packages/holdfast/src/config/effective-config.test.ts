@@ -55,6 +55,8 @@ describe("mergeConfig", () => {
     expect(settings.retention).toEqual({
       ...defaultRetention,
       maxAgeDays: null,
+      // Rules of the user's own apply at once.
+      minRunAgeDays: null,
       perTrigger: {
         ...defaultRetention.perTrigger,
         automatic: { keep: 9, per: "run" },

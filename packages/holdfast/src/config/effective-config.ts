@@ -1,7 +1,7 @@
 import { namedInEnvironment } from "../core/agent/agent-environment.ts";
 import { resolve } from "node:path";
 import type { OpenParams } from "../app.ts";
-import { defaultRetention, RETENTION_PRESETS } from "../core/retention/retention.ts";
+import { RETENTION_PRESETS, storeRetention } from "../core/retention/retention.ts";
 import type { KeepRule, RetentionPolicy } from "../core/retention/retention.ts";
 import type { ErrorPolicy } from "../core/error-policy/policy.ts";
 import { TRIGGERS } from "../core/checkpoint/trigger.ts";
@@ -63,7 +63,7 @@ export interface ConfigLayers {
 
 const DEFAULT_SETTINGS: Settings = {
   store: null,
-  retention: defaultRetention,
+  retention: storeRetention,
   workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, mainCheckout: "ask", worktrees: null },
   gc: { auto: true },
   work: DEFAULT_WORK,
@@ -81,6 +81,11 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
     ...keepEntries(retention).map(([key, rule]) => ({ key, value: ruleText(rule), origin: origin.of(key) })),
     { key: "retention.maxPerRun", value: retention.maxPerRun ?? "none", origin: origin.of("retention.maxPerRun") },
     { key: "retention.maxAge", value: daysText(retention.maxAgeDays), origin: origin.of("retention.maxAge") },
+    {
+      key: "retention.minRunAge",
+      value: retention.minRunAgeDays == null ? "none" : daysText(retention.minRunAgeDays),
+      origin: origin.of("retention.minRunAge"),
+    },
     { key: "retention.onSuccess", value: retention.onSuccess, origin: origin.of("retention.onSuccess") },
     { key: "retention.onFailure", value: retention.onFailure, origin: origin.of("retention.onFailure") },
     { key: "retention.recent", value: daysText(retention.recentDays), origin: origin.of("retention.recent") },
@@ -136,6 +141,12 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
   };
 }
 
+/** A user's own rules apply at once, unless the user also says from which age. */
+function hasOwnRules(rules: NonNullable<FileConfig["retention"]>): boolean {
+  const { preset, keep, maxPerRun, maxAge, onSuccess, onFailure, recent } = rules;
+  return [preset, keep, maxPerRun, maxAge, onSuccess, onFailure, recent].some((rule) => rule !== undefined);
+}
+
 function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
   const { workspace, gc } = DEFAULT_SETTINGS;
   const rules = values.retention ?? {};
@@ -156,6 +167,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       defaultKeep: keep["default"] ?? retention.defaultKeep,
       maxPerRun: given(rules.maxPerRun, retention.maxPerRun),
       maxAgeDays: given(rules.maxAge, retention.maxAgeDays),
+      minRunAgeDays: given(rules.minRunAge, hasOwnRules(rules) ? null : (retention.minRunAgeDays ?? null)),
       onSuccess: rules.onSuccess ?? retention.onSuccess,
       onFailure: rules.onFailure ?? retention.onFailure,
       recentDays: rules.recent ?? retention.recentDays,

@@ -16,6 +16,9 @@ export const NEVER_DROPPED = [
 export const AGE_RULE = 'what a number keeps goes when it is older than maxAge; what "all" keeps stays';
 export const DONE_RULE = "with keep_latest a run that is done keeps its latest checkpoint and the manual ones";
 
+export const YOUNG_RULE =
+  "nothing of a run is dropped by these rules before its newest checkpoint is older than minRunAge; rules of your own without minRunAge apply at once";
+
 export function neverDroppedText(): string {
   const [last = "", ...others] = NEVER_DROPPED.toReversed();
   return `${others.toReversed().join(", ")} and ${last}`;

@@ -1,5 +1,6 @@
 import type { AgentProbe } from "../ports/agent.ts";
 import { GIT_FLOOR, isOldGit } from "../core/git-floor.ts";
+import type { RunUsage } from "./upkeep/collector.ts";
 
 /** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
 export interface Observations {
@@ -13,6 +14,8 @@ export interface Observations {
         readonly durability: string;
         readonly runs: number;
         readonly bytes: number;
+        /** The largest run first. */
+        readonly usage: readonly RunUsage[];
       }
     | { readonly kind: "absent" }
     | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
@@ -48,6 +51,8 @@ export interface Check {
 export interface DoctorReport {
   readonly ok: boolean;
   readonly checks: readonly Check[];
+  /** Space in the store by run, the largest first; empty where no store can be read. */
+  readonly usage: readonly RunUsage[];
 }
 
 const LOW_DISK = 1024 ** 3;
@@ -84,7 +89,8 @@ export function diagnose(seen: Observations): DoctorReport {
       fix: "`holdfast gc` removes them; what lies in them stays pinned until the gc after.",
     });
   }
-  return { ok: checks.every((check) => check.level !== "fail"), checks };
+  const usage = seen.store.kind === "healthy" ? seen.store.usage : [];
+  return { ok: checks.every((check) => check.level !== "fail"), checks, usage };
 }
 
 function checkGit({ git, inRepository }: Observations): Check {

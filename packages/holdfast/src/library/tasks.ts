@@ -1,6 +1,6 @@
 import { findStoreDirectory } from "../app/store-directory.ts";
 import { checkOptions } from "../core/options.ts";
-import { defaultRetention } from "../core/retention/retention.ts";
+import { storeRetention } from "../core/retention/retention.ts";
 import type { Parts } from "../engine/parts.ts";
 import type { Store } from "../ports/store.ts";
 import { openSqliteStore } from "../stores/sqlite/open.ts";
@@ -75,7 +75,7 @@ function partsOver(store: Store, leaseWaitMs: number): Parts {
     workspaces: null,
     clock: systemClock,
     random: () => randomId().slice(0, 8),
-    retention: defaultRetention,
+    retention: storeRetention,
     maxUntrackedBytes: undefined,
     includeIgnored: false,
     ownsRefs: false,

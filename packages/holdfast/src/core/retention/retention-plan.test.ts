@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { defaultRetention } from "./retention.ts";
+import { defaultRetention, storeRetention } from "./retention.ts";
 import type { RetentionPolicy, RetentionSubject } from "./retention.ts";
 import { planRetention } from "./retention-plan.ts";
 import { checkpoint, iso, kept, NOW, subject } from "./retention-sample.ts";
@@ -202,5 +202,31 @@ describe("clocks", () => {
     const plan = planRetention({ subjects: [setBack], policy: defaultRetention, now: NOW })[0];
     expect(kept(plan)).toEqual([4, 3, 2, 1]);
     expect(plan?.decisions.at(-1)?.why).toMatch(/clock was set back/);
+  });
+});
+
+describe("a run that is young", () => {
+  const many = Array.from(
+    { length: 12 },
+    (_, index) => ({ sequence: index + 1, trigger: "automatic", days: 40 }) as const,
+  );
+  const states = [
+    { kind: "open" },
+    { kind: "done", at: "2026-01-01T00:00:00Z" },
+    { kind: "fatal", at: "2026-01-01T00:00:00Z", reason: "no" },
+  ] as const;
+  const keptWith = (policy: RetentionPolicy, days: number, state: (typeof states)[number]): number =>
+    kept(planRetention({ subjects: [subject([...many, { sequence: 13, days }], { state })], policy, now: NOW })[0])
+      .length;
+
+  test.each(states)("keeps everything until its newest checkpoint is 30 days old ($kind)", (state) => {
+    expect(keptWith(storeRetention, 1, state)).toBe(13);
+    expect(keptWith(storeRetention, 29, state)).toBe(13);
+    expect(keptWith(storeRetention, 31, state)).toBeLessThan(13);
+    expect(keptWith(defaultRetention, 1, state)).toBeLessThan(13);
+  });
+
+  test("is not spared by a size limit", () => {
+    expect(keptWith({ ...storeRetention, maxBytes: 0 }, 1, states[0])).toBeLessThan(13);
   });
 });

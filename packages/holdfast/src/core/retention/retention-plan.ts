@@ -58,6 +58,7 @@ function judge(params: {
   const checkpoints = subject.checkpoints.toSorted((a, b) => a.sequence - b.sequence);
   const protections = protect(subject, checkpoints);
   const ranks = rank(checkpoints, policy);
+  const young = youngRun(checkpoints, policy, now);
   const judged: Judged[] = [];
   let youngest: Judged | null = null;
   for (const [index, checkpoint] of checkpoints.entries()) {
@@ -66,14 +67,15 @@ function judge(params: {
     const why = protections.get(checkpoint.sequence);
     const fate: Fate =
       why === undefined
-        ? judgeByRules({
+        ? (young ??
+          judgeByRules({
             subject,
             policy,
             checkpoint,
             rank: ranks.get(checkpoint.sequence) ?? 0,
             place: checkpoints.length - 1 - index,
             age: believed ? now - own : 0,
-          })
+          }))
         : { kind: "protected", why };
     const leans = !believed && fate.kind === "kept" && fate.agedBy !== null && now - own > fate.agedBy;
     const witness: Judged | null = leans ? youngest : null;
@@ -83,6 +85,15 @@ function judge(params: {
     judged.push(current);
   }
   return judged;
+}
+
+/** The newest checkpoint is protected, so a plan that was applied does not make its run older. null: the rules count. */
+function youngRun(ordered: readonly CheckpointSummary[], policy: RetentionPolicy, now: number): Fate | null {
+  const days = policy.minRunAgeDays ?? null;
+  if (days === null || ordered.length === 0) return null;
+  const newest = Math.max(...ordered.map((checkpoint) => timeOf(checkpoint, now)));
+  if (now - newest > days * DAY) return null;
+  return { kind: "kept", why: `its run is younger than ${days} days`, agedBy: null };
 }
 
 function judgeByRules(params: {

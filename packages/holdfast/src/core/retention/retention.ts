@@ -27,6 +27,11 @@ export interface RetentionPolicy {
   /** keep_recent: a fatal run keeps everything younger than `recentDays`, for whoever looks for the cause. */
   readonly onFailure: "keep_recent" | "by_rules";
   readonly recentDays: number;
+  /**
+   * Of a run whose newest checkpoint is younger, no rule above drops anything, whatever its status. Absent or null: the rules apply at once. Only
+   * the size limit below still counts.
+   */
+  readonly minRunAgeDays?: number | null;
   /** Whole store; oldest droppable go first; null: no budget. */
   readonly maxBytes: number | null;
   readonly compressAfterDays: number | null;
@@ -50,7 +55,7 @@ export interface RetentionPlan {
   readonly decisions: readonly RetentionDecision[];
 }
 
-/** Milestones and audit trail stay; safety nets are few and fresh. */
+/** Rules for a run that is old enough. Milestones and audit trail stay; safety nets are few and fresh. */
 export const defaultRetention: RetentionPolicy = {
   perTrigger: {
     manual: { keep: "all", per: "run" },
@@ -78,6 +83,9 @@ export const defaultRetention: RetentionPolicy = {
   compressAfterDays: 7,
 };
 
+/** What a store keeps unless its user says otherwise: every run stays whole for 30 days after its newest checkpoint. */
+export const storeRetention: RetentionPolicy = { ...defaultRetention, minRunAgeDays: 30 };
+
 /**
  * As the published life cycle of loop checkpoints has it: the newest five of a run for thirty days, of a run that
  * succeeded the latest, of one that failed all that are recent. It says nothing of triggers, so none is treated better.
@@ -94,7 +102,7 @@ export const loopRetention: RetentionPolicy = {
   compressAfterDays: 7,
 };
 
-export const RETENTION_PRESETS = { standard: defaultRetention, loops: loopRetention } as const;
+export const RETENTION_PRESETS = { standard: storeRetention, loops: loopRetention } as const;
 
 /** Throws CONFIG_INVALID. A policy may come from a file, where the type system cannot look. */
 export function checkRetention(policy: RetentionPolicy): void {
@@ -110,6 +118,7 @@ export function checkRetention(policy: RetentionPolicy): void {
   const amounts = [
     ["maxAgeDays", policy.maxAgeDays],
     ["recentDays", policy.recentDays],
+    ["minRunAgeDays", policy.minRunAgeDays ?? null],
     ["maxBytes", policy.maxBytes],
     ["compressAfterDays", policy.compressAfterDays],
   ] as const;

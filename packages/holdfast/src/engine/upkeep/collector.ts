@@ -24,6 +24,15 @@ export interface GcPlan {
   readonly asides: readonly AsideInfo[];
   readonly compressBefore: string | null;
   readonly sweep: SweepReport;
+  /** Of every run that was looked at, the largest first. */
+  readonly usage: readonly RunUsage[];
+}
+
+export interface RunUsage {
+  readonly run: string;
+  readonly checkpoints: number;
+  /** What its checkpoints added to the store, before compression. Their files are git objects and not counted. */
+  readonly bytes: number;
 }
 
 export interface GcReport {
@@ -55,9 +64,20 @@ export async function planGc(
     plans,
     danglingRefs: all ? [...(await danglingRefs(parts, refs, runs)), ...litter.refs] : [],
     asides: litter.folders,
+    usage: usageOf(subjects),
     compressBefore,
     sweep: await parts.store.sweep({ dryRun: true, ...(compressBefore === null ? {} : { compressBefore }) }),
   };
+}
+
+function usageOf(subjects: readonly RetentionSubject[]): readonly RunUsage[] {
+  return subjects
+    .map(({ run, checkpoints }) => ({
+      run,
+      checkpoints: checkpoints.length,
+      bytes: checkpoints.reduce((sum, { size }) => sum + size.added, 0),
+    }))
+    .toSorted((a, b) => b.bytes - a.bytes);
 }
 
 /** Drops in the store first, refs after: killed in between, refs without a checkpoint are left for the next gc. */

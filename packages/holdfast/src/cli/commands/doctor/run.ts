@@ -12,7 +12,7 @@ type Check = DoctorReport["checks"][number];
 export async function run(shell: Shell, _input: Input<(typeof doctorSpec)["flags"]>): Promise<Exit> {
   const config = await checkConfig(shell);
   const named = await checkNamedStore(shell);
-  const found = (await shell.doctor()).checks;
+  const { checks: found, usage } = await shell.doctor();
   const names = shell.commands.map(({ spec }) => spec.name);
   const checks = [config, ...found.map((check) => (check.name === "store" ? (named ?? check) : check))].map(
     (check) => ({
@@ -21,7 +21,7 @@ export async function run(shell: Shell, _input: Input<(typeof doctorSpec)["flags
     }),
   );
   const ok = checks.every(({ level }) => level !== "fail");
-  shell.print({ json: () => ({ ok, checks }), text: (page) => doctorText({ ok, checks }, page) });
+  shell.print({ json: () => ({ ok, checks, usage }), text: (page) => doctorText({ ok, checks, usage }, page) });
   return ok ? "done" : "failed";
 }
 

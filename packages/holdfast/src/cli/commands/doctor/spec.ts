@@ -12,5 +12,5 @@ export const doctorSpec = {
   flags: {},
   examples: [{ line: "holdfast doctor", about: "the first thing to run when something is odd" }],
   reads: true,
-  json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}]}.',
+  json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
 } as const satisfies CommandSpec;

@@ -13,7 +13,7 @@ test("checks line up, and what to do stands under them", () => {
     },
     { name: "store", level: "fail", detail: "STORE_CORRUPT: a \x1b[31mname", fix: "Run `holdfast verify`." },
   ] as const;
-  expect(doctorText({ ok: false, checks }, PAGE)).toMatchInlineSnapshot(`
+  expect(doctorText({ ok: false, checks, usage: [] }, PAGE)).toMatchInlineSnapshot(`
     "ok    node    v24.21.0
     warn  agents  none of claude, codex, gemini, opencode, copilot, qwen, pi on PATH
                   fix: Install one (Claude Code, Codex, Gemini CLI) and log in.
@@ -23,6 +23,6 @@ test("checks line up, and what to do stands under them", () => {
     1 failed, 1 to look at.
     "
   `);
-  expect(doctorText({ ok: true, checks: checks.slice(0, 1) }, PAGE)).toMatch(/\n\nAll fine\.\n$/);
-  expect(doctorText({ ok: true, checks: checks.slice(0, 2) }, PAGE)).toMatch(/Works; 1 to look at\.\n$/);
+  expect(doctorText({ ok: true, checks: checks.slice(0, 1), usage: [] }, PAGE)).toMatch(/\n\nAll fine\.\n$/);
+  expect(doctorText({ ok: true, checks: checks.slice(0, 2), usage: [] }, PAGE)).toMatch(/Works; 1 to look at\.\n$/);
 });

@@ -1,8 +1,11 @@
 import type { CheckLevel, DoctorReport } from "../../../app.ts";
+import { byteText } from "../../output/byte-text.ts";
 import { padEnd } from "../../output/display-width.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
+import { renderTable } from "../../output/table.ts";
+import type { Cell } from "../../output/table.ts";
 import { wrap } from "../../output/wrap.ts";
 
 export function doctorText(report: DoctorReport, page: Page): string {
@@ -18,7 +21,23 @@ export function doctorText(report: DoctorReport, page: Page): string {
       ...[...more, ...fix].map((line) => " ".repeat(left) + line),
     ];
   });
-  return `${lines.join("\n")}\n\n${verdict(report, page)}\n`;
+  const usage = report.usage.length === 0 ? "" : `${usageText(report.usage, page)}\n`;
+  return `${lines.join("\n")}\n\n${usage}${verdict(report, page)}\n`;
+}
+
+/** Space in the store by run, the largest first. */
+export function usageText(usage: DoctorReport["usage"], page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "CHECKPOINTS", align: "right" },
+    { title: "USES", align: "right" },
+  ] as const;
+  const rows = usage.map(({ run, checkpoints, bytes }): readonly Cell[] => [
+    { text: run },
+    { text: String(checkpoints) },
+    { text: byteText(bytes) },
+  ]);
+  return `Space in the store by run, before compression\n${renderTable({ columns, rows }, page)}`;
 }
 
 const STYLES: Readonly<Record<CheckLevel, Style>> = { ok: "green", warn: "yellow", fail: "red" };

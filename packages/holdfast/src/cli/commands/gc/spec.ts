@@ -1,4 +1,4 @@
-import { AGE_RULE, DONE_RULE, neverDroppedText } from "../../../config/never-dropped.ts";
+import { AGE_RULE, DONE_RULE, YOUNG_RULE, neverDroppedText } from "../../../config/never-dropped.ts";
 import type { CommandSpec } from "../../command.ts";
 
 export const gcSpec = {
@@ -7,6 +7,7 @@ export const gcSpec = {
   details: [
     "Drops by the rules of holdfast.config.yaml (`holdfast config` shows them): how many of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone that says when and why.",
     `Never dropped: ${neverDroppedText()}.`,
+    `Young runs: ${YOUNG_RULE}. By default that is 30 days.`,
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "What is freed is counted in the store. The files of a dropped checkpoint are git objects, which go when git itself collects (git gc).",
     "Files of loops below .aiwg go by the rules of `aiwg:` in the config, here and once a day when a loop begins or goes on; what goes there stays in the store.",

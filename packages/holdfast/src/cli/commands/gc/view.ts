@@ -4,6 +4,7 @@ import { byteText } from "../../output/byte-text.ts";
 import { countText } from "../../output/count-text.ts";
 import type { Page } from "../../output/page.ts";
 import { rangesText } from "../../output/ranges-text.ts";
+import { usageText } from "../doctor/view.ts";
 import { renderTable } from "../../output/table.ts";
 import type { Cell } from "../../output/table.ts";
 
@@ -25,7 +26,8 @@ export function planText(plan: GcPlan, page: Page): string {
     ]),
   );
   const table = rows.length === 0 ? "" : `${renderTable({ columns, rows }, page)}\n`;
-  return table + totalText(plan);
+  const usage = plan.usage.length === 0 ? "" : `${usageText(plan.usage, page)}\n`;
+  return table + usage + totalText(plan);
 }
 
 export function gcReportText(report: GcReport): string {
