@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -46,11 +46,9 @@ function test(part) {
   const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...more];
   try {
     const status = run("node_modules/vitest/vitest.mjs", args, env);
-    const {
-      numPassedTests: passed,
-      numFailedTests: failed,
-      numPendingTests,
-    } = JSON.parse(readFileSync(report, "utf8"));
+    const found = JSON.parse(readFileSync(report, "utf8"));
+    const { numPassedTests: passed, numFailedTests: failed, numPendingTests } = found;
+    printSlowest(found.testResults);
     // A file that cannot be loaded, or an error between tests, fails no test. It must not count as a success.
     return { passed, failed: status === 0 ? failed : Math.max(1, failed), skipped: numPendingTests };
   } catch {
@@ -58,6 +56,14 @@ function test(part) {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The files to look at when `npm test` takes too long. */
+function printSlowest(results) {
+  const seconds = ({ startTime, endTime }) => (endTime - startTime) / 1000;
+  const slowest = results.toSorted((one, other) => seconds(other) - seconds(one)).slice(0, 10);
+  console.log("the slowest files:");
+  for (const one of slowest) console.log(`${seconds(one).toFixed(1).padStart(8)} s  ${relative(root, one.name)}`);
 }
 
 function run(script, args = [], env = {}) {
