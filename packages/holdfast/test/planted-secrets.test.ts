@@ -141,7 +141,7 @@ test(
 );
 
 test(
-  "what is published has none of them, notifies nobody and closes no other issue",
+  "what is published has none of them, mentions no one and closes no other issue",
   { timeout: 600_000 },
   async () => {
     const place = await makePlace("published");

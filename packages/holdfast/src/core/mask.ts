@@ -97,7 +97,7 @@ export function createLineMask(known: readonly KnownSecret[]): (line: string) =>
     const isNear = awsLines > 0;
     awsLines = AWS_ID.test(line) ? NEAR_LINES : Math.max(0, awsLines - 1);
     const begin = [...line.matchAll(BEGIN_KEY)].at(-1);
-    // A block that ends on its own line is masked as a whole; one that does not goes on with the next line.
+    // A block that ends on its own line is masked as a whole; one that does not continues on the next line.
     if (begin !== undefined && !END_KEY.test(line.slice(begin.index + begin[0].length))) keyLines = KEY_LINES;
     return maskSecrets(isNear ? line.replaceAll(AWS_SECRET, hideAwsSecret) : line, known);
   };
@@ -142,7 +142,7 @@ function formsOf(secret: string): readonly string[] {
 function base64At(bytes: Uint8Array, offset: number): readonly string[] {
   const padded = "\0".repeat(offset) + Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
   const whole = btoa(padded).replace(/=+$/, "");
-  // A value as long as this is told by far fewer characters than all of it.
+  // The last character also depends on what follows the value.
   const isCut = (padded.length * 8) % 6 !== 0;
   const own = whole.slice(Math.ceil((offset * 8) / 6), isCut ? -1 : undefined);
   return [own, own.replaceAll("+", "-").replaceAll("/", "_")];

@@ -244,7 +244,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   };
 }
 
-/** Whoever reads the journal must know that a secret was at large: what agents print goes to their provider too. */
+/** The journal reports it, since the secret must be revoked: what an agent prints goes to its provider too. */
 async function reportMasked(writer: RunWriter, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
   await writer.append({ kind: "note", body: { text } });

@@ -30,7 +30,7 @@ test("the run's own issue stays closed, others beside it do not", () => {
 });
 
 test.for(["@everyone look", "cc @here", "thanks @octocat!", "(@org/team)", "@all"])(
-  "nobody is notified: %s",
+  "a mention has no effect: %s",
   (text) => {
     const safe = body(text);
     expect(safe).not.toMatch(mentions);

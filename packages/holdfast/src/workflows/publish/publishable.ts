@@ -2,8 +2,8 @@ import type { AnyContext } from "../any-context.ts";
 
 /**
  * Text as it may be published in the run's name: title, body or comment at the forge, or a commit message. Secrets are masked and reported. Mentions
- * notify nobody, and no issue but the run's own is closed: most of the text is an agent's, and what an agent writes may come from an issue that
- * anybody could write.
+ * have no effect, and only the run's own issue is closed: most of the text is an agent's, and what an agent writes may come from a public
+ * issue.
  */
 export async function publishable(
   context: AnyContext,
@@ -22,7 +22,7 @@ export function defuse(
     all.replaceAll(REFERENCE, (one) => withoutEffect(one, params.own)),
   );
   if (params.kind === "plain") return withoutMentions(closed);
-  // A mention in code notifies nobody, and code must stay what it is.
+  // A mention in code has no effect, and code must stay what it is.
   return closed
     .split(CODE)
     .map((piece, index) => (index % 2 === 1 ? piece : withoutMentions(piece)))
