@@ -46,4 +46,17 @@ describe("--agent replaces every agent that a file names", () => {
     await place.run("run", "1", "--workflow", "crunch", "--target", "ready", "--agent", agent);
     expect(bad.ran()).toBe(false);
   });
+
+  test("on resume too: the models that the run began with", async () => {
+    const place = await suite.begin();
+    const first = join(place.clone, "..", "first.json");
+    const { finalize: _finalize, ...unfinished } = GOOD;
+    await writeFile(first, JSON.stringify({ answers: [unfinished] }));
+    const models = ["--agent", "command:false", "--impl-model", `scripted:${first}`];
+    const begun = await place.run("run", "1", "--no-review", ...models, "--max-tokens", "500", "--max-iterations", "3");
+    expect(begun, begun.stdout + begun.stderr).toMatchObject({ status: 7 });
+    const agent = await place.agent([GOOD]);
+    const done = await place.run("resume", "issue-1", "--agent", agent, "--max-tokens", "none");
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+  });
 });
