@@ -19,6 +19,8 @@ export async function runAgentProcess(params: {
   readonly input: string;
   /** Each line of standard output, besides the raw event that every line is. */
   readonly onLine: (line: string) => void;
+  /** Each line of standard error, masked. */
+  readonly onErrorLine?: (line: string) => void;
   readonly onStop?: () => void;
   /** For a program that is talked with: its standard input, and what it says, unmasked and as it comes. */
   readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
@@ -44,7 +46,13 @@ export async function runAgentProcess(params: {
         params.onLine(hidden);
       },
     }),
-    stderr: createLines({ onLine: (line) => emit({ kind: "raw", line: hide("stderr", line) }) }),
+    stderr: createLines({
+      onLine(line) {
+        const hidden = hide("stderr", line);
+        emit({ kind: "raw", line: hidden });
+        params.onErrorLine?.(hidden);
+      },
+    }),
   };
   emit({ kind: "process", argv: [params.command, ...params.args].map((arg) => mask(withoutPrompt(arg, task))) });
   const exit = await runMarked({

@@ -11,18 +11,21 @@ const failing = (cause: string, more: object = {}) => ({
   fail: { cause, message: "scripted trouble", ...more },
 });
 
-test.each([["auth"], ["billing"], ["missing"]])("%s waits for the user: exit 4", async (cause) => {
-  const place = await work.begin();
-  const agent = await place.agent([failing(cause)]);
-  const parked = await place.run("run", "1", "--no-review", "--agent", agent);
-  expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-  expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
-  expect(parked.stdout).toContain("holdfast resume issue-1");
-  await place.agent([GOOD]);
-  expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
-});
+test.each([["auth"], ["missing"], ["too_old"], ["context_too_long"], ["refusal"]])(
+  "%s waits for the user: exit 4",
+  async (cause) => {
+    const place = await work.begin();
+    const agent = await place.agent([failing(cause)]);
+    const parked = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+    expect(parked.stdout).toContain("holdfast resume issue-1");
+    await place.agent([GOOD]);
+    expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
+  },
+);
 
-test.each([["overload"], ["network"], ["hang"]])(
+test.each([["overload"], ["network"], ["hang"], ["proxy"]])(
   "%s waits for the provider, which is not quota: exit 7",
   async (cause) => {
     const place = await work.begin();

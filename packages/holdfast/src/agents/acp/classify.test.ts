@@ -14,7 +14,7 @@ describe("ends", () => {
     ["end_turn", "completed"],
     ["max_tokens", "context_too_long"],
     ["max_turn_requests", "crash"],
-    ["refusal", "crash"],
+    ["refusal", "refusal"],
     ["cancelled", "killed"],
     ["from_the_future", "crash"],
   ])("%s: %s", (stopReason, expected) => {
@@ -48,4 +48,15 @@ describe("ends", () => {
     });
     expect(ended(null)).toEqual({ kind: "open" });
   });
+});
+
+test("what Copilot CLI says in place of an answer is a failure, whatever the end of the turn says", () => {
+  const answered = { kind: "answered", stopReason: "end_turn" } as const;
+  const of = (text: string, title = "Copilot") =>
+    classifyAcp({ end: answered, title, text, denied: [], resumes: false, worked: true });
+  expect(of("Error: Authentication failed with provider (HTTP 403).")).toMatchObject({ cause: "auth" });
+  expect(of("Error: 400 This model requires a newer version of the client.")).toMatchObject({ cause: "too_old" });
+  expect(of("Info: Retrying...Error: stream ended without a message")).toMatchObject({ cause: "network" });
+  expect(of("Error: I fixed it", "Gemini CLI")).toMatchObject({ kind: "completed" });
+  expect(of("The test printed Error: x, which I fixed.")).toMatchObject({ kind: "completed" });
 });

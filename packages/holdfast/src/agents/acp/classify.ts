@@ -1,5 +1,6 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
 import type { FailureCause } from "../../ports/agent.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd } from "../frame/dialect.ts";
 
 /** An error that an agent answered a request with. */
@@ -40,19 +41,30 @@ export function classifyAcp(params: {
 
 function stopped(
   reason: string,
-  { title, text, denied }: { readonly title: string; readonly text: string; readonly denied: readonly string[] },
+  {
+    title,
+    text,
+    denied,
+    worked,
+  }: { readonly title: string; readonly text: string; readonly denied: readonly string[]; readonly worked: boolean },
 ): CliEnd {
   if (denied.length > 0)
     return fail("permission_denied", `${title} was not allowed: ${denied.join("; ").slice(0, 500)}`);
   switch (reason) {
     case "end_turn":
+      if (title.startsWith("Copilot")) {
+        const failed = copilotFailure(text);
+        if (failed !== null) return fail(failed.cause, `${title}: ${failed.words.slice(0, 500)}`);
+      }
+      // A model that declined leaves no trace but this, where the agent does not report it.
+      if (text === "" && !worked) return fail("crash", `${title} ended its turn without an answer`);
       return { kind: "completed", text };
     case "max_tokens":
       return fail("context_too_long", `${title} stopped: the model has no tokens left for an answer`);
     case "max_turn_requests":
       return fail("crash", `${title} stopped: it may make no more requests in one turn`);
     case "refusal":
-      return fail("crash", `${title} refuses to go on with this prompt`);
+      return fail("refusal", `${title}: the model declined this prompt`);
     case "cancelled":
       return fail("killed", `${title} was cancelled, and not by this run`);
     default:
@@ -60,11 +72,20 @@ function stopped(
   }
 }
 
+/** Copilot CLI ends its turn as if all were well, with the failure as its words. */
+function copilotFailure(text: string): { readonly cause: FailureCause; readonly words: string } | null {
+  const words = /(?:^|\n|\.\.\.)Error: ([^]+)$/.exec(text)?.[1];
+  if (words === undefined) return null;
+  const status = /\(HTTP (\d{3})\)|^(\d{3})\b/.exec(words);
+  const byStatus = causeOfStatus(status === null ? null : Number(status[1] ?? status[2]));
+  return { cause: causeOfAnswer(words) ?? byStatus ?? causeOfWords(words) ?? "crash", words };
+}
+
 function causeOf(
   { at, error }: Extract<AcpEnd, { kind: "refused" }>,
   { resumes, worked }: { readonly resumes: boolean; readonly worked: boolean },
 ): FailureCause {
-  const known = byCode(error) ?? byWords(error.message);
+  const known = causeOfAnswer(error.message) ?? byCode(error) ?? byWords(error.message);
   if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
   // The first request with an old history: when the provider finds it wrong, its history is.
   return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
@@ -89,7 +110,12 @@ function byWords(message: string): FailureCause | null {
   if (/rate.?limit|too many requests|quota exceeded/i.test(message)) return "rate_limit";
   if (/overloaded/i.test(message)) return "overload";
   if (/maximum (?:number of tokens|context length)|prompt is too long/i.test(message)) return "context_too_long";
-  if (/fetch failed|socket hang up|ECONN|ENOTFOUND|ETIMEDOUT/i.test(message)) return "network";
+  if (
+    /Incomplete JSON segment|stream (?:ended|closed) (?:without|before)|fetch failed|socket hang up|ECONN|ENOTFOUND|ETIMEDOUT/i.test(
+      message,
+    )
+  )
+    return "network";
   return null;
 }
 
@@ -112,7 +138,7 @@ function providerError(message: string): JsonRecord {
 }
 
 function fail(cause: FailureCause, message: string): CliEnd {
-  return { kind: "failed", cause, message, hint: HINTS[cause] ?? null, until: null };
+  return { kind: "failed", cause, message, hint: HINTS[cause] ?? sharedHint(cause, "acp"), until: null };
 }
 
 const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {

@@ -1,6 +1,7 @@
+import { causeOfAnswer, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd } from "../frame/dialect.ts";
 import type { FailureCause } from "../../ports/agent.ts";
-import type { ClaudeResult, ClaudeState } from "./reader.ts";
+import { REFUSED, type ClaudeResult, type ClaudeState } from "./reader.ts";
 
 /** What the last result comes to. Judged by its fields: the words are for people, and the subtype says "success" for a refused request. */
 export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliEnd {
@@ -9,7 +10,13 @@ export function classifyClaude(state: ClaudeState, params: { readonly resumes: b
   if (!result.isError && result.subtype === "success") return withoutDenials(state, result);
   const cause = causeOf(state, result, params.resumes);
   const until = cause === "rate_limit" ? untilOf(state.resetsAt) : null;
-  return { kind: "failed", cause, message: messageOf(result), hint: HINTS[cause] ?? null, until };
+  return {
+    kind: "failed",
+    cause,
+    message: messageOf(result),
+    hint: HINTS[cause] ?? sharedHint(cause, "claude"),
+    until,
+  };
 }
 
 function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliEnd {
@@ -21,6 +28,9 @@ function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliEnd {
 function causeOf(state: ClaudeState, result: ClaudeResult, resumes: boolean): FailureCause {
   const { status, apiError, terminalReason } = result;
   if (terminalReason === "prompt_too_long" || status === 413) return "context_too_long";
+  if (state.error === REFUSED) return "refusal";
+  const answer = causeOfAnswer(messageOf(result));
+  if (answer !== null) return answer;
   if (apiError === "tool_history_mismatch") return "session_lost";
   if (apiError === "connection_failed") return "network";
   const byWord = ERRORS[state.error ?? ""];

@@ -29,7 +29,6 @@ const SUBSCRIBED = { ANTHROPIC_API_KEY: "", CLAUDE_CODE_OAUTH_TOKEN: "scripted" 
 
 const PERSON = { kind: "park", on: "person" } as const;
 const RETRY = { kind: "retry" } as const;
-const REPORT = { kind: "report" } as const;
 const TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum";
 const NO_CREDIT = "Your credit balance is too low to access the Anthropic API.";
 
@@ -75,9 +74,9 @@ const FAULTS: readonly Fault[] = [
     name: "a context that is too long",
     fault: status(400, { message: TOO_LONG }),
     expect: { cause: "context_too_long" },
-    plan: REPORT,
+    plan: PERSON,
   },
-  { name: "413", fault: status(413), expect: { cause: "context_too_long" }, plan: REPORT },
+  { name: "413", fault: status(413), expect: { cause: "context_too_long" }, plan: PERSON },
   { name: "400", fault: status(400), expect: { cause: "crash" }, plan: RETRY },
 ];
 

@@ -69,7 +69,11 @@ function sessionOf(event: JsonRecord): readonly AgentEvent[] {
   return event["subtype"] === "init" && id !== "" ? [{ kind: "session", id }] : [];
 }
 
+/** Our own word in `ClaudeState.error`: the model declined to answer. */
+export const REFUSED = "model_refusal";
+
 function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
+  if (asText(event["subtype"]).startsWith(REFUSED)) return { ...state, error: REFUSED };
   if (event["subtype"] !== "permission_denied") return state;
   return { ...state, denied: new Set([...state.denied, asText(event["tool_name"])]) };
 }
@@ -79,7 +83,7 @@ function readAssistant(state: ClaudeState, event: JsonRecord): CliStep<ClaudeSta
   // Words that the program puts into the model's mouth when a request has failed.
   const error = asText(event["error"]);
   if (error !== "" || message["model"] === "<synthetic>")
-    return { state: { ...state, error: error === "" ? state.error : error }, events: [] };
+    return { state: { ...state, error: error === "" || state.error === REFUSED ? state.error : error }, events: [] };
   const isSubagent = typeof event["parent_tool_use_id"] === "string";
   const events = asRecords(message["content"]).flatMap((block) => blockEvents(block, isSubagent));
   const id = asText(event["uuid"]);

@@ -1,5 +1,6 @@
 import type { FailureCause } from "../../ports/agent.ts";
 import { asRecord, asText } from "../../core/record.ts";
+import { causeOfAnswer, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd, CliFailure } from "../frame/dialect.ts";
 import type { CodexState } from "./reader.ts";
 import { resetTime, retryTime } from "./reset-time.ts";
@@ -38,12 +39,14 @@ function withoutDenials({ text }: CodexState, stderr: string): CliEnd {
 function beforeStart(stderr: string): CliEnd {
   const tooLong = /turn\/start failed: (.*?)(?: \(code|,? data:).*"input_too_large"/.exec(stderr)?.[1];
   if (tooLong !== undefined)
-    return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: null, until: null };
+    return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: TOO_LONG, until: null };
   const refusal = /thread\/resume failed: (.*)/.exec(stderr)?.[1];
   // Another process still writes to it: that passes, and a fresh session beside it would be a second agent.
   if (refusal === undefined || /active writer/.test(refusal)) return { kind: "open" };
   return { kind: "failed", cause: "session_lost", message: `Codex: ${refusal}`, hint: null, until: null };
 }
+
+const TOO_LONG = sharedHint("context_too_long", "codex");
 
 function failureOf(
   text: string,
@@ -58,10 +61,12 @@ function failureOf(
   const at = cause === "rate_limit" ? (resetTime(text, params.now) ?? retryTime(params.stderr)) : null;
   const until = at === null ? null : new Date(at).toISOString();
   const message = `Codex: ${(wordsOf(text) || "failed without a word").slice(0, 500)}`;
-  return { cause, message, hint: HINTS[cause] ?? null, until };
+  return { cause, message, hint: HINTS[cause] ?? sharedHint(cause, "codex"), until };
 }
 
 function causeOf(text: string, params: { readonly resumes: boolean; readonly answered: boolean }): FailureCause {
+  const answer = causeOfAnswer(text);
+  if (answer !== null) return answer;
   for (const [words, cause] of WORDS) if (words.test(text)) return cause;
   const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? Number.NaN);
   const byStatus = STATUSES[status] ?? (status >= 500 ? "overload" : null);

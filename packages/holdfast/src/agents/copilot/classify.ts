@@ -1,6 +1,6 @@
 import type { FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
-import { causeOfStatus, causeOfWords } from "../frame/cause-of-status.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd, CliFailure } from "../frame/dialect.ts";
 import type { CopilotError, CopilotState } from "./reader.ts";
 
@@ -15,6 +15,9 @@ export function classifyCopilot(params: {
   if (state.exitCode === null) return withoutResult(state, exit, isFirst);
   if (state.denied.size > 0)
     return { kind: "failed", ...failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`) };
+  // Its own words in place of an answer, and no failure by its own account.
+  if (state.exitCode === 0 && /^The model returned no content because .*blocked by content filtering/.test(state.text))
+    return { kind: "failed", ...failure("refusal", state.text) };
   if (state.exitCode === 0) return { kind: "completed", text: state.text };
   return { kind: "failed", ...failure("crash", `its result is ${state.exitCode}`) };
 }
@@ -40,6 +43,7 @@ function failureOf(error: CopilotError, refused: CopilotError | null, isFirst: b
   const words = `${error.message} ${refused?.message ?? ""}`;
   const status = error.status ?? refused?.status ?? null;
   const cause =
+    causeOfAnswer(words) ??
     CAUSES[error.type] ??
     causeOfWords(words) ??
     causeOfStatus(status) ??
@@ -56,7 +60,12 @@ const CAUSES: Readonly<Record<string, FailureCause>> = {
 };
 
 function failure(cause: FailureCause, words: string): CliFailure {
-  return { cause, message: `Copilot CLI: ${words.slice(0, 500)}`, hint: HINTS[cause] ?? null, until: null };
+  return {
+    cause,
+    message: `Copilot CLI: ${words.slice(0, 500)}`,
+    hint: HINTS[cause] ?? sharedHint(cause, "copilot"),
+    until: null,
+  };
 }
 
 const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {

@@ -94,6 +94,9 @@ async function perform<State>(params: {
     args: [...before, ...plan.args],
     input: plan.input,
     onStop: () => (atStop = state),
+    onErrorLine(line) {
+      if (dialect.isWaiting?.(line) === true) watch.line(true);
+    },
     onLine(line) {
       const step = dialect.read(state, line);
       state = step.state;

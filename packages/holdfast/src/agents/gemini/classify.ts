@@ -1,6 +1,7 @@
 import { asRecord, asRecords, asText, type JsonRecord } from "../../core/record.ts";
 import type { FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
+import { causeOfAnswer, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd } from "../frame/dialect.ts";
 import type { GeminiResult, GeminiState } from "./reader.ts";
 import { resetTime } from "./reset-time.ts";
@@ -18,7 +19,13 @@ export function classifyGemini(params: {
   if (!result.isError) return withoutDenials(state);
   const { cause, until } = causeOf(result, params);
   const words = wordsOf(result.message) || "failed without a word";
-  return { kind: "failed", cause, message: `Gemini CLI: ${words.slice(0, 500)}`, hint: HINTS[cause] ?? null, until };
+  return {
+    kind: "failed",
+    cause,
+    message: `Gemini CLI: ${words.slice(0, 500)}`,
+    hint: HINTS[cause] ?? sharedHint(cause, "gemini"),
+    until,
+  };
 }
 
 function withoutDenials({ text, denied }: GeminiState): CliEnd {
@@ -52,7 +59,7 @@ function causeOf(
   const status = typeof code === "number" ? code : statusOf(params.exit.code);
   const at = status === 429 ? resetTime(message, params.now) : null;
   return {
-    cause: byWords(message, error) ?? byStatus(status) ?? otherwise(status, params),
+    cause: causeOfAnswer(message) ?? byWords(message, error) ?? byStatus(status) ?? otherwise(status, params),
     until: at === null ? null : new Date(at).toISOString(),
   };
 }
@@ -63,7 +70,9 @@ function byWords(message: string, error: JsonRecord): FailureCause | null {
   if (/exceeds the maximum number of tokens|context window will overflow/i.test(message)) return "context_too_long";
   if (/billing (?:to be|is not) enabled|credits are depleted/i.test(message)) return "billing";
   if (/models?\/?\S* is not found|model .*not found/i.test(message)) return "missing";
-  if (/\bterminated\b|fetch failed|socket|ECONN|ENOTFOUND|ETIMEDOUT|network/i.test(message)) return "network";
+  // What breaks off in the middle of a line, a stream as well as a page that is not one.
+  if (/Incomplete JSON segment|\bterminated\b|fetch failed|socket|ECONN|ENOTFOUND|ETIMEDOUT|network/i.test(message))
+    return "network";
   return null;
 }
 

@@ -8,6 +8,8 @@ export interface GeminiState {
   /** What was said since the last tool call. */
   readonly text: string;
   readonly result: GeminiResult | null;
+  /** The last error event: a result may fail without words of its own. */
+  readonly trouble: string;
   readonly hasActed: boolean;
   /** Names of tools that were called, by call, until their result is there. */
   readonly calls: ReadonlyMap<string, string>;
@@ -24,6 +26,7 @@ export interface GeminiResult {
 export const NOTHING_READ: GeminiState = {
   text: "",
   result: null,
+  trouble: "",
   hasActed: false,
   calls: new Map(),
   denied: new Set(),
@@ -42,8 +45,10 @@ export function readGeminiLine(state: GeminiState, line: string): CliStep<Gemini
       return readCall(state, event);
     case "tool_result":
       return { state: readAnswer(state, event), events: [] };
+    case "error":
+      return { state: { ...state, trouble: asText(event["message"]) }, events: [] };
     case "result":
-      return { state: { ...state, result: resultOf(event) }, events: [] };
+      return { state: { ...state, result: resultOf(event, state.trouble) }, events: [] };
     default:
       return { state, events: [] };
   }
@@ -88,10 +93,10 @@ function isDenied(name: string, error: string): boolean {
   return error === "policy_violation" || (error === "tool_not_registered" && name === "run_shell_command");
 }
 
-function resultOf(event: JsonRecord): GeminiResult {
+function resultOf(event: JsonRecord, trouble: string): GeminiResult {
   return {
     isError: event["status"] !== "success",
-    message: asText(asRecord(event["error"])["message"]),
+    message: asText(asRecord(event["error"])["message"]) || trouble,
     tokens: tokensOfStats(event["stats"]),
   };
 }

@@ -9,6 +9,10 @@ export function opencodeArgs(params: {
   const { task, extra } = params;
   return [
     "run",
+    // It tries a failed request again for ever, and says so in its log alone.
+    "--print-logs",
+    "--log-level",
+    "ERROR",
     "--format",
     "json",
     "--dir",

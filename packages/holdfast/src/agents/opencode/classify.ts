@@ -1,7 +1,7 @@
 import { asRecord, asText, type JsonRecord } from "../../core/record.ts";
 import type { FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
-import { causeOfStatus, causeOfWords, retryTime } from "../frame/cause-of-status.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, retryTime, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd } from "../frame/dialect.ts";
 import type { OpencodeState } from "./reader.ts";
 
@@ -16,10 +16,28 @@ export function classifyOpencode(params: {
   if (state.error !== null) return failedWith(state.error, params);
   if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
     return failure("session_lost", "the session is not there");
-  if (state.reason === null) return { kind: "open" };
+  if (state.isEmpty) return { ...failure("network", "the provider's answers are empty"), kind: "waiting" };
+  if (state.reason === null) return waiting(exit.stderr);
   if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
   if (state.reason === "stop") return { kind: "completed", text: state.text };
-  return failure("crash", `stopped in the middle: ${state.reason}`);
+  const cause = causeOfAnswer(state.reason) ?? "crash";
+  return failure(cause, `stopped in the middle: ${state.reason}`);
+}
+
+/** A line of its log: a request failed, and will be made again. */
+export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\\.)*)"/;
+
+/** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
+function waiting(stderr: string): CliEnd {
+  const line = stderr
+    .split("\n")
+    .toReversed()
+    .find((one) => STREAM_ERROR.test(one));
+  if (line === undefined) return { kind: "open" };
+  const words = (STREAM_ERROR.exec(line)?.[1] ?? "").replaceAll('\\"', '"');
+  const limited = /rate.?limit|too many requests|\b429\b|quota/i.test(words) ? "rate_limit" : null;
+  const cause = causeOfAnswer(words) ?? limited ?? causeOfWords(words) ?? "overload";
+  return { ...failure(cause, words), kind: "waiting" };
 }
 
 function failedWith(
@@ -33,6 +51,7 @@ function failedWith(
   const isHistory = status === 400 && resumes && !state.hasActed;
   const cause =
     CAUSES[name] ??
+    causeOfAnswer(`${words} ${asText(data["responseBody"])}`) ??
     causeOfWords(`${words} ${asText(data["responseBody"])}`) ??
     causeOfStatus(status) ??
     (isHistory ? "session_lost" : "crash");
@@ -54,8 +73,8 @@ function failure(
   cause: FailureCause,
   words: string,
   more: { readonly until?: string | null; readonly hint?: string } = {},
-): CliEnd {
-  const { until = null, hint = HINTS[cause] ?? null } = more;
+): Extract<CliEnd, { kind: "failed" }> {
+  const { until = null, hint = HINTS[cause] ?? sharedHint(cause, "opencode") } = more;
   return { kind: "failed", cause, message: `opencode: ${words.slice(0, 500)}`, hint, until };
 }
 

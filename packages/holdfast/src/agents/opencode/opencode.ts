@@ -3,7 +3,7 @@ import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { opencodeArgs, opencodeEnv } from "./argv.ts";
-import { classifyOpencode } from "./classify.ts";
+import { classifyOpencode, STREAM_ERROR } from "./classify.ts";
 import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
 import { pricedUsage } from "../frame/priced-usage.ts";
 
@@ -29,7 +29,7 @@ const OPENCODE: CliDialect<OpencodeState> = {
   },
   // All sessions are in one database.
   sessions: null,
-  // It tells an answer when it is whole and a command when it has ended, and says nothing while it tries again.
+  // It tells an answer when it is whole and a command when it has ended, and reports in its log alone that it tries again.
   idleMs: 15 * 60_000,
   environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
   plan: ({ task, env, extra }) => ({
@@ -40,6 +40,7 @@ const OPENCODE: CliDialect<OpencodeState> = {
     state: NOTHING_READ,
   }),
   read: readOpencodeLine,
+  isWaiting: (line) => STREAM_ERROR.test(line),
   end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
   // Each step is told once, of this call alone.
   usage: ({ spent }) => pricedUsage(spent),

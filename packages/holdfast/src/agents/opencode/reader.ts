@@ -8,6 +8,8 @@ export interface OpencodeState {
   readonly text: string;
   /** Why the last step ended; null: none did, or another one has begun. */
   readonly reason: string | null;
+  /** The last step that ended had nothing in it: it got no answer that it could read, and will ask again, for ever. */
+  readonly isEmpty: boolean;
   readonly error: JsonRecord | null;
   readonly hasActed: boolean;
   /** Names of tools that it was not allowed to use. */
@@ -26,6 +28,7 @@ export interface OpencodeSpent {
 export const NOTHING_READ: OpencodeState = {
   text: "",
   reason: null,
+  isEmpty: false,
   error: null,
   hasActed: false,
   denied: new Set(),
@@ -43,7 +46,7 @@ function readEvent(state: OpencodeState, event: JsonRecord): CliStep<OpencodeSta
   const part = asRecord(event["part"]);
   switch (event["type"]) {
     case "step_start":
-      return { state: { ...state, text: "", reason: null }, events: [] };
+      return { state: { ...state, text: "", reason: null }, events: [], waiting: state.isEmpty };
     case "text": {
       const text = asText(part["text"]);
       if (text === "") return { state, events: [] };
@@ -98,9 +101,12 @@ function readFinish(state: OpencodeState, part: JsonRecord): CliStep<OpencodeSta
     cost: before.cost + count(part["cost"]),
   };
   const told = input + output;
+  const reason = asText(part["reason"]);
+  const isEmpty = reason === "unknown" && told === 0 && state.text === "";
   return {
-    state: { ...state, reason: asText(part["reason"]), spent },
+    state: { ...state, reason, isEmpty, spent },
     events: told === 0 ? [] : [{ kind: "usage", tokens: told }],
+    waiting: isEmpty,
   };
 }
 

@@ -4,7 +4,7 @@ import { REAL_OPENCODE } from "../../testing/scenes/opencode-scene.ts";
 import { contractSuite, faultSuite, killSuite } from "../../testing/real-agent-suite.ts";
 import { findRealAgent } from "../../testing/real-agents.ts";
 
-const IDLE_MS = 20_000;
+const IDLE_MS = 45_000;
 
 contractSuite(REAL_OPENCODE);
 // What a step took is told when its tools have ended: of one that was killed it is known to nobody.
@@ -14,11 +14,16 @@ faultSuite(REAL_OPENCODE, [
   { name: "403", fault: { kind: "status", status: 403 }, cause: "auth" },
   { name: "404", fault: { kind: "status", status: 404 }, cause: "missing" },
   { name: "a bad request", fault: { kind: "status", status: 400 }, cause: "crash" },
-  // It tries all of these again for ever, and does not say so.
-  { name: "429", fault: { kind: "status", status: 429 }, cause: "hang", idleMs: IDLE_MS },
-  { name: "500", fault: { kind: "status", status: 500 }, cause: "hang", idleMs: IDLE_MS },
+  // It tries all of these again for ever. Its log has the provider's words, and no status.
+  {
+    name: "429",
+    fault: { kind: "status", status: 429, message: "Rate limit reached" },
+    cause: "rate_limit",
+    idleMs: IDLE_MS,
+  },
+  { name: "500", fault: { kind: "status", status: 500 }, cause: "overload", idleMs: IDLE_MS },
   { name: "a stream that falls silent", fault: { kind: "silent" }, cause: "hang", idleMs: IDLE_MS },
-  { name: "a server that is down", fault: "down", cause: "hang", idleMs: IDLE_MS },
+  { name: "a server that is down", fault: "down", cause: "network", idleMs: IDLE_MS },
   { name: "a permission that was denied", fault: "denied", cause: "permission_denied" },
 ]);
 

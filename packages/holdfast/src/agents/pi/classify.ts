@@ -1,6 +1,6 @@
 import type { FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
-import { causeOfStatus, causeOfWords } from "../frame/cause-of-status.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd } from "../frame/dialect.ts";
 import type { PiState } from "./reader.ts";
 
@@ -18,6 +18,10 @@ export function classifyPi(params: {
   if (!state.isOver) return { kind: "open" };
   if (!yolo && state.absent.size > 0)
     return failure("permission_denied", `not allowed to use ${[...state.absent].join(", ")}`);
+  // It takes an answer that it cannot read for an empty one: a page of a proxy, a stream without events.
+  const spent = (state.spent?.input ?? 0) + (state.spent?.output ?? 0);
+  if (last.stop === "stop" && last.text === "" && spent === 0 && !state.hasActed)
+    return failure("network", "the provider's answer was empty");
   if (last.stop === "stop") return { kind: "completed", text: last.text };
   return failure("crash", `stopped in the middle: ${last.stop}`);
 }
@@ -26,7 +30,12 @@ export function classifyPi(params: {
 function causeOf(error: string, isFirst: boolean): FailureCause {
   const status = /^(\d{3})\b/.exec(error)?.[1];
   const code = status === undefined ? null : Number(status);
-  return causeOfWords(error) ?? causeOfStatus(code) ?? (code === 400 && isFirst ? "session_lost" : "crash");
+  return (
+    causeOfAnswer(error) ??
+    causeOfWords(error) ??
+    causeOfStatus(code) ??
+    (code === 400 && isFirst ? "session_lost" : "crash")
+  );
 }
 
 /** What it finds wrong before it begins has words only. */
@@ -39,7 +48,13 @@ function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" 
 }
 
 function failure(cause: FailureCause, words: string): CliEnd {
-  return { kind: "failed", cause, message: `pi: ${words.slice(0, 500)}`, hint: HINTS[cause] ?? null, until: null };
+  return {
+    kind: "failed",
+    cause,
+    message: `pi: ${words.slice(0, 500)}`,
+    hint: HINTS[cause] ?? sharedHint(cause, "pi"),
+    until: null,
+  };
 }
 
 const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {

@@ -1,6 +1,6 @@
 import type { FailureCause } from "../../ports/agent.ts";
 import type { AgentExit } from "../agent-process.ts";
-import { causeOfStatus, causeOfWords } from "../frame/cause-of-status.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "../frame/cause-of-status.ts";
 import type { CliEnd, CliFailure } from "../frame/dialect.ts";
 import type { QwenState } from "./reader.ts";
 import type { QwenRefusal } from "./record.ts";
@@ -31,7 +31,12 @@ function causeOf(words: string, refused: QwenRefusal | null, isFirst: boolean): 
   const status = refused?.status ?? (said === undefined ? null : Number(said));
   const all = `${words} ${refused?.message ?? ""}`;
   if (/Context is too large/i.test(all)) return "context_too_long";
-  return causeOfWords(all) ?? causeOfStatus(status) ?? (status === 400 && isFirst ? "session_lost" : "crash");
+  return (
+    causeOfAnswer(all) ??
+    causeOfWords(all) ??
+    causeOfStatus(status) ??
+    (status === 400 && isFirst ? "session_lost" : "crash")
+  );
 }
 
 function wordsOf(error: string): string {
@@ -54,7 +59,12 @@ function withoutResult(
 }
 
 function failure(cause: FailureCause, words: string): CliFailure {
-  return { cause, message: `Qwen Code: ${words.slice(0, 500)}`, hint: HINTS[cause] ?? null, until: null };
+  return {
+    cause,
+    message: `Qwen Code: ${words.slice(0, 500)}`,
+    hint: HINTS[cause] ?? sharedHint(cause, "qwen"),
+    until: null,
+  };
 }
 
 const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {

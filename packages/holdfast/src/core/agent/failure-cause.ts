@@ -5,6 +5,9 @@ export const FAILURE_CAUSES = [
   "network",
   "auth",
   "billing",
+  "proxy", // HTML instead of the provider's answer: a proxy or a captive portal is in between
+  "too_old", // the provider, or a flag that we need, asks for a newer version of the program
+  "refusal", // the model declined to answer
   "context_too_long",
   "permission_denied",
   "missing", // the program is not there

@@ -52,7 +52,7 @@ const times = <T>(count: number, what: T): readonly T[] => Array.from({ length: 
 
 describe("without any rule", () => {
   test("the provider's failures back off, longer each time, then park, and a resume grants as many again", () => {
-    for (const cause of ["overload", "network", "rate_limit", "hang"] as const) {
+    for (const cause of ["overload", "network", "rate_limit", "hang", "proxy"] as const) {
       const decisions = decideAll(defaultErrorPolicy, times(12, failure(cause)));
       const delays = decisions.map((one) => (one.kind === "retry" ? one.delayMs : null));
       const cycle = [2_000, 10_000, 30_000, 120_000, 300_000, null];
@@ -86,7 +86,7 @@ describe("without any rule", () => {
   });
 
   test("what only a person can mend waits for one, with the fix in the reason", () => {
-    for (const cause of ["auth", "billing", "missing"] as const)
+    for (const cause of ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"] as const)
       expect(decide({ failure: failure(cause, { hint: "Run toy login.", instant: true }) })).toMatchObject({
         kind: "park",
         on: "person",
@@ -95,7 +95,9 @@ describe("without any rule", () => {
   });
 
   test("everything else is the stage's to decide, unless nothing was done at all", () => {
-    const handled = ["overload", "network", "rate_limit", "hang", "killed", "auth", "billing", "missing"];
+    const provider = ["overload", "network", "rate_limit", "hang", "proxy", "killed"];
+    const user = ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"];
+    const handled: readonly string[] = [...provider, ...user];
     for (const cause of FAILURE_CAUSES.filter((one) => !handled.includes(one))) {
       expect(decide({ failure: failure(cause) })).toEqual({ kind: "report" });
       expect(decide({ failure: failure(cause, { instant: true }) }).kind).toBe("retry");

@@ -42,17 +42,21 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
     case "auth":
     case "billing":
     case "missing":
+    // The same prompt would come to the same.
+    case "context_too_long":
+    case "refusal":
+    case "too_old":
       return { ...any, id: BUILT_IN.person, action: "escalate" };
     case "rate_limit":
     case "overload":
     case "network":
+    case "proxy":
     // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
     case "hang":
     // By the kernel for want of memory, or by hand: nothing was judged. Its session continues where it has one.
     case "killed":
       return { ...any, id: BUILT_IN.provider, action: "retry" };
     case "session_lost":
-    case "context_too_long":
     case "permission_denied":
     case "timeout":
     case "crash":

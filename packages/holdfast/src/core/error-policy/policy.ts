@@ -61,6 +61,7 @@ export const TYPE_OF_CAUSE: Readonly<Record<FailureCause, ErrorType>> = {
   rate_limit: "transient",
   overload: "transient",
   network: "transient",
+  proxy: "transient",
   session_lost: "transient",
   hang: "timeout",
   timeout: "timeout",
@@ -70,6 +71,8 @@ export const TYPE_OF_CAUSE: Readonly<Record<FailureCause, ErrorType>> = {
   interrupted: "user",
   context_too_long: "validation",
   missing: "permanent",
+  too_old: "permanent",
+  refusal: "validation",
   crash: "system",
   killed: "system",
 };

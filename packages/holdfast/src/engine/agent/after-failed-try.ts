@@ -27,7 +27,9 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
   const { outcome, spent } = tried;
   if (outcome.kind === "completed") return tried;
   const now = writer.parts.clock.now();
-  const isLost = outcome.cause === "session_lost" && tried.session !== null;
+  // A fresh session has room again; a prompt that is too long by itself is too long there too.
+  const isSession = outcome.cause === "session_lost" || outcome.cause === "context_too_long";
+  const isLost = isSession && tried.session !== null;
   const decision = decideFailure({
     policy: writer.parts.errorPolicy,
     agent: trying.agent.name,

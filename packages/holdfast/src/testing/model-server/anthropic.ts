@@ -70,7 +70,8 @@ function message({ id, model }: Reply): object {
   return { id: `msg_${id}`, type: "message", role: "assistant", model, stop_sequence: null };
 }
 
-function stopOf({ tool }: Reply): string {
+function stopOf({ tool, refused }: Reply): string {
+  if (refused) return "refusal";
   return tool === null ? "end_turn" : "tool_use";
 }
 

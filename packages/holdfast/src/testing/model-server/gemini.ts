@@ -38,7 +38,7 @@ const STATUSES: Readonly<Record<number, string>> = {
 function answer(reply: Reply, parts: readonly object[], last: boolean): object {
   const content = { role: "model", parts };
   return {
-    candidates: [{ content, index: 0, ...(last ? { finishReason: "STOP" } : {}) }],
+    candidates: [{ content, index: 0, ...(last ? { finishReason: reply.refused ? "SAFETY" : "STOP" } : {}) }],
     ...(last ? { usageMetadata: usageOf(reply) } : {}),
     modelVersion: reply.model,
     responseId: reply.id,

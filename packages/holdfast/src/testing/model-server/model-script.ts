@@ -54,6 +54,10 @@ export type ModelFault = { readonly times?: number } & (
       /** In place of the maker's shape. */
       readonly body?: unknown;
     }
+  /** A proxy or a captive portal answers with a page of its own. */
+  | { readonly kind: "html"; readonly status: number }
+  /** The model declines to answer, in the way in which the maker's interface says so. */
+  | { readonly kind: "refusal" }
   /** The stream begins, and the connection breaks in the middle. */
   | { readonly kind: "cut" }
   /** The stream begins, and nothing follows. */

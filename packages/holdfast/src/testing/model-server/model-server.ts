@@ -123,14 +123,16 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
   state.requests.push(entry);
   tell(state, entry);
   answers += 1;
+  const fault = step.fault !== undefined && plays < (step.fault.times ?? Infinity) ? step.fault : null;
+  const refused = fault?.kind === "refusal";
   const reply = {
     id: `${process.pid}_${answers}`,
     model,
-    text: step.text ?? "",
-    tool: step.tool ?? null,
+    text: refused ? "" : (step.text ?? ""),
+    tool: refused ? null : (step.tool ?? null),
     usage: spent,
+    refused,
   };
-  const fault = step.fault !== undefined && plays < (step.fault.times ?? Infinity) ? step.fault : null;
   await sendAnswer(
     { protocol, reply, step, fault, stream, response, sse: isEventStream(protocol, url) },
     {

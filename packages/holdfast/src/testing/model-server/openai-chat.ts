@@ -54,7 +54,8 @@ function callsOf({ id, tool }: Reply): readonly object[] {
   return [{ id: `call_${id}`, type: "function", function: called }];
 }
 
-function finishOf({ tool }: Reply): string {
+function finishOf({ tool, refused }: Reply): string {
+  if (refused) return "content_filter";
   return tool === null ? "stop" : "tool_calls";
 }
 

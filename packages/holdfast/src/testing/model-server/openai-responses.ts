@@ -24,13 +24,15 @@ export const openaiResponses: Protocol = {
       { type: "response.created", response: head(reply, "in_progress") },
       { type: "response.in_progress", response: head(reply, "in_progress") },
     ];
-    for (const [index, item] of itemsOf(reply).entries()) {
+    for (const [index, item] of reply.refused ? [] : itemsOf(reply).entries()) {
       events.push({ type: "response.output_item.added", output_index: index, item: emptied(item) });
       events.push(...deltasOf(reply, item).map((delta) => ({ output_index: index, item_id: item["id"], ...delta })));
       events.push({ type: "response.output_item.done", output_index: index, item });
     }
-    const response = { ...head(reply, "completed"), output: itemsOf(reply), usage: usageOf(reply) };
-    events.push({ type: "response.completed", response });
+    const response = reply.refused
+      ? { ...head(reply, "incomplete"), incomplete_details: { reason: "content_filter" }, usage: usageOf(reply) }
+      : { ...head(reply, "completed"), output: itemsOf(reply), usage: usageOf(reply) };
+    events.push({ type: reply.refused ? "response.incomplete" : "response.completed", response });
     return events.map((data, number): StreamEvent => ({
       name: asText(data["type"]),
       data: { ...data, sequence_number: number },

@@ -19,6 +19,8 @@ export interface Reply {
   readonly text: string;
   readonly tool: ModelTool | null;
   readonly usage: ModelUsage;
+  /** The model declines: no text, and the maker's word for it as the reason of the end. */
+  readonly refused: boolean;
 }
 
 export interface StreamEvent {

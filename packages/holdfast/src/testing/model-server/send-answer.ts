@@ -35,6 +35,12 @@ export async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void
     response.end(JSON.stringify(fault.body ?? protocol.error({ status, message, type })));
     return;
   }
+  if (fault?.kind === "html") {
+    ended("status");
+    response.writeHead(fault.status, { "content-type": "text/html; charset=utf-8" });
+    response.end(LOGIN_PAGE);
+    return;
+  }
   if (answer.stream) return sendStream(answer, note);
   if (fault?.kind === "silent") return ended("silent");
   if (fault?.kind === "cut") {
@@ -49,10 +55,14 @@ export async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void
   response.end(JSON.stringify(protocol.whole(reply)));
 }
 
+const LOGIN_PAGE =
+  "<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body><h1>Sign in</h1></body></html>\n";
+
 async function sendStream(answer: Answer, { ended, told }: AnswerNote): Promise<void> {
   const { step, fault, response, protocol, reply } = answer;
   const events = protocol.stream(reply);
-  const breaksAt = fault === null ? events.length : Math.ceil(events.length / 2);
+  const isWhole = fault === null || fault.kind === "refusal";
+  const breaksAt = isWhole ? events.length : Math.ceil(events.length / 2);
   response.writeHead(200, { "content-type": answer.sse ? "text/event-stream" : "application/json" });
   for (const [index, event] of events.slice(0, breaksAt).entries()) {
     if (index > 0 && step.eventDelayMs !== undefined) await pause(step.eventDelayMs);
