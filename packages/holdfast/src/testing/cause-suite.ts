@@ -182,7 +182,7 @@ export const CAUSE_ROWS: readonly CauseRow[] = [
 
 const LIMIT = { timeout: 600_000 };
 /** Longer than any of the programs takes to report, or to write into its own log, why it waits, on a busy machine. */
-const IDLE_MS = 45_000;
+const IDLE_MS = 120_000;
 const SAMPLE = 3;
 
 export function causeSuite(subject: CauseSubject): void {

@@ -4,7 +4,7 @@ import { REAL_OPENCODE } from "../../testing/scenes/opencode-scene.ts";
 import { contractSuite, faultSuite, killSuite } from "../../testing/real-agent-suite.ts";
 import { findRealAgent } from "../../testing/real-agents.ts";
 
-const IDLE_MS = 45_000;
+const IDLE_MS = 120_000;
 
 contractSuite(REAL_OPENCODE);
 // What a step took is told when its tools have ended: of one that was killed it is known to nobody.
