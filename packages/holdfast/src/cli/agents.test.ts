@@ -55,12 +55,24 @@ test("doctor has a line for each agent, with the fix", async () => {
 });
 
 describe("agents", () => {
+  test("one that is too old is shown with the upgrade, and a run with it is refused before it is called", async () => {
+    program("claude", `touch ${join(bin, "called-$1")}; echo "2.0.72 (Claude Code)"`);
+    const { stdout } = await run("agents");
+    expect(stdout).toMatch(/^claude +2\.0\.72 +2\.0\.73 +too old/m);
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("Upgrade it: npm install -g @anthropic-ai/claude-code@latest");
+    const refused = await run("run", "--task", "x", "--workflow", "ralph", "--until", "true", "--agent", "claude");
+    expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+    expect(refused.stderr).toMatch(/2\.0\.72 is too old: Holdfast needs 2\.0\.73 or newer/);
+    expect(refused.stderr).toContain("npm install -g @anthropic-ai/claude-code@latest");
+    expect(existsSync(join(bin, "called---print"))).toBe(false);
+  });
+
   test("lists each with what it can do", async () => {
     program("claude", READY);
     program("codex", LOGGED_OUT);
     const { stdout } = await run("agents");
-    expect(stdout).toMatch(/^claude +9\.8\.7 +ready +resume, rewind, own ids, tokens, money$/m);
-    expect(stdout).toMatch(/^codex +4\.5\.6 +not ready +resume, tokens$/m);
+    expect(stdout).toMatch(/^claude +9\.8\.7 +2\.0\.73 +ready +resume, rewind, own ids, tokens, money$/m);
+    expect(stdout).toMatch(/^codex +4\.5\.6 +0\.46\.0 +not ready +resume, tokens$/m);
     expect(stdout).toMatch(/^codex: Codex is not logged in\. Log in with/m);
     expect(stdout.split("\n").every((line) => line.length <= 80)).toBe(true);
     const { agents } = JSON.parse((await run("--json", "agents")).stdout);

@@ -1,13 +1,34 @@
+import { AGENT_VERSIONS, judgeVersion } from "../../core/agent/agent-versions.ts";
 import { splitAgent } from "../../core/agent/agent-names.ts";
+import { HoldfastError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
 export function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
+  for (const provider of providersOf(parts, agent, options)) parts.agent(provider);
+}
+
+/** NEEDS_DECISION before anything is paid, for a program that is too old. One whose version cannot be read passes: `holdfast agents` warns of it. */
+export async function checkVersions(parts: WorkParts, agent: string | null, options: JsonObject): Promise<void> {
+  const programs = providersOf(parts, agent, options).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
+  for (const name of new Set(programs)) {
+    const { version, problem, hint } = await parts.agent(name).probe();
+    if (judgeVersion(name, version) !== "too_old") continue;
+    throw new HoldfastError({
+      code: "NEEDS_DECISION",
+      message: `The agent ${name} cannot be used: ${problem ?? "it is too old"}`,
+      hint: hint ?? "Upgrade it.",
+      retry: "ask",
+      data: { agent: name, version },
+    });
+  }
+}
+
+function providersOf(parts: WorkParts, agent: string | null, options: JsonObject): readonly string[] {
   const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
   const { agents: instead } = parts.errorPolicy.fallback;
-  for (const named of [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead]) {
-    if (typeof named === "string") parts.agent(splitAgent(named).provider);
-  }
+  const named = [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead];
+  return named.flatMap((one) => (typeof one === "string" ? [splitAgent(one).provider] : []));
 }

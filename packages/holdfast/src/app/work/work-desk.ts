@@ -20,7 +20,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
 import { buildParts } from "../build-parts.ts";
 import type { PartsOptions } from "../build-parts.ts";
-import { checkAgents } from "./check-agents.ts";
+import { checkAgents, checkVersions } from "./check-agents.ts";
 import { anyWorkflow, chooseWorkflow } from "./choose-workflow.ts";
 import { chosenSeed, seedNotice } from "./chosen-seed.ts";
 import { fileTask } from "./file-task.ts";
@@ -71,6 +71,7 @@ export class WorkDesk {
     const chosen = chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
+    await checkVersions(parts, agent, chosen.options);
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
     const plan = await planStart(parts, { ...chosen, ...asked });
     this.#planned.set(plan, parts);

@@ -1,5 +1,6 @@
 import { milliseconds } from "../../../config/amount.ts";
 import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS, splitAgent } from "../../../core/agent/agent-names.ts";
+import { AGENT_VERSIONS } from "../../../core/agent/agent-versions.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { AgentEvent, FailureCause } from "../../../ports/agent.ts";
@@ -28,7 +29,14 @@ async function list(shell: Shell): Promise<Exit> {
   const { observeAgents } = await import("../../../app/observe-agents.ts");
   const agents = await observeAgents({ names: AGENT_NAMES });
   shell.print({
-    json: () => ({ agents: agents.map(({ name, probe, capabilities }) => ({ name, ...probe, capabilities })) }),
+    json: () => ({
+      agents: agents.map(({ name, probe, capabilities }) => ({
+        name,
+        ...probe,
+        minimum: AGENT_VERSIONS[name]?.minimum ?? null,
+        capabilities,
+      })),
+    }),
     text: (page) => agentsText(agents, page),
   });
   const isReady = agents.some(({ name, probe }) => AGENT_PROGRAMS.includes(name) && probe.problem === null);

@@ -1,3 +1,4 @@
+import { AGENT_VERSIONS, judgeVersion } from "../../../core/agent/agent-versions.ts";
 import type { ObservedAgent } from "../../../app/observe-agents.ts";
 import type { AgentTrial } from "../../../app/try-agent.ts";
 import type { AgentCapabilities } from "../../../ports/agent.ts";
@@ -11,12 +12,14 @@ export function agentsText(agents: readonly ObservedAgent[], page: Page): string
   const columns = [
     { title: "AGENT" },
     { title: "VERSION", optional: true },
+    { title: "NEEDS", optional: true },
     { title: "STATE" },
     { title: "CAN", wrap: true, shrinkTo: 12 },
   ] as const;
   const rows = agents.map((agent): readonly Cell[] => [
     { text: agent.name, style: "bold" },
     { text: agent.probe.version ?? "" },
+    { text: AGENT_VERSIONS[agent.name]?.minimum ?? "", style: "dim" },
     stateCell(agent),
     { text: abilities(agent.capabilities), style: "dim" },
   ]);
@@ -29,8 +32,9 @@ export function agentsText(agents: readonly ObservedAgent[], page: Page): string
   return renderTable({ columns, rows }, page) + (list === "" ? "" : `\n${list}\n`);
 }
 
-function stateCell({ probe }: ObservedAgent): Cell {
+function stateCell({ name, probe }: ObservedAgent): Cell {
   if (!probe.installed) return { text: "missing", style: "dim" };
+  if (judgeVersion(name, probe.version) === "too_old") return { text: "too old", style: "red" };
   return probe.problem === null ? { text: "ready", style: "green" } : { text: "not ready", style: "yellow" };
 }
 
