@@ -4,7 +4,7 @@ import { chooseAnswer, planAnswer, type CallFacts } from "./plan-answer.ts";
 import type { Answer } from "./script-schema.ts";
 
 const files = { completion: "DONE 7", finalize: ".tmp/finalize.txt", commitReport: ".tmp/report.txt" };
-const call: CallFacts = { role: "impl", iteration: 2, attempt: 1, resumed: false };
+const call: CallFacts = { role: "impl", iteration: 2, attempt: 1, resumed: false, yolo: false };
 
 function plan(answer: Answer, attempt = 1) {
   return planAnswer({ answer, attempt, session: null, files });

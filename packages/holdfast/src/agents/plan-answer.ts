@@ -6,6 +6,7 @@ export interface CallFacts {
   readonly iteration: number;
   readonly attempt: number;
   readonly resumed: boolean;
+  readonly yolo: boolean;
 }
 
 /** What the runner does, one after the other. */
@@ -50,7 +51,8 @@ export function chooseAnswer(script: Script, facts: CallFacts): Answer | undefin
       fits(when.role, facts.role) &&
       fits(when.iteration, facts.iteration) &&
       fits(when.attempt, facts.attempt) &&
-      fits(when.resumed, facts.resumed)
+      fits(when.resumed, facts.resumed) &&
+      fits(when.yolo, facts.yolo)
     );
   });
 }

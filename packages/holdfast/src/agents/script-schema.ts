@@ -33,6 +33,7 @@ const answer = z.strictObject({
       iteration: z.optional(oneOrMore(count)),
       attempt: z.optional(oneOrMore(count)),
       resumed: z.optional(flag),
+      yolo: z.optional(flag),
     }),
   ),
   delayMs: z.optional(count),

@@ -60,7 +60,7 @@ async function prepare(params: {
   const script = await readScript(path);
   if (typeof script === "string") return script;
   const { role, iteration, attempt } = task;
-  const answer = chooseAnswer(script, { role, iteration, attempt, resumed: task.session !== null });
+  const answer = chooseAnswer(script, { role, iteration, attempt, resumed: task.session !== null, yolo: task.yolo });
   if (answer === undefined)
     return `${path} has no answer for role ${JSON.stringify(role)}, iteration ${iteration}, attempt ${attempt}`;
   const completion = task.env["HOLDFAST_COMPLETION"] ?? markerIn(task.prompt);

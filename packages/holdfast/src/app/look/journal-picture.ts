@@ -1,5 +1,6 @@
 import { graphMoveText } from "../../core/graph/graph-words.ts";
 import type { JournalEntry } from "../../core/journal/journal.ts";
+import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 
 /** What a journal says about where a run stands, for people who look while it works, after it died, or next year. */
@@ -14,6 +15,8 @@ export interface JournalPicture {
   /** The question that the run waits for an answer to. */
   readonly question: Question | null;
   readonly endReason: string | null;
+  /** What agents were denied, each once. */
+  readonly denied: readonly string[];
 }
 
 export interface Question {
@@ -31,6 +34,7 @@ export const NO_PICTURE: JournalPicture = {
   last: null,
   question: null,
   endReason: null,
+  denied: [],
 };
 
 /** Bodies are read with care: an entry of an older or newer Holdfast may lack a field, and looking must not fail. */
@@ -63,6 +67,7 @@ export function foldEntry(picture: JournalPicture, entry: Pick<JournalEntry, "ki
         ...picture,
         step: step === picture.step ? null : picture.step,
         last: last(`${step ?? "a step"} finished`),
+        denied: withDenial(picture.denied, body["result"] ?? null),
       };
     }
     case "graph.moved": {
@@ -125,4 +130,10 @@ function textOf(value: Json | undefined): string | null {
 
 function numberOf(value: Json | undefined): number | null {
   return typeof value === "number" ? value : null;
+}
+
+function withDenial(denied: JournalPicture["denied"], result: Json): JournalPicture["denied"] {
+  if (!isJsonObject(result) || result["cause"] !== "permission_denied") return denied;
+  const message = textOf(result["message"]);
+  return message === null || denied.includes(message) ? denied : [...denied, message];
 }

@@ -40,6 +40,8 @@ export interface RunStatus {
   readonly issue: { readonly number: number; readonly title: string } | null;
   /** The one that the run has opened or taken over, as far as its newest checkpoint knows. */
   readonly pullRequest: { readonly number: number; readonly url: string } | null;
+  /** What agents were denied, each once. */
+  readonly denied: readonly string[];
   /** Newest checkpoints that cannot be read, by sequence; what stands above is from the one before them. */
   readonly damaged: readonly number[];
 }
@@ -77,6 +79,7 @@ export async function readStatus(
     graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
     loop: planes === undefined ? null : loopPicture(planes),
     step: picture.step,
+    denied: picture.denied,
     last: picture.last,
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,

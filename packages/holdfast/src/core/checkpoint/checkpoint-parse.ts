@@ -93,6 +93,7 @@ export const positionShape: Shape<Position> = object<Position>({
     errors: optional(dictionary(callErrorsShape)),
   }),
   fence: optional(text),
+  yolo: optional(flag),
 });
 
 const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });

@@ -56,8 +56,10 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
     // By the kernel for want of memory, or by hand: nothing was judged. Its session continues where it has one.
     case "killed":
       return { ...any, id: BUILT_IN.provider, action: "retry" };
-    case "session_lost":
+    // The same would be denied again.
     case "permission_denied":
+      return { ...any, id: BUILT_IN.stage, action: "ignore" };
+    case "session_lost":
     case "timeout":
     case "crash":
     case "interrupted":

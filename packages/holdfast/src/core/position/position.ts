@@ -23,6 +23,8 @@ export interface Position {
   readonly visit: Visit;
   /** What the nonces in this run's prompts are derived from (core/agent/fence.ts). Absent in runs of before there were any. */
   readonly fence?: string;
+  /** The user has answered that agents may act without asking from now on. Absent: as the workflow's options say. */
+  readonly yolo?: boolean;
 }
 
 /** A type and no interface: it is written into journal entries as it is. */

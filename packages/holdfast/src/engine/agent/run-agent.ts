@@ -67,6 +67,7 @@ async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): P
         const tried = await tryOnce(stay, trying);
         const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
         if (report === null) continue;
+        await reportDenial(writer, report.outcome);
         const concluded = await concludeCall(stay, trying, report);
         answerFile(writer, call.name).remove();
         return concluded;
@@ -75,6 +76,12 @@ async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): P
       if (aside !== null) aside.busy = null;
     }
   });
+}
+
+/** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
+async function reportDenial(writer: RunWriter, outcome: AgentOutcome): Promise<void> {
+  if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
+  await tellNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
 }
 
 /** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
@@ -321,7 +328,7 @@ async function callAgent(
       model,
       session: opened.session,
       ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
-      yolo: call.yolo,
+      yolo: call.yolo || writer.position.yolo === true,
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,

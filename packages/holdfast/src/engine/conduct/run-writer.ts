@@ -170,6 +170,11 @@ export class RunWriter {
     this.#position = { ...this.#position, budget };
   }
 
+  /** From now on agents may act without asking. */
+  allowAll(): void {
+    this.#position = { ...this.#position, yolo: true };
+  }
+
   /** Before the budget is judged or saved. What passes between a commit and a kill is told by the journal's own times. */
   countTime(): void {
     const passed = Math.floor(this.#elapsed() - this.#countedTo);

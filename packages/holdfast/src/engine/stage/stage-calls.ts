@@ -1,5 +1,6 @@
 import { maskAndReport } from "../agent/agent-report.ts";
 import { HoldfastError } from "../../core/error.ts";
+import { isJsonObject } from "../../core/json.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { Workflow } from "../definition.ts";
 import { stageGraph } from "../graph/stage-graph.ts";
@@ -16,7 +17,15 @@ import { runEffect } from "./run-effect.ts";
 import { runStep } from "./run-step.ts";
 import { finishStep } from "./step-entries.ts";
 import { parkOutOfTime } from "../conduct/spending.ts";
-import type { AgentCall, EffectOutcome, EffectSpec, StageContext, StepOptions, StepScope } from "../stage-context.ts";
+import type {
+  AgentCall,
+  AgentReport,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StepOptions,
+  StepScope,
+} from "../stage-context.ts";
 import type { Stay } from "./stay.ts";
 
 /** The context of one stay. Plain functions, so that a stage may take them apart. */
@@ -46,7 +55,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
       // As above; what a target shows as present is the spec's own to type.
       return (await runEffect(stay, spec)) as EffectOutcome<R>;
     },
-    agent: (call: AgentCall) => runAgent(stay, call),
+    agent: async (call: AgentCall) => await askAboutDenial(stay, call, await runAgent(stay, call)),
     aside: (name) => openAside(stay, name),
     mergeAside: (name, params) => mergeAside(stay, name, params),
     dropAside: (aside) => dropAside(stay, aside),
@@ -97,6 +106,34 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
     });
   }
   halt.check();
+}
+
+/** The same denial in a second call would come in every further one. So the user decides, instead of another iteration. */
+async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport): Promise<AgentReport> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  const { cause, message } = report;
+  if (cause !== "permission_denied" || message === null) return report;
+  const name = `${call.name}/denied`;
+  const isAnswered = writer.steps.get(name) !== undefined || player?.has(writer, name) === true;
+  if (!isAnswered && (player !== undefined || !(await isRepeated(stay, call.name, message)))) return report;
+  const answer = await decide(stay, {
+    name,
+    question: `The same was denied in two calls: ${message}. Allow everything from now on (as --yolo does), continue without it, or stop?`,
+    options: ["allow", "continue", "stop"],
+  });
+  if (answer === "stop") writer.halt.abort(`Stopped by the user: ${message}`);
+  if (answer === "allow") writer.allowAll();
+  return report;
+}
+
+async function isRepeated({ writer }: Stay, step: string, message: string): Promise<boolean> {
+  for await (const { kind, body } of writer.parts.store.readJournal({ run: writer.run.id })) {
+    if (kind !== "step.finished" || (body["visit"] === writer.visit && body["step"] === step)) continue;
+    const result = body["result"] ?? null;
+    if (isJsonObject(result) && result["cause"] === "permission_denied" && result["message"] === message) return true;
+  }
+  return false;
 }
 
 async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {

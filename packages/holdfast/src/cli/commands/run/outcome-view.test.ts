@@ -33,6 +33,7 @@ const STATUS: RunStatus = {
   branch: null,
   issue: null,
   pullRequest: null,
+  denied: [],
   damaged: [],
 };
 

@@ -26,6 +26,7 @@ export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, 
   const lines = [
     ...headLines(outcome, status, page),
     ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
+    ...status.denied.flatMap((text) => told("yellow", "Denied", `${text}. --yolo allows it.`, page)),
     ...nextLines(outcome, status, page, flags),
   ];
   return `${lines.join("\n")}\n`;

@@ -46,6 +46,7 @@ const base: RunStatus = {
   branch: "holdfast/issue-42",
   issue: { number: 42, title: "Login fails" },
   pullRequest: null,
+  denied: [],
   damaged: [],
 };
 

@@ -51,6 +51,7 @@ function fieldsOf(status: RunStatus, page: Page): string {
       ["last", status.last === null ? null : `${status.last.text} (${relativeTime(status.last.at, page.now)})`],
       ...loopFields(status, page),
       ["scores", scoresText(status)],
+      ["denied", status.denied.length === 0 ? null : `${status.denied.join("; ")} (--yolo allows it)`],
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
       ["damaged", damagedText(status, page)],
