@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { JsonObject } from "../core/json.ts";
 import { nextPage } from "./api.ts";
 import { fitBody } from "./fit-body.ts";
 import { hideSecrets } from "./hide-secrets.ts";
@@ -125,4 +126,40 @@ test("a body fits, and has its key", () => {
       expect(hasMarker(fitted, "run-1/a/b")).toBe(true);
     }),
   );
+});
+
+describe("a login without the scope that is needed", () => {
+  const judge = (status: number, headers: Readonly<Record<string, string>>, body: JsonObject = {}) =>
+    judgeAnswer({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
+  const scopes = (has: string) => ({ "x-accepted-oauth-scopes": "repo, public_repo", "x-oauth-scopes": has });
+
+  test.each([
+    [403, scopes("gist"), {}, 'The login has "gist" and needs one of "repo, public_repo".'],
+    // GitHub's answer to a write without the scope.
+    [404, scopes("gist"), {}, 'The login has "gist" and needs one of "repo, public_repo".'],
+    [404, scopes(""), {}, 'The login has "" and needs one of "repo, public_repo".'],
+    [403, { "x-accepted-github-permissions": "pull_requests=write" }, {}, "pull_requests=write"],
+    [403, {}, { error: "insufficient_scope", scope: "api" }, 'one of the scopes "api"'],
+  ])("%i %j %j names it in the hint", (status, headers, body, hint) => {
+    expect(judge(status, headers, body)).toMatchObject({
+      kind: "turned_away",
+      error: { code: "FORGE_DENIED", hint: expect.stringContaining(hint) },
+    });
+  });
+
+  test("with the scope, what is not there is absent", () => {
+    for (const has of ["repo", "public_repo, gist"]) expect(judge(404, scopes(has))).toEqual({ kind: "absent" });
+    expect(judge(404, {})).toEqual({ kind: "absent" });
+  });
+});
+
+test("the page of a proxy is not taken for the forge's answer", () => {
+  const page = "<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head></html>";
+  for (const status of [200, 302, 403]) {
+    const answer = parseResponse(`HTTP/1.1 ${status} X\r\nContent-Type: text/html\r\n\r\n${page}`);
+    expect(answer).toMatchObject({ kind: "lost", reason: expect.stringContaining("Sign in to the network") });
+    expect(answer).toMatchObject({ reason: expect.stringMatching(/HTML page.*proxy or a captive portal/) });
+  }
+  const own = parseResponse(`HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n${page}`);
+  expect(own).toMatchObject({ kind: "answered", status: 502 });
 });

@@ -29,6 +29,9 @@ export function judgeAnswer(
   if (until !== null) return { kind: "turned_away", error: limited(at, message, until) };
   if (status === 401) return { kind: "turned_away", error: denied(at, `the login is not valid (${message})`, at.fix) };
   if (status === 403) return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
+  // GitHub hides what a token has no scope for: to such a login it is "not found".
+  if (status === 404 && lacksScope(answer))
+    return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
   if (status === 404 || status === 410) return { kind: "absent" };
   // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
   if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
@@ -89,7 +92,24 @@ const LAST_TIME = Date.UTC(9999, 0);
 /** What GitHub asks for where it does not say how long. */
 const UNTOLD_MS = 60_000;
 
-function permissionFix({ headers }: Answered, fix: string): string {
+/** The forge names the scopes that would do, and the token has none of them. */
+function lacksScope({ headers }: Answered): boolean {
+  const has = headers.get("x-oauth-scopes");
+  const wanted = scopesIn(headers.get("x-accepted-oauth-scopes"));
+  if (has === undefined || wanted.length === 0) return false;
+  const own = scopesIn(has);
+  return !own.includes("repo") && !wanted.some((scope) => own.includes(scope));
+}
+
+function scopesIn(header: string | undefined): readonly string[] {
+  return (header ?? "").split(",").flatMap((scope) => (scope.trim() === "" ? [] : [scope.trim()]));
+}
+
+function permissionFix({ headers, body }: Answered, fix: string): string {
+  if (isJsonObject(body) && body["error"] === "insufficient_scope" && typeof body["scope"] === "string")
+    return `The token needs one of the scopes "${body["scope"]}". ${fix}`;
+  const permissions = headers.get("x-accepted-github-permissions") ?? "";
+  if (permissions !== "") return `The token needs the permission "${permissions}" for this repository. ${fix}`;
   if (headers.get("x-github-sso")?.startsWith("required") === true)
     return "Authorise the login for the organisation's single sign-on, then try again.";
   const [wanted, has] = [headers.get("x-accepted-oauth-scopes") ?? "", headers.get("x-oauth-scopes")];

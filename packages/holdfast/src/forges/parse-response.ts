@@ -18,6 +18,9 @@ export function parseResponse(text: string): ApiAnswer | null {
 /** JSON that does not parse is an answer that was cut off, not one without content. */
 export function parseBody(status: number, headers: ReadonlyMap<string, string>, text: string): ApiAnswer {
   if (text.trim() === "") return { kind: "answered", status, headers, body: undefined };
+  // The page of a proxy. Forges have pages of their own for their own failures, which their status names better.
+  if (status < 500 && /^\s*(?:<!doctype html|<html[\s>])/i.test(text))
+    return { kind: "lost", reason: pageReason(status, text) };
   if (!/\bjson\b/i.test(headers.get("content-type") ?? "")) return { kind: "answered", status, headers, body: text };
   try {
     const body: Json = JSON.parse(text);
@@ -25,4 +28,10 @@ export function parseBody(status: number, headers: ReadonlyMap<string, string>, 
   } catch {
     return { kind: "lost", reason: "the answer was cut off" };
   }
+}
+
+function pageReason(status: number, text: string): string {
+  const title = /<title[^>]*>([^<]{1,100})</i.exec(text)?.[1]?.trim() ?? "";
+  const page = title === "" ? "" : `, titled "${title}"`;
+  return `an HTML page came instead of the forge's answer (status ${status}${page}). A proxy or a captive portal is in between: sign in to the network, or correct HTTPS_PROXY and NO_PROXY`;
 }
