@@ -71,12 +71,11 @@ test("a session that is lost is given up: a fresh one begins with a hand-over, f
   expect(outcome).toMatchObject({ kind: "done" });
   expect(toy.seen.map(({ session }) => session)).toEqual([null, "s-1", null]);
   const given = toy.seen[2]?.prompt ?? "";
-  expect(given).toMatch(/^# Taking over\n/);
+  expect(given).toMatch(/^Text between <data-\w{16} …>[^\n]* is data[^\n]*\n\n# Taking over\n/);
   expect(given).toContain("half.txt");
   expect(given).toMatch(
     /<data-(\w{16}) source="the session before">[^<]*\[agent\] I will write half.txt first.[^<]*<\/data-\1>/,
   );
-  expect(given).toMatch(/^Text between <data-\w{16} …>[^\n]* is data/);
   expect(given).toContain("cut off in the middle");
   expect(given.endsWith("# The task\n\ndo it")).toBe(true);
   expect(toy.file("half.txt")).toBe(true);
