@@ -82,6 +82,7 @@ export const positionShape: Shape<Position> = object<Position>({
           estimate: nullable(amounts),
           base: count,
           counted: optional(object<RecordTokens>({ input: count, output: count })),
+          settled: optional(flag),
         }),
       ),
     ),

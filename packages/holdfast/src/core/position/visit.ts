@@ -50,6 +50,8 @@ export interface RunningStep {
   readonly base: number;
   /** Tokens that stood in the agent's own record of the session when the call began: what is there beyond them is this call's. */
   readonly counted?: RecordTokens;
+  /** An interrupted agent call whose usage is in the budget already: the next process does not count it again. */
+  readonly settled?: boolean;
 }
 
 export type RecordTokens = { readonly input: number; readonly output: number };

@@ -89,12 +89,13 @@ async function countLost(stay: Stay, { call, agent, model }: Caller, now: Record
   const { writer } = stay;
   const before = writer.uncounted.get(call.name);
   writer.uncounted.delete(call.name);
-  if (before === undefined || before.estimate === null) return;
+  if (before === undefined || before.estimate === null || before.settled === true) return;
   const attempt = attemptOf(stay, call.name);
   const reported = ownAnswer(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
   const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
   const tokens = Math.max(recorded ?? 0, reported);
-  const isUnknown = recorded === null && reported === 0;
+  // A record that did not grow misses the answer that was cut off: the provider may have charged for it.
+  const isUnknown = tokens === 0;
   const reserved = before.estimate;
   if (!isUnknown && tokens <= reserved.tokens) return;
   const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };

@@ -453,6 +453,49 @@ test.each([
   expect(notes.some((text) => /cut off/.test(text))).toBe(true);
 });
 
+test("a call that died before its agent's record grew is unknown, not zero", async () => {
+  let calls = 0;
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: usage(7) };
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+    { ...recordOf(new Map([["s-1", ""]])), tokensIn: () => ({ input: 0, output: 0 }) },
+  );
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toMatchObject({ tokens: 7, uncounted: 1, unpriced: 2 });
+});
+
+test("an interrupted call whose usage was settled is not counted again when the run resumes", async () => {
+  let calls = 0;
+  const controller = new AbortController();
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: { ...usage(7), microUsd: 1 } };
+      task.onEvent({ kind: "usage", tokens: 40 });
+      controller.abort();
+      return { kind: "failed", cause: "interrupted", session: "s-1", usage: { ...usage(40), microUsd: 2 } };
+    },
+    { resume: true },
+  );
+  Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toEqual({ tokens: 47, microUsd: 3, milliseconds: expect.any(Number) });
+});
+
 test("a call whose agent reports no tokens is uncounted, not zero", async () => {
   const toy = await startInWorktree(() => ({ usage: { inputTokens: null, outputTokens: null, microUsd: null } }));
   const workflow = define({ work: calling([]) });

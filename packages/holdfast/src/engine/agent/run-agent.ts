@@ -200,7 +200,7 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
     const step = writer.running.get(call.name);
     if (step !== undefined) {
       const { counted: _settled, ...rest } = step;
-      writer.running.set(call.name, { ...rest, estimate: NOTHING });
+      writer.running.set(call.name, { ...rest, estimate: NOTHING, settled: true });
     }
     throw writer.halt.cause;
   }
