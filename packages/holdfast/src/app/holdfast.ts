@@ -77,8 +77,9 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Begins a run and carries it on until it is done, given up, parked or interrupted. The same issue is the same run:
-   * somebody else at it is LEASE_HELD.
+   * Starts a run and executes it until it is done, failed, waiting or interrupted. The same workflow and id, or else the same workflow and issue
+   * or task text, is the same run. Unfinished: it continues, or LEASE_HELD while another process works on it. Ended: its outcome is returned with
+   * `earlier: true` and nothing is done, unless `again` begins a new run.
    */
   async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
     // As it is stored: the same task is the same run.

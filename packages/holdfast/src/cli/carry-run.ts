@@ -47,9 +47,12 @@ export async function carryRun(
     await mirror.close();
     reporter.close();
   }
-  const { run, outcome } = report;
+  const { run, outcome, earlier } = report;
   const status = await holdfast.status(run);
-  if (shell.json) shell.write(`${JSON.stringify({ run, outcome, status: statusJson(status) })}\n`);
+  if (shell.json)
+    shell.write(
+      `${JSON.stringify({ run, outcome, ...(earlier === true ? { earlier } : {}), status: statusJson(status) })}\n`,
+    );
   else shell.write(outcomeText(outcome, status, shell.page, flags));
   return exitOfOutcome(outcome);
 }

@@ -65,9 +65,10 @@ test("a loop at its limit says so, is not begun twice, and goes on when it is al
   expect((await place.json("list", run)).checkpoints).toHaveLength(before);
   expect(await place.run("resume", `${run}@latest`)).toMatchObject({ status: 0 });
 
-  // The same words are the same loop as long as it is under way; it has ended, so this is another one.
-  const plan = await place.json(...words, "--dry-run");
-  expect(plan.plan.id).not.toBe(run);
+  // The same words are the same loop, also when it has ended; --again is another one.
+  expect((await place.json(...words, "--dry-run")).plan).toMatchObject({ id: run, earlier: { id: run } });
+  const { plan } = await place.json(...words, "--dry-run", "--again");
+  expect(plan).toMatchObject({ id: expect.not.stringMatching(run), earlier: null });
 }, 120_000);
 
 test("while it waits for an answer it is under way: the same words do not begin it again", async () => {

@@ -67,10 +67,10 @@ describe("run", () => {
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
     const again = await place.run("run", "1", "--no-review", "--agent", agent);
     expect(again).toMatchObject({
-      status: 4,
-      stderr: expect.stringMatching(/issue-1 is done, and its pull request is /),
+      status: 0,
+      stdout: expect.stringMatching(/^Done issue-1: Pull request #\d+ is open/),
     });
-    expect(again.stderr).toContain("run 1 --again");
+    expect(again.stderr).toContain("For a new run, add --again.");
     expect(await place.run("list", "--json")).toMatchObject({ stdout: expect.not.stringContaining("issue-1-2") });
     const anew = await place.run("run", "1", "--no-review", "--agent", agent, "--again");
     expect(anew, anew.stdout + anew.stderr).toMatchObject({

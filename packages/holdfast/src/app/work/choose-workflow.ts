@@ -30,6 +30,8 @@ export interface ChosenWorkflow {
   readonly options: JsonObject;
   readonly branch?: BranchNaming;
   readonly naming?: RunNaming;
+  /** The id that its options name. */
+  readonly id?: string;
   /** Its work is for whoever started it, so it begins on what they have checked out. */
   readonly here?: boolean;
 }
@@ -52,7 +54,9 @@ export function chooseWorkflow<S extends JsonObject>(
   if (params.workflow === "ralph") {
     const options = parseLoopOptions(given);
     const workflow = anyWorkflow(ralphWorkflow(options, parts));
-    return { workflow, options: loopOptionsJson(options), naming: loopNaming(options), here: !options.pullRequest };
+    const named = options.loopId === null ? {} : { id: options.loopId };
+    const naming = loopNaming(options);
+    return { workflow, options: loopOptionsJson(options), naming, ...named, here: !options.pullRequest };
   }
   return { workflow: anyWorkflow(params.workflow), options: given };
 }
@@ -87,10 +91,9 @@ function crunchBranch({ type }: CrunchOptions): BranchNaming {
   };
 }
 
-/** A loop is told by its words and its criterion: whoever starts the same again means the same run. */
-function loopNaming({ until, loopId }: LoopOptions): RunNaming {
+/** Made from the loop's task and criterion, so that starting the same loop again means the same run. */
+function loopNaming({ until }: LoopOptions): RunNaming {
   return ({ task, count }) => {
-    if (loopId !== null && count === 1) return loopId;
     const words = canonicalJson([task, until.map(({ command }) => command), count]);
     return makeLoopId({ task, hex: pureSha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
   };

@@ -5,8 +5,12 @@ import { HoldfastError } from "../../core/error.ts";
 import { anyFolder } from "../../engine/save/any-folder.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Budget } from "../../core/position/position.ts";
-import type { Work } from "../../core/run/run.ts";
+import { numberedId, planBegin } from "../../core/run/plan-begin.ts";
+import type { BeginPlan } from "../../core/run/plan-begin.ts";
+import type { RunSummary, Work } from "../../core/run/run.ts";
 import { makeRunId } from "../../core/run/run-id.ts";
+import { pureSha256 } from "../../core/sha256.ts";
+import { canonicalJson } from "../../core/values/index.ts";
 import type { WorkflowShape } from "../../core/position/workflow.ts";
 import type { Workflow } from "../../engine/definition.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
@@ -14,6 +18,8 @@ import type { WorkParts } from "../../engine/work-parts.ts";
 /** What a new run would be: all that `--dry-run` prints and that starting it then does. */
 export interface StartPlan<S extends JsonObject = JsonObject> {
   readonly id: string;
+  /** A run of the same work has ended: starting this plan returns its outcome and does nothing. */
+  readonly earlier: RunSummary | null;
   readonly work: Work;
   readonly workflow: Workflow<S>;
   readonly shape: WorkflowShape;
@@ -50,9 +56,9 @@ export interface StartRequest<S extends JsonObject> {
   readonly seed?: number | null;
   /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
   readonly branch?: BranchNaming | undefined;
-  /** Ids for a task in words, first, second, …; absent: with a random part. */
+  /** Ids for a task in words, first, second, …; absent: made from the workflow and the text. */
   readonly naming?: RunNaming | undefined;
-  /** Another run, although one of the same name is under way. */
+  /** Begin a new run although an earlier one has ended; of a task also although one is unfinished. */
   readonly again?: boolean;
 }
 
@@ -67,10 +73,14 @@ export async function planStart<S extends JsonObject>(
   request: StartRequest<S>,
 ): Promise<StartPlan<S>> {
   const { work, workflow } = request;
-  const issue = await readIssue(parts, work);
-  const id = request.id ?? (await freeId(parts, request));
+  const begins = await planId(parts, request);
+  const earlier = begins.kind === "ended" ? begins.run : null;
+  const id = begins.kind === "ended" ? begins.run.id : begins.id;
+  // Work that has ended is not looked up again: its issue may be gone by now.
+  const issue = earlier === null ? await readIssue(parts, work) : null;
   return {
     id,
+    earlier,
     work,
     workflow,
     shape: workflow.shape,
@@ -78,9 +88,10 @@ export async function planStart<S extends JsonObject>(
     inputs: { issue, task: work.kind === "task" ? work.text : null, base: null, plan: null },
     limit: request.limit,
     labels: request.labels,
-    place: request.files
-      ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
-      : null,
+    place:
+      request.files && earlier === null
+        ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
+        : null,
     issue,
     forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
   };
@@ -97,39 +108,43 @@ async function readIssue(parts: WorkParts, work: Work): Promise<IssueSnapshot | 
   });
 }
 
-/**
- * "issue-42", then "issue-42-2": told from the work alone, so that two who start at the same moment mean the same run,
- * and the lease decides who works.
- */
-async function freeId<S extends JsonObject>(parts: WorkParts, request: StartRequest<S>): Promise<string> {
-  const { work, naming, again = false } = request;
-  const nameOf = namesOf(work, naming);
-  if (nameOf === null) return makeRunId({ work, random: parts.random() });
-  for (let count = 1; ; count += 1) {
-    const id = nameOf(count);
-    const run = await parts.store.getRun(id);
-    if (run === undefined) return id;
-    const ended = run.state.kind === "done" || run.state.kind === "fatal";
-    const taken = again && work.kind === "task" && run.checkpoints > 0;
-    if (!ended && !taken && isSameWork(run.work, work)) return id;
-  }
+async function planId<S extends JsonObject>(parts: WorkParts, request: StartRequest<S>): Promise<BeginPlan> {
+  const { work, again = false, id = null } = request;
+  const workflow = request.workflow.shape.name;
+  const nameOf = namesOf(request);
+  return planBegin(await parts.store.listRuns(), {
+    workflow,
+    work,
+    again,
+    id,
+    nameOf: nameOf ?? (() => makeRunId({ work, random: parts.random() })),
+  });
 }
 
-/** null: nothing but chance tells one run of this work from another. */
-function namesOf(work: Work, naming: RunNaming | undefined): ((count: number) => string) | null {
+/**
+ * Ids depend on the work alone, so that two processes that start the same work at the same moment mean the same run, and the lease decides
+ * which of them works. null: only chance tells one run of this work from another.
+ */
+function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: number) => string) | null {
+  const { work, naming, workflow, id } = request;
+  const named = id === undefined ? null : (count: number) => numberedId(id, count);
   switch (work.kind) {
     case "issue":
-      return (count) => `issue-${work.number}${count === 1 ? "" : `-${count}`}`;
-    case "task":
-      return naming === undefined ? null : (count) => naming({ task: work.text, count });
+      return named ?? ((count) => numberedId(`issue-${work.number}`, count));
+    case "task": {
+      const { text } = work;
+      const byText = naming ?? (({ task, count }) => taskRunId(workflow.shape.name, task, count));
+      return (count) => (count === 1 && id !== undefined ? id : byText({ task: text, count }));
+    }
     case "none":
-      return null;
+      return named;
   }
 }
 
-function isSameWork(a: Work, b: Work): boolean {
-  if (a.kind === "issue") return b.kind === "issue" && a.number === b.number;
-  return a.kind === "task" && b.kind === "task" && a.text === b.text;
+/** "fix-login-bug-1f0c2d3e". */
+function taskRunId(workflow: string, task: string, count: number): string {
+  const digest = pureSha256(`holdfast-task-1\n${canonicalJson([workflow, task, count])}`);
+  return makeRunId({ work: { kind: "task", text: task }, random: digest.slice(0, 8) });
 }
 
 export function configOf(

@@ -19,7 +19,10 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   readonly limit?: Partial<Budget["limit"]>;
   readonly labels?: JsonObject;
   readonly id?: string;
-  /** Of a task in words: another run of it, although one is under way. */
+  /**
+   * Begin a new run although an earlier one of the same work has ended. Without it the outcome of that run is returned and nothing is done. Of a
+   * task in words also although a run of it is unfinished.
+   */
   readonly again?: boolean;
   /** Branch to start from; default the remote's own. */
   readonly base?: string | null;

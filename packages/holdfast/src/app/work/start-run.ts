@@ -1,12 +1,13 @@
 import type { JsonObject } from "../../core/json.ts";
 import type { Answers } from "../../core/resume/resume.ts";
 import { beginRun } from "../../engine/conduct/begin-run.ts";
-import { conduct } from "../../engine/conduct/conduct.ts";
+import { conduct, outcomeOfEnded } from "../../engine/conduct/conduct.ts";
 import { holdLease } from "../../engine/lease/hold-lease.ts";
 import type { SlotRequest } from "../../engine/lease/hold-slot.ts";
 import type { RunOutcome } from "../../engine/outcome.ts";
 import type { ProgressListener } from "../../engine/progress-event.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
+import type { RunSummary } from "../../core/run/run.ts";
 import type { Workspace } from "../../ports/workspace.ts";
 import type { StartPlan } from "./plan-start.ts";
 import { carryOn, planResumeRun } from "./resume-run.ts";
@@ -25,6 +26,15 @@ export interface Watching {
 export interface WorkReport {
   readonly run: string;
   readonly outcome: RunOutcome;
+  /** The work had ended before: this is the outcome of that run, and nothing was done. */
+  readonly earlier?: true;
+}
+
+/** The outcome of a run that has ended. */
+export async function earlierReport(parts: WorkParts, run: RunSummary): Promise<WorkReport> {
+  const outcome = await outcomeOfEnded(parts, run);
+  if (outcome === null) throw new TypeError(`run ${run.id} has not ended`);
+  return { run: run.id, outcome, earlier: true };
 }
 
 /** Killed anywhere and called again with the same plan, it is the same run. */
@@ -49,6 +59,9 @@ export async function startRun<S extends JsonObject>(
 
   async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
     if (!waits) await begin();
+    // Another process may have finished the work since it was planned.
+    const found = await parts.store.getRun(id);
+    if (found?.state.kind === "done" || found?.state.kind === "fatal") return await earlierReport(parts, found);
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
       return await carryOn(parts, request, await planResumeRun(parts, request), watching, []);

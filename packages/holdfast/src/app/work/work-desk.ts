@@ -44,7 +44,7 @@ import type { Preflight, ResumeParams } from "./resume-params.ts";
 import { resumeRequest } from "./resume-request.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { StartParams } from "./start-params.ts";
-import { startRun } from "./start-run.ts";
+import { earlierReport, startRun } from "./start-run.ts";
 import type { Watching, WorkReport } from "./start-run.ts";
 
 /** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
@@ -72,7 +72,7 @@ export class WorkDesk {
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
     await checkVersions(parts, agent, chosen.options);
-    const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
+    const asked = { work, agent, limit, labels, id: id ?? chosen.id, base, files, again, mode, seed };
     const plan = await planStart(parts, { ...chosen, ...asked });
     this.#planned.set(plan, parts);
     return plan;
@@ -84,6 +84,7 @@ export class WorkDesk {
   ): Promise<WorkReport> {
     const parts = this.#planned.get(plan) ?? (await this.parts());
     const { workflow, id: run } = plan;
+    if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
     const untaken = seedNotice(parts, plan.config);
     if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];

@@ -148,7 +148,8 @@ async function work<S extends JsonObject>(
   }
 }
 
-async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunOutcome | null> {
+/** null: it has not ended. */
+export async function outcomeOfEnded(parts: Pick<WorkParts, "store">, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
   switch (state.kind) {
     case "open":
@@ -159,13 +160,19 @@ async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunO
       return { kind: "done", reason: latest?.planes.position.reason ?? `done since ${state.at}` };
     }
     case "fatal":
-      throw new HoldfastError({
-        code: "RUN_FATAL",
-        message: `Run ${id} ended at ${state.at}: ${state.reason}`,
-        hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
-        data: { run: id, reason: state.reason },
-      });
+      return { kind: "fatal", reason: state.reason };
   }
+}
+
+async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunOutcome | null> {
+  const { state, id } = summary;
+  if (state.kind !== "fatal") return await outcomeOfEnded(parts, summary);
+  throw new HoldfastError({
+    code: "RUN_FATAL",
+    message: `Run ${id} ended at ${state.at}: ${state.reason}`,
+    hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
+    data: { run: id, reason: state.reason },
+  });
 }
 
 /** Runs that this process carries, by store. A lease serves its handle, and so does not keep two callers of one apart. */

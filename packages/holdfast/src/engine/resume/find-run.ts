@@ -1,3 +1,4 @@
+import { RERUN_OF } from "../../core/run/plan-begin.ts";
 import type { RunSummary } from "../../core/run/run.ts";
 import type { Parts } from "../parts.ts";
 
@@ -19,7 +20,7 @@ export async function findRunFor(params: {
 }): Promise<FoundRun> {
   const { parts, issue, workflow } = params;
   const runs = (await parts.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
-    ({ work }) => work.kind === "issue" && work.number === issue,
+    ({ work, labels }) => work.kind === "issue" && work.number === issue && labels[RERUN_OF] === undefined,
   );
   const ended = runs.filter(({ state }) => state.kind === "done" || state.kind === "fatal");
   const open = runs.filter((run) => !ended.includes(run) && run.checkpoints > 0);

@@ -25,26 +25,18 @@ export function heldError(run: string, lease: Lease): HoldfastError {
   });
 }
 
-/** What was carried to a pull request is not carried there twice unless somebody says so. */
-export function finishedError(
+/** A crunch run stopped at its target, and a new one was asked for with another target. */
+export function stoppedError(
   run: RunSummary,
-  params: { readonly issue: number; readonly request: string | null },
+  params: { readonly issue: number | null; readonly request: string | null },
 ): HoldfastError {
   const { issue, request } = params;
-  const end = run.state.kind === "done" ? "is done" : "was given up";
+  const what = issue === null ? "This task" : `Issue ${issue}`;
   return new HoldfastError({
     code: "NEEDS_DECISION",
-    message: `Issue ${issue} has a run already: ${run.id} ${end}${request === null ? "" : `, and its pull request is ${request}`}`,
-    hint: `${goOnHint(run)}See it: \`holdfast show ${run.id}\`. To carry the issue to another pull request all the same: \`holdfast run ${issue} --again\`.`,
+    message: `${what} has a run that stopped at another target: ${run.id} is done${request === null ? "" : `, and its pull request is ${request}`}`,
+    hint: `Continue it: \`holdfast resume ${run.id} --target PHASE\`. For a new run, add --again.`,
     retry: "ask",
     data: { run: run.id, request },
   });
-}
-
-/** A run that was to go only so far is gone on with, not begun again. */
-function goOnHint({ id, workflow, latest }: RunSummary): string {
-  const target = "--target PHASE";
-  return workflow === "crunch" && latest?.stage === "stopped"
-    ? `Go on to a later one: \`holdfast resume ${id} ${target}\`. `
-    : "";
 }

@@ -22,7 +22,7 @@ import { readPrompts } from "./read-prompts.ts";
 import { readRalphFiles } from "./read-ralph-options.ts";
 import { oldSpellings, readLimits, readRequest, readSession } from "./read-request.ts";
 import type { RunRequest } from "./read-request.ts";
-import { finishedError, heldError, openError } from "./run-refusals.ts";
+import { heldError, openError, stoppedError } from "./run-refusals.ts";
 import type { runSpec } from "./spec.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
@@ -56,6 +56,10 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const plan = await planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
   const open = ofIssue ?? (await openTask(holdfast, plan));
   if (open !== undefined && input.on("resume")) return await takeUp(open.id);
+  if (plan.earlier !== null && open === undefined) {
+    if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
+    return await showEarlier(shell, holdfast, plan, input.on("dry-run"));
+  }
   if (input.on("dry-run")) {
     const uses = await planUses(shell, await shell.consent.stated(), plan);
     shell.print({
@@ -66,7 +70,6 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     return "done";
   }
   if (open !== undefined) throw openError(open);
-  if (!input.on("again")) await refuseFinished(holdfast, work);
   sayEarlier(shell, plan);
   if (input.on("detach")) return await carryDetached(shell, holdfast, plan.id);
   const { sessionMs } = request;
@@ -124,14 +127,26 @@ async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise
   }
 }
 
-/** One that is done, or that was given up when its pull request stood already: begun anew, there would be two. */
-async function refuseFinished(holdfast: Holdfast, work: Work): Promise<void> {
-  if (work.kind !== "issue") return;
-  const found = await holdfast.work.findRunFor(work.number);
-  const [newest] = found.kind === "none" ? found.ended : [];
-  if (newest === undefined) return;
-  const request = (await holdfast.status(newest.id)).pullRequest?.url ?? null;
-  if (newest.state.kind === "done" || request !== null) throw finishedError(newest, { issue: work.number, request });
+/** The work has ended: shows the outcome of that run and how to start another one. */
+async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dryRun: boolean): Promise<Exit> {
+  const work = plan.work.kind === "issue" ? `issue ${plan.work.number}` : "this task";
+  const why = `${plan.id} has ended, and it is the run of ${work}. For a new run, add --again.`;
+  if (dryRun) {
+    shell.print({ json: () => ({ plan: planDocument(plan) }), text: () => `Nothing would be done: ${why}\n` });
+    return "done";
+  }
+  const exit = await carryRun(shell, holdfast, () => holdfast.work.start(plan, {}));
+  shell.say(`Nothing was done: ${why}`);
+  return exit;
+}
+
+/** A crunch run that stopped at its target has not reached a later one: that is a question, not a success. */
+async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options, work }: RunRequest): Promise<void> {
+  if (run.workflow !== "crunch" || run.latest?.stage !== "stopped") return;
+  const latest = await holdfast.store.latest(run.id);
+  if (options["target"] === undefined || latest?.planes.config.inputs["target"] === options["target"]) return;
+  const request = (await holdfast.status(run.id)).pullRequest?.url ?? null;
+  throw stoppedError(run, { issue: work.kind === "issue" ? work.number : null, request });
 }
 
 async function planRun(
@@ -142,14 +157,15 @@ async function planRun(
 ): Promise<StartPlan> {
   const { work, agent, limit } = request;
   const recording = recordingOf(request);
-  if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request);
+  const again = input.on("again");
+  if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request, input);
   if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
   if (request.workflow !== "impl") {
     const file = resolve(shell.cwd, request.workflow);
     const workflow = await loadConsented(shell, file, "typed");
     const id = shell.env[RUN_ID_VARIABLE];
     const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
-    return await holdfast.work.plan({ work, agent, limit, workflow, ...named, ...recording });
+    return await holdfast.work.plan({ work, agent, limit, workflow, again, ...named, ...recording });
   }
   const { implModel, baseBranch } = request.options;
   if (agent === null && implModel === null) throw noAgent();
@@ -159,6 +175,7 @@ async function planRun(
     agent,
     limit,
     options,
+    again,
     ...recording,
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
@@ -168,7 +185,7 @@ function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "se
   return { mode, ...(seed === null ? {} : { seed }) };
 }
 
-async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest): Promise<StartPlan> {
+async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
   const { work, agent, limit } = request;
   const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
   const played = Object.values(settings.agents).every((profile) => profile.agent !== null);
@@ -179,6 +196,7 @@ async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest)
     work,
     agent,
     limit,
+    again: input.on("again"),
     options: { ...request.options, settings },
     ...recordingOf(request),
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
@@ -225,7 +243,7 @@ async function readGiven(path: string): Promise<string> {
 
 /** The run that is under way for the same words: told from its id, which they make. */
 async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary | undefined> {
-  if (plan.work.kind !== "task") return undefined;
+  if (plan.work.kind !== "task" || plan.earlier !== null) return undefined;
   const run = await holdfast.store.getRun(plan.id);
   if (run === undefined || run.checkpoints === 0) return undefined;
   const holder = await (await holdfast.run(run.id)).holder();

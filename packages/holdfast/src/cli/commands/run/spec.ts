@@ -7,7 +7,7 @@ export const runSpec = {
   summary: "carry an issue to a pull request",
   details: [
     "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
-    "An issue that has a run under way is never begun a second time: say --resume to go on with it; nor one that has been carried to a pull request, unless you say --again. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once. --max-time does the same by the clock: when the session has taken as long, the agent is stopped, a checkpoint with trigger session_end is saved and the run is parked (exit status 7); `holdfast resume` goes on, with a new time of its own or none.",
+    "The same workflow and issue, or task text, is the same run. An unfinished run is never started a second time: --resume continues it. When the run has ended, its outcome is shown and nothing is done: exit status 0 if it is done, 1 if it failed or was aborted; --again starts a new run. So `holdfast run ISSUE --resume` can be repeated after any crash. Ctrl+C stops the agent, saves, and says how to go on; a second Ctrl+C leaves at once. --max-time does the same by the clock: when the session has taken as long, the agent is stopped, a checkpoint with trigger session_end is saved and the run is parked (exit status 7); `holdfast resume` goes on, with a new time of its own or none.",
     "--workflow crunch carries the issue through the phases enrich, ready, implementing, e2e, docs and ready-to-merge, each with a team of agents on a task graph, and says so by the issue's `state:` label; --target stops at one of them, and `holdfast resume RUN --target PHASE` goes on. docs/crunch.md explains it; `holdfast config --crunch` prints who is in the team and what it does.",
     "--workflow ralph goes round: an agent works, the command of --until says whether it is done, what was learnt goes into the next prompt, until it is done, --max rounds have been, or nothing moves any more; then the files of the best round are what stays. It needs no issue and no forge: `--task` is a loop on a branch of its own. An issue ends in a pull request, a task where --pr asks for it. docs/ralph.md explains it.",
     `Agents are named as provider:model, or by the provider alone for its default model. The providers: ${AGENT_LIST}; \`holdfast agents\` shows which are ready, \`holdfast setup\` puts one into the config.`,
@@ -121,7 +121,7 @@ export const runSpec = {
       type: "boolean",
       about: "whenever it parks until a time, or as many loops as may be are at work: wait, then go on",
     },
-    again: { type: "boolean", about: "begin anew although an earlier run of the issue was carried to its end" },
+    again: { type: "boolean", about: "start a new run although an earlier one of the same work has ended" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
     backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },
     "max-iter": { type: "text", value: "N", about: "", instead: "--max-iterations" },
