@@ -1,9 +1,11 @@
 import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
+import { MAY_PUBLISH } from "../../core/effect/effect-decision.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Amounts } from "../../core/position/position.ts";
 import { compareRuns, readOutcomes } from "../../core/replay/compare-runs.ts";
 import type { RunsCompared } from "../../core/replay/compare-runs.ts";
+import { RERUN_OF } from "../../core/run/plan-begin.ts";
 import { makeRunId } from "../../core/run/run-id.ts";
 import type { RunSummary } from "../../core/run/run.ts";
 import { newestWhole } from "../../engine/conduct/newest-whole.ts";
@@ -24,9 +26,6 @@ export interface RerunReport {
   readonly ended: { readonly a: string; readonly b: string };
 }
 
-/** Which run this one executes again. */
-const RERUN_OF = "rerun-of";
-
 /**
  * The same work, agent and mode, from the commit at which the first one began; options and limits as the first one had them last. One that was raised on the
  * way could not come as far again with those of its beginning.
@@ -35,12 +34,13 @@ export async function planRerun(
   parts: WorkParts,
   run: RunSummary,
   plan: (params: StartParams) => Promise<StartPlan>,
-  more: Pick<StartParams, "workflow" | "id">,
+  more: Pick<StartParams, "workflow" | "id"> & { readonly publish: boolean },
 ): Promise<StartPlan> {
   const first = await firstCheckpoint(parts, run.id);
   const { config, files } = first.planes;
   const last = ((await newestWhole(parts.store, run.id)).checkpoint ?? first).planes;
-  const { worktree: _ofFirst, ...labels } = run.labels;
+  const { worktree: _ofFirst, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
+  const consent = more.publish ? { [MAY_PUBLISH]: true } : {};
   const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
   const planned = await plan({
     ...own,
@@ -50,7 +50,7 @@ export async function planRerun(
     options: last.config.inputs,
     agent: config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":"),
     limit: last.position.budget.limit,
-    labels: { ...labels, [RERUN_OF]: run.id } satisfies JsonObject,
+    labels: { ...labels, ...consent, [RERUN_OF]: run.id } satisfies JsonObject,
     workspace: files === null ? "none" : "new",
     mode: config.mode,
     ...(config.seed === null ? {} : { seed: config.seed }),

@@ -166,16 +166,18 @@ export class WorkDesk {
     });
   }
 
-  /** What executing a run again would be: a run of its own. */
+  /** What executing a run again would be: a run of its own. Without `publish` it asks before its first outside effect. */
   async planRerun<S extends JsonObject>(params: {
     readonly run: string;
     readonly id?: string;
     readonly workflow?: Workflow<S>;
+    readonly publish?: boolean;
   }): Promise<StartPlan> {
     const parts = await this.parts();
     const run = await knownRun(parts.store, params.run);
-    const { id, workflow } = params;
+    const { id, workflow, publish = false } = params;
     return await planRerun(parts, run, (start) => this.plan(start), {
+      publish,
       ...(id === undefined ? {} : { id }),
       ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
     });

@@ -1,7 +1,9 @@
 import type { Effect, EffectIntended, EffectState } from "./effect.ts";
 import { HoldfastError } from "../error.ts";
 import type { Json } from "../json.ts";
+import { RERUN_OF } from "../run/plan-begin.ts";
 import { RUN_ID } from "../run/run.ts";
+import type { PendingDecision, Run } from "../run/run.ts";
 
 /** What the target says. "absent" only after an authenticated and complete answer; every doubt is "unknown". */
 export type Lookup =
@@ -35,6 +37,33 @@ export function decideEffect(params: { readonly state: EffectState; readonly loo
       return later === undefined ? { action: "ask", why } : { action: "wait", why, until: later.until };
     }
   }
+}
+
+/** Label of a run whose user agreed to its outside effects when it was created. */
+export const MAY_PUBLISH = "may-publish";
+
+/** Step of the visit that holds the answer. */
+export const PUBLISH_CONSENT = "consent:publish";
+
+/**
+ * The question before the first outside effect of a run that repeats another run's work: a fork or a rerun. It is asked once: after that, the
+ * run's own ledger holds an effect. null: nothing is asked.
+ */
+export function publishQuestion(
+  run: Pick<Run, "id" | "forkedFrom" | "labels">,
+  next: { readonly effects: number; readonly kind: string; readonly target: string },
+): PendingDecision | null {
+  if (next.effects > 0 || run.labels[MAY_PUBLISH] === true) return null;
+  const rerun = run.labels[RERUN_OF];
+  const origin =
+    run.forkedFrom !== null
+      ? `a fork of ${run.forkedFrom.id}`
+      : typeof rerun === "string"
+        ? `a rerun of ${rerun}`
+        : null;
+  if (origin === null) return null;
+  const question = `${run.id} is ${origin}, and its next step is ${next.kind} on ${next.target}. May it push and publish?`;
+  return { name: PUBLISH_CONSENT, question, options: ["publish", "stop"] };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { forgetAsideCalls } from "../../core/position/aside.ts";
 import { forgetAborts } from "../../core/error-policy/forget-aborts.ts";
 import type { Checkpoint, FilesPlane, Planes } from "../../core/checkpoint/checkpoint.ts";
+import { MAY_PUBLISH } from "../../core/effect/effect-decision.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { makeRunId } from "../../core/run/run-id.ts";
@@ -116,8 +117,8 @@ async function fill(params: {
   );
 }
 
-/** The new run lives in a worktree of its own, or in none. */
+/** The new run has a worktree of its own, or none. The user's consent to publish was for the source alone. */
 function forkLabels(run: Run, worktree: boolean): Run["labels"] {
-  const { [WORKTREE]: _ofSource, ...labels } = run.labels;
+  const { [WORKTREE]: _ofSource, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
   return worktree ? labels : { ...labels, [WORKTREE]: NO_WORKTREE };
 }

@@ -1,4 +1,10 @@
-import { checkIntent, decideEffect, effectKey } from "../../core/effect/effect-decision.ts";
+import {
+  PUBLISH_CONSENT,
+  checkIntent,
+  decideEffect,
+  effectKey,
+  publishQuestion,
+} from "../../core/effect/effect-decision.ts";
 import type { Lookup } from "../../core/effect/effect-decision.ts";
 import type { Effect, EffectIntended, EffectSettled } from "../../core/effect/effect.ts";
 import { HoldfastError } from "../../core/error.ts";
@@ -38,6 +44,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
       trigger: spec.risk === undefined ? "before_external" : "before_risky",
       name: spec.risk ?? `${spec.kind} on ${spec.target}`,
     } as const;
+    await requireConsent(stay, spec);
     if (writer.parts.player !== undefined) {
       await saveBefore(writer, { ...risk, entries: () => [] });
       return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
@@ -58,6 +65,21 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
     }
     return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
   });
+}
+
+/** A fork and a rerun ask before their first outside effect, whichever command or program runs them. */
+async function requireConsent(stay: Stay, { kind, target }: EffectSpec<Json>): Promise<void> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  if (player !== undefined) {
+    if (player.has(writer, PUBLISH_CONSENT)) await playStep(stay, PUBLISH_CONSENT);
+    return;
+  }
+  const answer = stay.recall(PUBLISH_CONSENT);
+  const decision = publishQuestion(writer.run, { effects: writer.ledger.size, kind, target });
+  if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
+  if (answer === undefined && decision !== null)
+    await parkRun(stay, { on: "person", reason: decision.question, until: null, decision });
 }
 
 interface Carrying {

@@ -50,6 +50,12 @@ export class Stay {
     return result;
   }
 
+  /** The result of a step that may be asked for more than once; undefined: it is not finished. */
+  recall(name: string): Json | undefined {
+    this.#unasked.delete(name);
+    return this.writer.steps.get(name);
+  }
+
   /** After a failed try: the name may be asked for again. */
   unclaim(name: string): void {
     this.#asked.delete(name);

@@ -4,7 +4,7 @@ export const forkSpec = {
   name: "fork",
   summary: "start a new run from a checkpoint, in its own worktree",
   details: [
-    "The new run begins with the files and the state of the checkpoint. The old run and your worktree are not touched.",
+    "The new run begins with the files and the state of the checkpoint. The old run and your worktree are not touched. Before its first push, pull request, comment or label the new run waits for you once (exit status 4); `holdfast approve RUN publish` or `stop` answers.",
     "--replay, of a run that was recorded (`holdfast run --mode logged`): everything up to the checkpoint is replayed from the record first, without any agent, and compared. A prefix that does not come out as it was recorded is refused (exit status 8, or 6 where the record is damaged), and nothing is made.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],

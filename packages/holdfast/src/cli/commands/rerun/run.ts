@@ -17,7 +17,12 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
   const holdfast = await shell.open({ create: false });
   const { id: of } = await holdfast.resolveRun(address);
   const workflow = await workflowFile(shell, holdfast, { run: of, named: input.text("workflow") });
-  const plan = await holdfast.work.planRerun({ run: of, ...workflow, ...(as === undefined ? {} : { id: as }) });
+  const plan = await holdfast.work.planRerun({
+    run: of,
+    publish: input.on("publish"),
+    ...workflow,
+    ...(as === undefined ? {} : { id: as }),
+  });
   if (input.on("dry-run")) {
     const { workflow: _functions, ...shown } = plan;
     shell.print({ json: () => ({ plan: shown }), text: (page) => planText(plan, page) });
