@@ -57,6 +57,7 @@ test("what Copilot CLI says in place of an answer is a failure, whatever the end
   expect(of("Error: Authentication failed with provider (HTTP 403).")).toMatchObject({ cause: "auth" });
   expect(of("Error: 400 This model requires a newer version of the client.")).toMatchObject({ cause: "too_old" });
   expect(of("Info: Retrying...Error: stream ended without a message")).toMatchObject({ cause: "network" });
+  expect(of("Error: retried 5 times. Last error: 500 internal error")).toMatchObject({ cause: "overload" });
   expect(of("Error: I fixed it", "Gemini CLI")).toMatchObject({ kind: "completed" });
   expect(of("The test printed Error: x, which I fixed.")).toMatchObject({ kind: "completed" });
 });

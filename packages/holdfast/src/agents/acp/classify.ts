@@ -76,7 +76,7 @@ function stopped(
 function copilotFailure(text: string): { readonly cause: FailureCause; readonly words: string } | null {
   const words = /(?:^|\n|\.\.\.)Error: ([^]+)$/.exec(text)?.[1];
   if (words === undefined) return null;
-  const status = /\(HTTP (\d{3})\)|^(\d{3})\b/.exec(words);
+  const status = /\(HTTP (\d{3})\)|(?:^|Last error: )(\d{3})\b/.exec(words);
   const byStatus = causeOfStatus(status === null ? null : Number(status[1] ?? status[2]));
   return { cause: causeOfAnswer(words) ?? byStatus ?? causeOfWords(words) ?? "crash", words };
 }
