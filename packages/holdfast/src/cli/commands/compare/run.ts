@@ -3,6 +3,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
+import { spentKnown } from "../../output/spent-text.ts";
 import { worktreePaths } from "../../worktree-paths.ts";
 import { choiceText } from "./choice-view.ts";
 import { choose } from "./choose.ts";
@@ -27,10 +28,15 @@ export async function run(shell: Shell, input: Input<(typeof compareSpec)["flags
   });
   const choice = chosen === undefined ? null : await choose(shell, holdfast, { compared, chosen });
   shell.print({
-    json: () => ({ ...compared, choice }),
+    json: () => ({ ...compared, runs: compared.runs.map(sideJson), choice }),
     text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
   });
   return "done";
+}
+
+function sideJson(side: Comparison["runs"][number]) {
+  const { spent, ownSpent } = side;
+  return { ...side, spent: spentKnown(spent), ownSpent: ownSpent === null ? null : spentKnown(ownSpent) };
 }
 
 /** An issue number means its run, as elsewhere. */

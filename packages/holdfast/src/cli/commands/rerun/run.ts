@@ -3,6 +3,7 @@ import type { Exit } from "../../../core/exit.ts";
 import { carryRun } from "../../carry-run.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
+import { spentKnown } from "../../output/spent-text.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
 import { workflowFile } from "../../workflow-file.ts";
 import { planText } from "../run/plan-view.ts";
@@ -35,7 +36,9 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
   });
   const compared = report;
   if (compared === undefined) return exit;
-  if (shell.json) shell.write(`${JSON.stringify(compared)}\n`);
+  const { a, b } = compared.spent;
+  const spent = { a: spentKnown(a), b: spentKnown(b) };
+  if (shell.json) shell.write(`${JSON.stringify({ ...compared, spent })}\n`);
   else shell.write(rerunText(compared, shell.page));
   return exit === "done" && compared.compared.step !== null ? "diverged" : exit;
 }

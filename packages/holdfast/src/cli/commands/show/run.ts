@@ -4,6 +4,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { escapeLines } from "../../output/escape-text.ts";
+import { spentKnown } from "../../output/spent-text.ts";
 import { checkpointText } from "./checkpoint-view.ts";
 import { nextText, runText } from "./run-view.ts";
 import { showGraph } from "./show-graph.ts";
@@ -58,8 +59,18 @@ async function readCheckpoint(holdfast: Holdfast, address: string | undefined): 
 }
 
 function showCheckpoint(shell: Shell, checkpoint: Checkpoint): Exit {
-  shell.print({ json: () => ({ checkpoint }), text: (page) => checkpointText(checkpoint, page) });
+  shell.print({
+    json: () => ({ checkpoint: checkpointJson(checkpoint) }),
+    text: (page) => checkpointText(checkpoint, page),
+  });
   return "done";
+}
+
+function checkpointJson(checkpoint: Checkpoint) {
+  const { planes } = checkpoint;
+  const { position } = planes;
+  const budget = { ...position.budget, spent: spentKnown(position.budget.spent) };
+  return { ...checkpoint, planes: { ...planes, position: { ...position, budget } } };
 }
 
 /** JSON in either case: this is data for another program. Only a terminal is protected from what it holds. */
