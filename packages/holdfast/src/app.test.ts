@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "./app.ts";
 import type { Holdfast, OpenParams } from "./app.ts";
 import type { JsonObject } from "./core/json.ts";
+import { defaultRetention } from "./core/retention/retention.ts";
 import type { VerifyEvent } from "./ports/store.ts";
 import { createTestRepository, readWorktree, userState as gitState } from "./testing/workspace/workspace-repository.ts";
 import type { TestRepository } from "./testing/workspace/workspace-repository.ts";
@@ -147,7 +148,7 @@ describe("values alone", () => {
   });
 
   test("gc drops by the rules, leaves a tombstone, and is due once a day", async () => {
-    const { holdfast } = await library();
+    const { holdfast } = await library(undefined, AT_ONCE);
     const run = await holdfast.createRun({ id: "r" });
     for (const n of Array.from({ length: 9 }, (_, i) => i)) await run.save({ values: { n }, trigger: "automatic" });
     await run.tag(1, "keep");
@@ -159,7 +160,7 @@ describe("values alone", () => {
   });
 
   test("gc keeps the newest that is not damaged, however many damaged ones are newer", async () => {
-    const { holdfast } = await library();
+    const { holdfast } = await library(undefined, AT_ONCE);
     const run = await holdfast.createRun({ id: "r" });
     for (const n of Array.from({ length: 9 }, (_, i) => i)) await run.save({ values: { n }, trigger: "automatic" });
     await holdfast.store.quarantine({ run: "r", sequences: [5, 6, 7, 8, 9], reason: "damaged" });
@@ -286,7 +287,7 @@ describe("with a worktree", () => {
   });
 
   test("gc keeps a fork's parent, the only copy of replaced files, and commits nobody else has", async () => {
-    const { holdfast, repo } = await repository();
+    const { holdfast, repo } = await repository(AT_ONCE);
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     const save = async () => await run.save({ trigger: "automatic" });
     await save(); // 1: forked
@@ -526,17 +527,26 @@ describe("with a worktree", () => {
   });
 });
 
-async function library(folder = temporaryFolder()): Promise<{ holdfast: Holdfast; folder: string }> {
-  return { holdfast: await opened({ store: join(folder, "store"), cwd: folder }), folder };
+/** Rules of the user's own apply at once; the default policy keeps every run whole for 30 days. */
+const AT_ONCE: OpenParams = { retention: defaultRetention };
+
+async function library(
+  folder = temporaryFolder(),
+  params: OpenParams = {},
+): Promise<{ holdfast: Holdfast; folder: string }> {
+  return { holdfast: await opened({ store: join(folder, "store"), cwd: folder, ...params }), folder };
 }
 
-async function repository({ commits = true } = {}): Promise<{ holdfast: Holdfast; repo: TestRepository }> {
+async function repository({ commits = true, ...params }: OpenParams & { commits?: boolean } = {}): Promise<{
+  holdfast: Holdfast;
+  repo: TestRepository;
+}> {
   const repo = createTestRepository();
   cleanUps.push(repo.dispose);
   repo.write("a.txt", "one\n");
   repo.git("add", "-A");
   if (commits) repo.git("commit", "-qm", "first");
-  return { holdfast: await opened({ cwd: repo.root }), repo };
+  return { holdfast: await opened({ cwd: repo.root, ...params }), repo };
 }
 
 async function opened(params: OpenParams): Promise<Holdfast> {

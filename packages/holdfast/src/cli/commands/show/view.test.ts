@@ -141,7 +141,7 @@ test("a checkpoint with all its planes", () => {
       best        82 at @5
       attempts    review 2
       streaks     no_improvement 1
-      spent       120000 tokens, $1.25, 91 s
+      spent       120k tokens, $1.25, 91 s
       feedback    Tests in auth fail: \\x1b]0;owned\\x07 see log
 
     State
