@@ -35,7 +35,7 @@ export function stoppedError(
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `${what} has a run that stopped at another target: ${run.id} is done${request === null ? "" : `, and its pull request is ${request}`}`,
-    hint: `Continue it: \`holdfast resume ${run.id} --target PHASE\`. For a new run, add --again.`,
+    hint: `Continue it: \`holdfast resume ${run.id} --target ready-to-merge\`. For a new run, add --again.`,
     retry: "ask",
     data: { run: run.id, request },
   });
