@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
 import type { Holdfast } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import { EXITS } from "../core/exit.ts";
@@ -99,7 +100,8 @@ function toldEnd(
   shell: Shell,
   params: { readonly status: number; readonly log: string; readonly waits: boolean },
 ): Exit {
-  const said = readFileSync(params.log, "utf8");
+  // With FORCE_COLOR the log has colours, which are not of this process.
+  const said = stripVTControlCharacters(readFileSync(params.log, "utf8"));
   const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
   if (exit === "done" || exit === "parked" || (exit === "decision" && params.waits)) {
     shell.write(said);

@@ -116,8 +116,8 @@ export interface Shell {
 
   /** Data, to stdout: the document under --json, the text otherwise. Silent once a signal came: main has the word. */
   print(report: Report): void;
-  /** Raw data, to stdout; false once the reader has gone away (`| head -1`). */
-  write(text: string): boolean;
+  /** Data, to stdout; false once the reader has gone away (`| head -1`). Content keeps its bytes unless a terminal shows it. */
+  write(text: string, kind?: "message" | "content"): boolean;
   /** Talk, to stderr; silent under --quiet and --json. */
   say(text: string): void;
   /** Page of stderr, for talk with style. */
@@ -144,6 +144,8 @@ export interface Outcome<T> {
 export interface Report {
   readonly json: () => unknown;
   readonly text: (page: Page) => string;
+  /** The text holds what another program reads, such as a patch: its control characters are escaped on a terminal only. */
+  readonly content?: true;
 }
 
 export interface CommandModule<F extends Flags> {

@@ -13,7 +13,7 @@ import { errorDocument, errorText, toHoldfastError } from "./output/error-text.t
 import { createMasking } from "../system/own-secrets.ts";
 import { createSink } from "./output/sink.ts";
 import type { Sink, Streams } from "./output/sink.ts";
-import { pageOf } from "./output/stream-page.ts";
+import { pageOf, SEAL } from "./output/stream-page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
 import { openShell } from "./shell.ts";
 import { PROGRAM, repeatFlags } from "./suggested-program.ts";
@@ -21,7 +21,10 @@ import { PROGRAM, repeatFlags } from "./suggested-program.ts";
 /** One command line, from words to exit status. Nothing here knows what a command does. */
 export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
   const { mask } = createMasking();
-  const streams = { out: createSink(process.stdout, mask), err: createSink(process.stderr, mask) };
+  const streams = {
+    out: createSink({ stream: process.stdout, mask, seal: SEAL }),
+    err: createSink({ stream: process.stderr, mask, seal: SEAL }),
+  };
   const interrupts = createInterrupts(process, leaveAtOnce);
   process.once("beforeExit", leftUndone);
   let exit: Exit;

@@ -9,7 +9,7 @@ import type { GLOBAL_FLAGS } from "./global-flags.ts";
 import { NO_PROGRESS, createProgress } from "./output/progress.ts";
 import type { Streams } from "./output/sink.ts";
 import { pageWidth } from "./output/page.ts";
-import { pageOf } from "./output/stream-page.ts";
+import { pageOf, SEAL } from "./output/stream-page.ts";
 import { createConsent, USES_OF } from "./consent.ts";
 import type { ConsentScope, ReadSettings } from "./consent.ts";
 import { openStore } from "./open-store.ts";
@@ -56,7 +56,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const confirm: Shell["confirm"] = async (question) => {
     if (!canAsk) return "cannot_ask";
     const { askYesNo } = await import("./output/ask-yes-no.ts");
-    return askYesNo({ question, input: process.stdin, output: process.stderr, signal });
+    return askYesNo({ question: streams.err.shown(question), input: process.stdin, output: process.stderr, signal });
   };
   const consent = createConsent({
     cwd,
@@ -113,9 +113,12 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     finish: work.add,
     print: (report) => {
       if (hushed()) return;
-      streams.out.write(json ? `${JSON.stringify(report.json(), null, 2)}\n` : report.text(page));
+      streams.out.write(
+        json ? `${JSON.stringify(report.json(), null, 2)}\n` : report.text(page),
+        report.content === true && !json ? "content" : "message",
+      );
     },
-    write: (text) => streams.out.write(text),
+    write: (text, kind) => streams.out.write(text, kind),
     say,
     columns: () => {
       const { isTTY, columns } = process.stdout;
@@ -128,12 +131,20 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
             write: (text) => void streams.err.write(text),
             terminal: talk.terminal,
             width: talk.width,
+            seal: SEAL,
             now: Date.now,
           }),
     canAsk,
     ask: async (question, fallback) => {
       const { askText } = await import("./output/ask-text.ts");
-      return askText({ question, fallback, input: process.stdin, output: process.stderr, signal });
+      return askText({
+        question: streams.err.shown(question),
+        fallback,
+        shownFallback: streams.err.shown(fallback),
+        input: process.stdin,
+        output: process.stderr,
+        signal,
+      });
     },
     confirm,
   };

@@ -1,4 +1,6 @@
 import { displayWidth } from "../output/display-width.ts";
+import { controlSequence } from "../output/page.ts";
+import type { Page } from "../output/page.ts";
 
 /**
  * A few lines at the bottom of a terminal that are redrawn in place, with a log that scrolls above them. Each change is
@@ -16,17 +18,23 @@ export function createLiveRegion(params: {
   readonly write: (text: string) => void;
   /** Asked anew at every draw: windows are resized. */
   readonly columns: () => number;
+  readonly page: Pick<Page, "seal">;
 }): LiveRegion {
+  const sequence = (parameters: string, final: string): string => controlSequence(params.page, parameters, final);
+  const [clearLine, clearBelow, lineStart] = [sequence("", "K"), sequence("", "J"), sequence("", "G")];
+  // Terminals that know it show the whole frame at once; the others ignore it.
+  const [begin, end] = [sequence("?2026", "h"), sequence("?2026", "l")];
+  const [hide, show] = [sequence("?25", "l"), sequence("?25", "h")];
   let drawn: readonly string[] = [];
   let open = false;
   const render = (above: string, lines: readonly string[]): void => {
     const up = rowsOf(drawn, params.columns());
-    const back = up === 0 ? "\r" : `\x1b[${up}A\r`;
-    const start = open ? BEGIN + back : BEGIN + HIDE;
-    const body = above === "" ? "" : `${above.replace(/\n$/, "").replaceAll("\n", `${CLEAR_LINE}\n`)}${CLEAR_LINE}\n`;
+    const back = up === 0 ? lineStart : sequence(String(up), "A") + lineStart;
+    const start = open ? begin + back : begin + hide;
+    const body = above === "" ? "" : `${above.replace(/\n$/, "").replaceAll("\n", `${clearLine}\n`)}${clearLine}\n`;
     open = true;
     drawn = lines;
-    params.write(`${start}${body}${lines.map((line) => `${line}${CLEAR_LINE}\n`).join("")}${CLEAR_BELOW}${END}`);
+    params.write(`${start}${body}${lines.map((line) => `${line}${clearLine}\n`).join("")}${clearBelow}${end}`);
   };
   return {
     log: (text) => render(text, drawn),
@@ -35,7 +43,7 @@ export function createLiveRegion(params: {
       if (!open) return;
       render("", []);
       open = false;
-      params.write(SHOW);
+      params.write(show);
     },
   };
 }
@@ -49,11 +57,3 @@ function withoutStyle(line: string): string {
   // eslint-disable-next-line no-control-regex
   return line.replaceAll(/\x1b\[[0-9;]*m/g, "");
 }
-
-const CLEAR_LINE = "\x1b[K";
-const CLEAR_BELOW = "\x1b[J";
-/** Terminals that know it show the whole frame at once; the others pass over it. */
-const BEGIN = "\x1b[?2026h";
-const END = "\x1b[?2026l";
-const HIDE = "\x1b[?25l";
-const SHOW = "\x1b[?25h";

@@ -165,7 +165,7 @@ test("time as people say it", () => {
 });
 
 // eslint-disable-next-line no-control-regex
-const TOKEN = /\x1b\[\?\d+[hl]|\x1b\[\d*[A-Z]|\n|\r|[^\x1b\n\r]+/g;
+const TOKEN = /\x1b\[\?\d+[hl]|\x1b\[\d*[A-Z]|\n|[^\x1b\n]+/g;
 
 /** A terminal that understands what the region writes: rows of text and a cursor. */
 class Screen {
@@ -178,7 +178,7 @@ class Screen {
       if (token === "\n") {
         this.row += 1;
         this.rows[this.row] ??= "";
-      } else if (token === "\r") this.column = 0;
+      } else if (token === "\x1b[G") this.column = 0;
       else if (token.endsWith("A") && token.startsWith("\x1b[")) this.row -= Number(token.slice(2, -1));
       else if (token === "\x1b[K") this.rows[this.row] = (this.rows[this.row] ?? "").slice(0, this.column);
       else if (token === "\x1b[J") {
@@ -196,7 +196,7 @@ class Screen {
 
 test("the region is redrawn in place, logs scroll above it, and it leaves nothing behind", () => {
   const screen = new Screen();
-  const region = createLiveRegion({ write: (text) => screen.write(text), columns: () => 80 });
+  const region = createLiveRegion({ write: (text) => screen.write(text), columns: () => 80, page: {} });
   region.draw(["one", "two, a long line"]);
   region.draw(["uno", "dos"]);
   expect(screen.rows).toEqual(["uno", "dos", ""]);
@@ -215,9 +215,9 @@ test("the region is redrawn in place, logs scroll above it, and it leaves nothin
 test("a window made narrower has wrapped the old lines: all of their rows are redrawn", () => {
   const written: string[] = [];
   let columns = 80;
-  const region = createLiveRegion({ write: (text) => written.push(text), columns: () => columns });
+  const region = createLiveRegion({ write: (text) => written.push(text), columns: () => columns, page: {} });
   region.draw(["x".repeat(79), "short"]);
   columns = 40;
   region.draw(["y"]);
-  expect(written.at(-1)).toContain("\x1b[3A\r");
+  expect(written.at(-1)).toContain("\x1b[3A\x1b[G");
 });

@@ -41,7 +41,11 @@ const NO_VIEW = { spent() {}, graph() {}, loop() {}, close() {} };
 
 /** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
 function liveReporter(shell: Shell): Reporter {
-  const region = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns });
+  const region = createLiveRegion({
+    write: (text) => void shell.write(text),
+    columns: shell.columns,
+    page: shell.page,
+  });
   let picture = emptyPicture("");
   let open = true;
   const draw = (): void => {

@@ -5,6 +5,8 @@ import type { Readable, Writable } from "node:stream";
 export async function askText(params: {
   readonly question: string;
   readonly fallback: string;
+  /** The fallback as a terminal may show it. */
+  readonly shownFallback: string;
   readonly input: Readable;
   readonly output: Writable;
   readonly signal: AbortSignal;
@@ -17,7 +19,7 @@ export async function askText(params: {
   // readline swallows Ctrl+C while it reads; hand it on to the one place that handles it.
   reader.once("SIGINT", () => process.emit("SIGINT"));
   try {
-    const shown = fallback === "" ? question : `${question} [${fallback}]`;
+    const shown = fallback === "" ? question : `${question} [${params.shownFallback}]`;
     const answer = await Promise.race([reader.question(`${shown} `, { signal: params.signal }), closed]);
     return answer.trim() === "" ? fallback : answer.trim();
   } finally {

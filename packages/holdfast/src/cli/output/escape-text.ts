@@ -16,6 +16,36 @@ export function escapeLines(text: string): string {
   return text.replace(UNSAFE_IN_LINES, escapeOne);
 }
 
+/**
+ * The last filter in front of a stream. Only `\uXXXX` is used, so that a JSON document means the same afterwards. Of escape sequences those pass
+ * that carry `seal`, a number that text from outside cannot know: our own colours and cursor movements. The seal is removed.
+ */
+export function escapeUnsealed(text: string, seal: string): string {
+  const [first = "", ...more] = text.split("\x1b[");
+  const own = new RegExp(`^([?0-9;]*);${seal}([A-Za-z])`);
+  return more.reduce((done, part) => {
+    const sequence = own.exec(part);
+    if (sequence === null) return done + escapeUnits(`\x1b[${part}`);
+    const [whole, parameters = "", final = ""] = sequence;
+    return `${done}\x1b[${parameters}${final}${escapeUnits(part.slice(whole.length))}`;
+  }, escapeUnits(first));
+}
+
+/** Content that is printed for another program: all bytes stay, only the seals of our own sequences are removed. */
+export function removeSeals(text: string, seal: string): string {
+  return text.replaceAll(new RegExp(`(\\u001b\\[[?0-9;]*);${seal}([A-Za-z])`, "g"), "$1$2");
+}
+
+function escapeUnits(text: string): string {
+  return text.replace(UNSAFE_IN_LINES, (character) =>
+    // UTF-16 units: JSON knows no longer escape.
+    Array.from(
+      { length: character.length },
+      (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`,
+    ).join(""),
+  );
+}
+
 // C0, DEL and C1; bidirectional controls; separators; invisible and tag characters; halves of surrogate pairs.
 const CONTROLS =
   "\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}\\ud800-\\udfff";

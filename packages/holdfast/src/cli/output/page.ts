@@ -1,10 +1,13 @@
-import { styleText } from "node:util";
-
 /** Everything that a view may know about where its text will be read. Views are pure: data and page in, text out. */
 export interface Page {
   /** Infinity when the reader is a file or a pipe: data is cut only for eyes. */
   readonly width: number;
   readonly color: boolean;
+  /**
+   * A random number that marks our own escape sequences, as one more parameter of each. The sink escapes every sequence without it, and removes it from
+   * the others, so no text from outside can style a message. Undefined: the text is not written to a sink.
+   */
+  readonly seal?: string;
   /** Set where only ASCII can be shown: what we draw keeps to it. */
   readonly ascii?: true;
   /** Control characters in patches are escaped for a terminal and left alone for `git apply`. */
@@ -19,9 +22,25 @@ export interface Page {
 
 export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 
-export function paint(page: Pick<Page, "color">, style: Style, text: string): string {
-  return page.color && text !== "" ? styleText(style, text, { validateStream: false }) : text;
+export function paint(page: Pick<Page, "color" | "seal">, style: Style, text: string): string {
+  if (!page.color || text === "") return text;
+  const [on, off] = STYLES[style];
+  return controlSequence(page, on, "m") + text + controlSequence(page, off, "m");
 }
+
+/** One of our own escape sequences. */
+export function controlSequence(page: Pick<Page, "seal">, parameters: string, final: string): string {
+  return `\x1b[${parameters}${page.seal === undefined ? "" : `;${page.seal}`}${final}`;
+}
+
+const STYLES: Readonly<Record<Style, readonly [on: string, off: string]>> = {
+  bold: ["1", "22"],
+  dim: ["2", "22"],
+  red: ["31", "39"],
+  green: ["32", "39"],
+  yellow: ["33", "39"],
+  cyan: ["36", "39"],
+};
 
 export interface ColorChoice {
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -15,7 +15,7 @@ test("a terminal has one line, redrawn and then taken away", () => {
   clock.now += 200;
   progress.update("3 of 3, and this is far too long for the line");
   progress.done();
-  expect(written).toEqual(["\r\x1b[2K1 of 3", "\r\x1b[2K3 of 3, and this i…", "\r\x1b[2K"]);
+  expect(written).toEqual(["\x1b[G\x1b[2K1 of 3", "\x1b[G\x1b[2K3 of 3, and this i…", "\x1b[G\x1b[2K"]);
 });
 
 test("elsewhere short work is silent and long work has plain lines", () => {

@@ -1,4 +1,6 @@
 import { truncate } from "./display-width.ts";
+import { escapeText } from "./escape-text.ts";
+import { controlSequence } from "./page.ts";
 
 /** Long work says where it is: one redrawn line on a terminal, a plain line now and then elsewhere. */
 export interface Progress {
@@ -11,12 +13,14 @@ export interface ProgressParams {
   readonly write: (text: string) => void;
   readonly terminal: boolean;
   readonly width: number;
+  readonly seal?: string;
   readonly now: () => number;
 }
 
 export function createProgress(params: ProgressParams): Progress {
   const every = params.terminal ? REDRAW_MS : LINE_MS;
   let shownAt = params.terminal ? Number.NEGATIVE_INFINITY : params.now();
+  const clear = controlSequence(params, "", "G") + controlSequence(params, "2", "K");
   let drawn = false;
   return {
     update(text) {
@@ -24,10 +28,10 @@ export function createProgress(params: ProgressParams): Progress {
       if (now - shownAt < every) return;
       shownAt = now;
       drawn = true;
-      params.write(params.terminal ? `\r\x1b[2K${truncate(text, params.width - 1)}` : `${text}\n`);
+      params.write(params.terminal ? clear + truncate(escapeText(text), params.width - 1) : `${text}\n`);
     },
     done() {
-      if (drawn && params.terminal) params.write("\r\x1b[2K");
+      if (drawn && params.terminal) params.write(clear);
       drawn = false;
     },
   };

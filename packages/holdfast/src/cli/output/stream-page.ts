@@ -1,5 +1,9 @@
+import { randomInt } from "node:crypto";
 import type { Page } from "./page.ts";
 import { onlyAscii, pageWidth, wantsColor } from "./page.ts";
+
+/** Of this process. The sinks of its standard streams know it. */
+export const SEAL = String(randomInt(10 ** 11, 10 ** 12));
 
 /** The page that a standard stream is. */
 export function pageOf(params: {
@@ -13,6 +17,7 @@ export function pageOf(params: {
     width: pageWidth({ env: params.env, columns: terminal ? params.stream.columns : undefined }),
     color: wantsColor({ env: params.env, terminal, noColorFlag: params.noColorFlag }),
     ...(onlyAscii({ env: params.env, terminal }) ? { ascii: true as const } : {}),
+    seal: SEAL,
     terminal,
     now: Date.now(),
     offset: (at) => -new Date(at).getTimezoneOffset(),

@@ -29,6 +29,7 @@ export async function run(shell: Shell, input: Input<(typeof compareSpec)["flags
   const choice = chosen === undefined ? null : await choose(shell, holdfast, { compared, chosen });
   shell.print({
     json: () => ({ ...compared, runs: compared.runs.map(sideJson), choice }),
+    ...(compared.diffs.length > 0 ? { content: true as const } : {}),
     text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
   });
   return "done";

@@ -39,6 +39,7 @@ export async function run(shell: Shell, input: Input<(typeof diffSpec)["flags"]>
   const other = to?.id ?? (worktree === null ? "the worktree" : `the worktree ${worktree}`);
   if (to === null && !isEmpty(diff) && diff.files !== null) shell.say(`Between ${from.id} and ${other}:`);
   shell.print({
+    content: true,
     json: () => ({
       from: from.id,
       to: to?.id ?? null,

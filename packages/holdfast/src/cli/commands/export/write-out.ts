@@ -50,6 +50,7 @@ export async function writeOut(
       ...(remarks === undefined ? {} : { remarks }),
       document,
     }),
+    ...(document === null ? {} : { content: true as const }),
     text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
   });
   shell.say(lossesText(to, losses, shell.talk.width));

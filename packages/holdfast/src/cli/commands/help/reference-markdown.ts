@@ -38,7 +38,8 @@ const INTRODUCTION = `\`holdfast COMMAND [ARGUMENTS] [FLAGS]\`. Flags may stand 
 
 What a command found or did goes to stdout; notes, questions, progress and errors go to stderr. Colours and cut columns
 are for terminals only (\`NO_COLOR\`, \`FORCE_COLOR\` and \`--no-color\` are respected). Control characters in names and
-values are printed escaped. Whatever changes something has \`--dry-run\`.
+values are printed escaped; into a pipe, content for another program (a patch, an exported document, an agent's log)
+keeps them. Whatever changes something has \`--dry-run\`.
 
 An address names a checkpoint: \`RUN@7\`, \`RUN@latest\`, \`RUN@tag\`. \`RUN\` alone is its latest; \`@7\` and \`@tag\`
 work where only one run can be meant.`;

@@ -21,6 +21,7 @@ export async function run(shell: Shell, input: Input<(typeof logsSpec)["flags"]>
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
   shell.print({
     json: () => ({ run: id, calls }),
+    content: true,
     text: (page) =>
       calls
         .map(({ lines, ...file }) => `${header(file, page)}${lines.map((line) => lineText(shell, line)).join("")}`)
@@ -61,7 +62,12 @@ async function follow(
         if (!shell.json && shown !== file.path) shell.write(header(file, shell.page));
         shown = file.path;
         const { visit, step } = file;
-        if (!shell.write(shell.json ? `${JSON.stringify({ visit, step, line })}\n` : lineText(shell, line)))
+        if (
+          !shell.write(
+            shell.json ? `${JSON.stringify({ visit, step, line })}\n` : lineText(shell, line),
+            shell.json ? "message" : "content",
+          )
+        )
           return "done";
       }
     }

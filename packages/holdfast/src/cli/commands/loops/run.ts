@@ -43,7 +43,7 @@ async function readLoops(
 
 async function watch(shell: Shell, read: () => Promise<Loops>): Promise<Exit> {
   const live = canRedraw(shell)
-    ? createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns })
+    ? createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page })
     : null;
   let before = "";
   try {

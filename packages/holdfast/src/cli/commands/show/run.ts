@@ -3,7 +3,6 @@ import type { Checkpoint } from "../../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
-import { escapeLines } from "../../output/escape-text.ts";
 import { spentKnown } from "../../output/spent-text.ts";
 import { checkpointText } from "./checkpoint-view.ts";
 import { nextText, runText } from "./run-view.ts";
@@ -73,10 +72,10 @@ function checkpointJson(checkpoint: Checkpoint) {
   return { ...checkpoint, planes: { ...planes, position: { ...position, budget } } };
 }
 
-/** JSON in either case: this is data for another program. Only a terminal is protected from what it holds. */
+/** JSON in either case: this is data for another program. */
 function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
   const { values } = checkpoint.planes.context;
   const text = `${JSON.stringify(values, null, 2)}\n`;
-  shell.print({ json: () => values, text: (page) => (page.terminal ? escapeLines(text) : text) });
+  shell.print({ json: () => values, text: () => text });
   return "done";
 }

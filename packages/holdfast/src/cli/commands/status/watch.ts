@@ -67,7 +67,7 @@ function plainLines(shell: Shell): Shower {
 }
 
 function region(shell: Shell): Shower {
-  const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns });
+  const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page });
   let shown: RunStatus | undefined;
   const pageNow = () => ({ ...shell.page, now: Date.now(), width: shell.columns() - 1 });
   return {
