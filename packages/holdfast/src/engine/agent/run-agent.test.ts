@@ -1,5 +1,5 @@
 import { existsSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { sha256 } from "../../system/hash.ts";
 import { begin, define, ID, TOY_CONFIG, TOY_INPUTS } from "../../testing/toy-run.ts";
@@ -276,6 +276,27 @@ test("parked until the provider answers again: woken once, however the clock is 
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(calls).toBe(2);
   expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
+test("git locks that a killed agent left in the worktree are gone before the call is tried again", async () => {
+  const found: boolean[] = [];
+  const notes: string[] = [];
+  const toy = await startInWorktree((task, root) => {
+    const lock = resolve(root, toy.tree.git("rev-parse", "--git-path", "index.lock").trim());
+    found.push(existsSync(lock));
+    if (task.attempt === 2) return { text: "done" };
+    writeFileSync(join(root, "half.txt"), "half");
+    writeFileSync(lock, "");
+    return { kind: "failed", cause: "killed", message: "killed by SIGKILL" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));
+  expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
+  expect(found).toEqual([false, false]);
+  expect(notes).toContainEqual(
+    expect.stringMatching(/^Removed a stale git lock of a process that was killed: .*index\.lock$/),
+  );
 });
 
 test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {

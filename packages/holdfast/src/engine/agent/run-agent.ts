@@ -18,6 +18,7 @@ import type { KeptAnswer } from "./kept-answer.ts";
 import { enterAside, requireOpen } from "../asides/asides.ts";
 import { keepTalk } from "./kept-talk.ts";
 import { attemptOf, beginStep, failStep, markOf } from "../stage/run-step.ts";
+import { clearStaleLocks } from "../resume/resume-run.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
 import { beganAt, keepBranch, takeBackChanges } from "../restore/right-place.ts";
 import type { BeganAt } from "../restore/right-place.ts";
@@ -169,6 +170,7 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
   const { writer } = stay;
   const { call, estimate, files } = trying;
   const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
+  if (outcome.kind === "failed") await clearLocks(writer, call.name);
   if (files) await keepBranch(writer, call.name, before.files);
   // In turn: an aside that is opened now has nothing of it.
   else await stay.inTurn(() => takeBackChanges(writer, before));
@@ -205,6 +207,16 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
     throw writer.halt.cause;
   }
   return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
+}
+
+/**
+ * The git locks that a failed agent left behind: its process tree has ended, and with a lock in place neither Holdfast nor the next try could use git there.
+ * Not while another call runs: a lock in a side worktree may be that call's.
+ */
+async function clearLocks(writer: RunWriter, step: string): Promise<void> {
+  if ([...writer.running.keys()].some((name) => name !== step)) return;
+  const cleared = await clearStaleLocks(writer.parts, writer.run.id, writer.files);
+  if (cleared !== null) await tellNote(writer, cleared);
 }
 
 /**

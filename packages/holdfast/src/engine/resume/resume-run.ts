@@ -1,6 +1,6 @@
 import { readAccepted } from "../../core/resume/accepted.ts";
 import { adoptWorld } from "../../core/resume/adopt-world.ts";
-import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
+import type { Checkpoint, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Finding, FindingPolicy, Setting, Verdict } from "../../core/resume/finding.ts";
 import type { Freshness, Standing } from "../../core/resume/freshness.ts";
@@ -131,7 +131,7 @@ export async function applyTakeUp(params: {
     });
   }
   await parts.commands.endMarked(runMark(parts, run.id));
-  const note = await clearStaleLocks(parts, run.id, checkpoint);
+  const note = await clearStaleLocks(parts, run.id, checkpoint.planes.files);
   if (note !== null) await parts.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
   const report = await applyResume({ parts, lease, run, plan, checkpoint, current });
   if (note === null) return report;
@@ -145,9 +145,9 @@ export async function applyTakeUp(params: {
 export async function clearStaleLocks(
   parts: Pick<WorkParts, "workspaces">,
   run: string,
-  { planes }: Pick<Checkpoint, "planes">,
+  files: FilesPlane | null,
 ): Promise<string | null> {
-  const removed = (await parts.workspaces?.clearLocks({ run, branch: planes.files?.branch ?? null })) ?? [];
+  const removed = (await parts.workspaces?.clearLocks({ run, branch: files?.branch ?? null })) ?? [];
   if (removed.length === 0) return null;
   return `Removed ${removed.length === 1 ? "a stale git lock" : `${removed.length} stale git locks`} of a process that was killed: ${removed.join(", ")}`;
 }

@@ -43,7 +43,7 @@ export async function takeUp<S extends JsonObject>(params: {
   const { newest, top, progress } = await readProgress(parts, run);
   checkDefinition(workflow, run, progress.position, params.allowChanged);
   await parts.commands.endMarked(runMark(parts, run));
-  const cleared = await clearStaleLocks(parts, run, newest);
+  const cleared = await clearStaleLocks(parts, run, newest.planes.files);
   const writer = new RunWriter({
     parts,
     run: summary,
