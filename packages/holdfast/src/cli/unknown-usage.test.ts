@@ -17,6 +17,10 @@ test("tokens and money that no agent reports are null in JSON and unknown in tex
   expect((await place.json("show", `${id}@latest`)).checkpoint.planes.position.budget.spent).toMatchObject(unknown);
   expect((await place.json("compare", id, id)).runs[0].spent).toMatchObject(unknown);
   expect((await place.run("list")).stdout).not.toMatch(/\b0 tokens|\$0\.00/);
+  // The plan of a rerun names what it would execute, as the plan of a run does.
+  const dry = await place.json("rerun", id, "--dry-run");
+  expect(dry.plan.uses).toMatchObject({ checks: ["test -f a.txt"], agents: [{ agent: "command:touch a.txt" }] });
+  expect((await place.run("rerun", id, "--dry-run")).stdout).toMatch(/Would use[^]*touch a\.txt/);
   const { stdout } = await place.run("--json", "rerun", id);
   const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
   expect(report.spent).toMatchObject({ a: unknown, b: unknown });

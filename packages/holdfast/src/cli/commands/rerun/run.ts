@@ -6,6 +6,7 @@ import type { Input, Shell } from "../../command.ts";
 import { spentKnown } from "../../output/spent-text.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
 import { workflowFile } from "../../workflow-file.ts";
+import { planUses, usesText } from "../run/plan-uses.ts";
 import { planText } from "../run/plan-view.ts";
 import type { rerunSpec } from "./spec.ts";
 import { rerunText } from "./view.ts";
@@ -26,7 +27,11 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
   });
   if (input.on("dry-run")) {
     const { workflow: _functions, ...shown } = plan;
-    shell.print({ json: () => ({ plan: shown }), text: (page) => planText(plan, page) });
+    const uses = await planUses(shell, await shell.consent.stated(), plan);
+    shell.print({
+      json: () => ({ plan: { ...shown, uses } }),
+      text: (page) => planText(plan, page) + usesText(uses, page),
+    });
     return "done";
   }
   let report: RerunReport | undefined;
