@@ -87,7 +87,10 @@ describe("an agent that speaks ACP", () => {
   });
 
   test("one that does not leave after its answer has completed", async ({ onTestFinished }) => {
-    const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: `setInterval(() => {}, 1000); ${END}` });
+    const { cwd, model } = write(onTestFinished, {
+      capabilities: "{}",
+      prompt: `setInterval(() => {}, 1000); await say(client, "done"); ${END}`,
+    });
     const { task } = prepareCall({ cwd }, { model });
     expect(await agent.run(task)).toMatchObject({ kind: "completed" });
     assertGone(task.mark);
