@@ -51,6 +51,7 @@ const amounts: Shape<Amounts> = object<Amounts>({
 const budget: Shape<Budget> = object<Budget>({
   spent: amounts,
   reserved: amounts,
+  held: optional(amounts),
   limit: object<Budget["limit"]>({
     tokens: nullable(count),
     microUsd: nullable(count),

@@ -101,7 +101,13 @@ export type StepStarted = {
   readonly aside?: string;
 };
 /** A call whose end nobody saw, counted from the agent's own record of the session. */
-export type StepLost = { readonly visit: number; readonly step: string; readonly spent: Amounts };
+export type StepLost = {
+  readonly visit: number;
+  readonly step: string;
+  readonly spent: Amounts;
+  /** Assumed for the limits, where its usage is unknown. */
+  readonly held?: Amounts;
+};
 export type StepFinished = {
   readonly visit: number;
   readonly step: string;

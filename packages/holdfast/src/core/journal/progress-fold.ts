@@ -1,5 +1,5 @@
 import { forgetAsideCalls } from "../position/aside.ts";
-import { NOTHING, settle } from "../position/budget.ts";
+import { NOTHING, hold, settle } from "../position/budget.ts";
 import type { CallErrors } from "../error-policy/call-errors.ts";
 import { callErrorsShape, verdictShape } from "../error-policy/call-errors-shape.ts";
 import type { Graph } from "../graph/graph.ts";
@@ -137,8 +137,9 @@ function step(fold: Fold, entry: FoldedEntry): void {
       return;
     }
     case "step.lost": {
-      const { step: name, spent } = read(lostShape, entry);
+      const { step: name, spent, held } = read(lostShape, entry);
       pay(fold, name, spent);
+      if (held !== undefined) fold.budget = hold(fold.budget, held);
       fold.running.delete(name);
       return;
     }
@@ -237,7 +238,12 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
   counted: optional(object<RecordTokens>({ input: count, output: count })),
   aside: optional(text),
 });
-const lostShape: Shape<StepLost> = object<StepLost>({ visit: count, step: text, spent: amounts });
+const lostShape: Shape<StepLost> = object<StepLost>({
+  visit: count,
+  step: text,
+  spent: amounts,
+  held: optional(amounts),
+});
 const finishedShape: Shape<StepFinished> = object<StepFinished>({
   visit: count,
   step: text,

@@ -26,7 +26,7 @@ export function reserve(budget: Budget, estimate: Amounts): Reservation {
   checkAmounts(estimate);
   const resources = RESOURCES.filter((resource) => {
     const limit = budget.limit[resource];
-    const used = add(budget.spent[resource], budget.reserved[resource]);
+    const used = usedOf(budget, resource);
     return limit !== null && (used >= limit || add(used, estimate[resource]) > limit);
   });
   if (resources.length > 0) return { kind: "exceeded", resources };
@@ -71,11 +71,40 @@ export function reopenLost(budget: Budget, estimate: Amounts): Budget {
   };
 }
 
+/** For a call that was cut off and whose usage is unknown: counts against the limits for as long as the run lasts. */
+export function hold(budget: Budget, assumed: Amounts): Budget {
+  checkAmounts(assumed);
+  return { ...budget, held: sum(budget.held ?? NOTHING, assumed) };
+}
+
+/** What counts against a limit: spent, reserved for calls that run, held for calls of unknown usage. */
+export function usedOf({ spent, reserved, held }: Budget, resource: Resource): number {
+  return add(add(spent[resource], reserved[resource]), held?.[resource] ?? 0);
+}
+
+/** The assumed tokens of a cut-off call in a run that has no finished call to compare with: about one prompt of a coding agent. */
+const FIRST_CALL_TOKENS = 30_000;
+
+/**
+ * What a call of unknown usage is assumed to have taken: as much as the largest call of the run so far. Without one, FIRST_CALL_TOKENS, or a tenth of the
+ * limit where that is less. Only for limits that there are.
+ */
+export function assumedUsage(limit: Budget["limit"], largest: Pick<Amounts, "tokens" | "microUsd">): Amounts {
+  const tenth = (resource: "tokens" | "microUsd"): number => Math.ceil((limit[resource] ?? 0) / 10);
+  const tokens = largest.tokens > 0 ? largest.tokens : Math.min(FIRST_CALL_TOKENS, tenth("tokens"));
+  const microUsd = largest.microUsd > 0 ? largest.microUsd : tenth("microUsd");
+  return {
+    ...NOTHING,
+    tokens: limit.tokens === null ? 0 : tokens,
+    microUsd: limit.microUsd === null ? 0 : microUsd,
+  };
+}
+
 /** What has reached its limit. Not empty: the run parks. */
 export function exceeded(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => {
     const limit = budget.limit[resource];
-    return limit !== null && budget.spent[resource] >= limit;
+    return limit !== null && add(budget.spent[resource], budget.held?.[resource] ?? 0) >= limit;
   });
 }
 
@@ -88,14 +117,19 @@ export function forkBudget(budget: Budget): Budget {
 export function shareSpending(params: { readonly base: Budget; readonly forks: readonly Budget[] }): Budget {
   const { base } = params;
   let { spent, reserved } = base;
+  let held = base.held ?? NOTHING;
   for (const fork of params.forks) {
     const since = each((resource) => Math.max(0, fork.spent[resource] - base.spent[resource]));
     const unpriced = Math.max(0, (fork.spent.unpriced ?? 0) - (base.spent.unpriced ?? 0));
     const uncounted = Math.max(0, (fork.spent.uncounted ?? 0) - (base.spent.uncounted ?? 0));
     spent = sum(spent, { ...since, unpriced, uncounted });
     reserved = sum(reserved, fork.reserved);
+    held = sum(
+      held,
+      each((resource) => Math.max(0, (fork.held?.[resource] ?? 0) - (base.held?.[resource] ?? 0))),
+    );
   }
-  return { ...base, spent, reserved };
+  return { ...base, spent, reserved, ...(isNothing(held) ? {} : { held }) };
 }
 
 /** Resources that have passed 80 % of their limit. */
@@ -105,8 +139,7 @@ export function nearLimit(budget: Budget): readonly Resource[] {
 
 function isNear(budget: Budget, resource: Resource): boolean {
   const limit = budget.limit[resource];
-  const used = add(budget.spent[resource], budget.reserved[resource]);
-  return limit !== null && used >= limit * 0.8;
+  return limit !== null && usedOf(budget, resource) >= limit * 0.8;
 }
 
 function checkAmounts(amounts: Amounts): void {
@@ -117,6 +150,10 @@ function checkAmounts(amounts: Amounts): void {
     message: `An amount of ${bad} must be a whole number from 0, not ${amounts[bad]}`,
     hint: "Round up what a provider reports as a fraction; money is in millionths of a US dollar.",
   });
+}
+
+function isNothing(amounts: Amounts): boolean {
+  return RESOURCES.every((resource) => amounts[resource] === 0);
 }
 
 function isAmount(amount: number): boolean {

@@ -42,6 +42,8 @@ export type Amounts = {
 export interface Budget {
   readonly spent: Amounts;
   readonly reserved: Amounts;
+  /** Counts against the limits for calls that were cut off and whose usage is unknown. It is an assumption, so it is not in `spent`. */
+  readonly held?: Amounts;
   /** null: no limit. */
   readonly limit: { readonly [K in "tokens" | "microUsd" | "milliseconds"]: number | null };
 }

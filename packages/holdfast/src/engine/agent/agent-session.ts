@@ -16,7 +16,7 @@ import { lookParams } from "../parts.ts";
 import { planSession } from "./plan-session.ts";
 import { reasonOf } from "../reason-of.ts";
 import { attemptOf } from "../stage/run-step.ts";
-import { settleSpent } from "../conduct/spending.ts";
+import { holdUnknown, settleSpent } from "../conduct/spending.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 import { tellNote } from "../conduct/tell-note.ts";
@@ -100,16 +100,27 @@ async function countLost(stay: Stay, { call, agent, model }: Caller, now: Record
   if (!isUnknown && tokens <= reserved.tokens) return;
   const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
   const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
-  const body: StepLost = { visit: writer.visit, step: call.name, spent };
+  // What was reserved for the call counts as spent, and no more is assumed.
+  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await holdUnknown(writer) : null;
+  const body: StepLost = { visit: writer.visit, step: call.name, spent, ...(held === null ? {} : { held }) };
   settleSpent(writer, {
     estimate: NOTHING,
     actual: { ...NOTHING, tokens: spent.tokens - reserved.tokens, ...unknown },
   });
   await writer.append({ kind: "step.lost", body });
   const text = isUnknown
-    ? `What ${agent.name} had taken when ${call.name} was cut off is unknown`
+    ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
     : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
   writer.tell({ kind: "note", text });
+}
+
+function heldText(held: Amounts | null): string {
+  if (held === null) return "";
+  const parts = [
+    ...(held.tokens === 0 ? [] : [`${held.tokens} tokens`]),
+    ...(held.microUsd === 0 ? [] : [`$${(held.microUsd / 1e6).toFixed(2)}`]),
+  ];
+  return `; ${parts.join(" and ")} of the budget are held for it`;
 }
 
 function tokensSince(before: RecordTokens, now: RecordTokens): number {

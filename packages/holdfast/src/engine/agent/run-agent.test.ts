@@ -494,6 +494,47 @@ test("a call that died before its agent's record grew is unknown, not zero", asy
   expect(spent).toMatchObject({ tokens: 7, uncounted: 1, unpriced: 2 });
 });
 
+test.each([
+  { name: "as much as the largest call before it", earlier: 1, limit: { tokens: 60 }, held: { tokens: 30 } },
+  {
+    name: "a tenth of the limit before any call has finished",
+    earlier: 0,
+    limit: { tokens: 5000 },
+    held: { tokens: 500 },
+  },
+  { name: "money too", earlier: 1, limit: { microUsd: 9 }, held: { tokens: 0, microUsd: 5 } },
+  { name: "nothing without a limit", earlier: 1, limit: {}, held: undefined },
+])("a lost call of unknown usage counts against the limits: $name", async ({ earlier, limit, held }) => {
+  let calls = 0;
+  const toy = await startInWorktree(() => {
+    calls += 1;
+    if (calls === earlier + 1) throw new Error("the process dies here");
+    return { usage: { ...usage(30), microUsd: 5 } };
+  });
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 3; i += 1) await agent({ ...CALL, name: `edit-${i}` });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ parts: toy.parts, workflow, ...given, workspace: toy.workspace, limit });
+  // Each call commits its start and its answer: the commit after the start of the lost one fails.
+  expect(await toy.crash(workflow, 2 * earlier + 2, "before")).toBe("died");
+  // Killed again right after it was counted, nothing is held twice.
+  expect(await toy.crash(workflow, 2, "before")).toBe("died");
+  const outcome = await toy.go(workflow);
+  const { budget } = (await toy.store.latest(ID))?.planes.position ?? expect.fail();
+  if (held === undefined) expect(budget.held).toBeUndefined();
+  else expect(budget.held).toMatchObject(held);
+  expect(budget.spent.uncounted).toBeGreaterThan(0);
+  // The second call of 30 tokens or 5 µ$ would pass the limit together with the lost one.
+  expect(outcome).toMatchObject(
+    earlier === 1 && held !== undefined ? { kind: "parked", on: "budget" } : { kind: "done" },
+  );
+  if (outcome.kind === "parked") expect(calls).toBe(2);
+  expect(budget.spent.tokens).toBe(outcome.kind === "parked" ? 30 : 90);
+});
+
 test("an interrupted call whose usage was settled is not counted again when the run resumes", async () => {
   let calls = 0;
   const controller = new AbortController();

@@ -1,4 +1,14 @@
-import { exceeded, nearLimit, reserve, settle } from "../../core/position/budget.ts";
+import { isJsonObject } from "../../core/json.ts";
+import {
+  NOTHING,
+  assumedUsage,
+  exceeded,
+  hold,
+  nearLimit,
+  reserve,
+  settle,
+  usedOf,
+} from "../../core/position/budget.ts";
 import type { Resource } from "../../core/position/budget.ts";
 import type { Amounts, Budget } from "../../core/position/position.ts";
 import { costOf, priceOf } from "../../core/position/price.ts";
@@ -33,6 +43,26 @@ export function usedUp(budget: Budget, resources: readonly Resource[]): string {
 
 export function settleSpent(writer: RunWriter, params: { readonly estimate: Amounts; readonly actual: Amounts }): void {
   changeBudget(writer, settle(writer.budget, params));
+}
+
+/** For a call that was cut off and whose usage is unknown. null: the run has no limit that depends on it. */
+export async function holdUnknown(writer: RunWriter): Promise<Amounts | null> {
+  const { limit } = writer.budget;
+  if (limit.tokens === null && limit.microUsd === null) return null;
+  let largest = NOTHING;
+  for await (const { body } of writer.parts.store.readJournal({ run: writer.run.id })) {
+    const { spent } = body;
+    if (!isJsonObject(spent)) continue;
+    const { tokens, microUsd } = spent;
+    largest = {
+      ...largest,
+      tokens: Math.max(largest.tokens, typeof tokens === "number" ? tokens : 0),
+      microUsd: Math.max(largest.microUsd, typeof microUsd === "number" ? microUsd : 0),
+    };
+  }
+  const assumed = assumedUsage(limit, largest);
+  changeBudget(writer, hold(writer.budget, assumed));
+  return assumed;
 }
 
 /** By the agent's own word, else by the table; null stays null. */
@@ -88,7 +118,7 @@ function changeBudget(writer: RunWriter, after: Budget): void {
 }
 
 function usedText(budget: Budget, resource: Resource): string {
-  const used = budget.spent[resource] + budget.reserved[resource];
+  const used = usedOf(budget, resource);
   const limit = budget.limit[resource] ?? 0;
   switch (resource) {
     case "tokens":
