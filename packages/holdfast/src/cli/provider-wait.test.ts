@@ -41,3 +41,19 @@ test.each([["overload"], ["network"], ["hang"], ["proxy"]])(
     expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
   },
 );
+
+test.each([
+  { role: "impl", cause: "killed" },
+  { role: "review", cause: "crash" },
+])("a $role call that ends with $cause once too often waits for the user, not for quota: exit 4", async (row) => {
+  const { role, cause } = row;
+  const place = await work.begin();
+  await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
+  const failed = { when: { role }, fail: { cause, message: "scripted trouble" } };
+  const agent = await place.agent([failed, ...(role === "impl" ? [] : [GOOD])]);
+  const parked = await place.run("run", "1", "--agent", agent);
+  expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+  expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+  expect(parked.stdout).not.toMatch(/quota/);
+  expect(await place.json("status", "1")).toMatchObject({ condition: { on: "person", until: null } });
+});
