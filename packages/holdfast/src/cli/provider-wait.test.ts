@@ -35,6 +35,9 @@ test.each([["overload"], ["network"], ["hang"], ["proxy"]])(
     expect(parked.status, parked.stdout + parked.stderr).toBe(7);
     expect(parked.stdout).toMatch(new RegExp(`Waiting for the provider issue-1: .*\\(${cause}\\)`, "s"));
     expect(parked.stdout).not.toMatch(/quota|session/);
+    const dry = await place.json("resume", "1", "--dry-run");
+    expect(dry.uses).toMatchObject({ agents: [{ role: "impl", agent }], yolo: false });
+    expect((await place.run("resume", "1", "--dry-run")).stdout).toContain(`Would use`);
     expect(await place.json("status", "1")).toMatchObject({ condition: { on: "provider", until: expect.any(String) } });
     // The time is when `--wait` tries again; a user need not wait for it.
     await place.agent([GOOD]);

@@ -99,5 +99,5 @@ export const resumeSpec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict"}, with --detach {"run", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
+  json: 'One line for each event, then {"run", "outcome", "status"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict", "uses": {...} as in the plan of `run` or null}, with --detach {"run", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
 } as const satisfies CommandSpec;

@@ -7,6 +7,7 @@ import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
 import type { Page } from "../../output/page.ts";
 import { rollbackText } from "../../rollback-text.ts";
+import { planUses, usesText } from "../run/plan-uses.ts";
 import { readPrompts } from "../run/read-prompts.ts";
 import { workflowFile } from "../../workflow-file.ts";
 import { readAdoptedOptions } from "../run/read-request.ts";
@@ -90,12 +91,18 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   const { rollback } = params;
   const told = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
   if (params.dryRun) {
+    const { forge } = await holdfast.work.parts();
+    const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
+    // Nothing is executed for a run that has ended.
+    const uses = planned.checkpoint === null ? null : await planUses(shell, await shell.consent.stated(), resumed);
+    const more = rollback === undefined ? {} : { rollback };
     shell.print({
-      json: () => ({ run, plan, findings, notes, verdict: plan.kind, ...(rollback === undefined ? {} : { rollback }) }),
+      json: () => ({ run, plan, findings, notes, verdict: plan.kind, uses, ...more }),
       text: (page) =>
         told(page) +
         preflightText(planned, page) +
-        verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page),
+        verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page) +
+        (uses === null ? "" : usesText(uses, page)),
     });
     return "done";
   }

@@ -32,7 +32,14 @@ export interface PlanUses {
   readonly untrusted: readonly string[];
 }
 
-export async function planUses(shell: Shell, config: EffectiveConfig, plan: StartPlan): Promise<PlanUses> {
+/** A run that is planned: to start, to run again or to resume. */
+export interface PlannedRun {
+  readonly config: StartPlan["config"];
+  readonly shape: { readonly name: string };
+  readonly forge: object | null;
+}
+
+export async function planUses(shell: Shell, config: EffectiveConfig, plan: PlannedRun): Promise<PlanUses> {
   const { settings } = config;
   const { work } = settings;
   const { inputs } = plan.config;
@@ -88,7 +95,7 @@ const LABEL = 11;
 
 /** Each role with its agent, as the workflows choose it. */
 function rolesOf(
-  plan: StartPlan,
+  plan: PlannedRun,
   fallback: readonly string[],
 ): readonly { readonly role: string; readonly agent: string }[] {
   const { agent, model, inputs } = plan.config;
