@@ -68,6 +68,7 @@ test("the journal alone tells stage, scores, question and last action", () => {
   const picture = entries.reduce((folded, entry) => foldEntry(folded, { ...entry, at: AT }), NO_PICTURE);
   expect(picture).toEqual({
     stage: "impl",
+    denied: [],
     iteration: 2,
     since: AT,
     scores: [{ iteration: 1, score: 60 }],
