@@ -33,6 +33,7 @@ export type { CheckLevel, DoctorReport } from "./engine/diagnosis.ts";
 export { loadWorkflow } from "./app/work/load-workflow.ts";
 export type { StartParams } from "./app/work/start-params.ts";
 export type { StartPlan } from "./app/work/plan-start.ts";
+export type { Starting } from "./app/work/starting.ts";
 export type { ResumeParams } from "./app/work/resume-params.ts";
 export type { WorkReport } from "./app/work/start-run.ts";
 export type { WorkParts } from "./engine/work-parts.ts";

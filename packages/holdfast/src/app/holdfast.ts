@@ -84,7 +84,13 @@ export class Holdfast implements AsyncDisposable {
   async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
     // As it is stored: the same task is the same run.
     const work = maskValue(params.work, createMasking().mask);
-    return await this.work.start(await this.work.plan({ ...params, work }), params);
+    const { workflow = "impl", id } = params;
+    using starting = this.work.announce({
+      workflow: typeof workflow === "string" ? workflow : workflow.shape.name,
+      work,
+      ...(id === undefined ? {} : { run: id }),
+    });
+    return await this.work.start(await this.work.plan({ ...params, work }), { ...params, starting });
   }
 
   /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */

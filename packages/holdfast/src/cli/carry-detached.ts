@@ -8,6 +8,7 @@ import type { Holdfast } from "../app.ts";
 import { HoldfastError } from "../core/error.ts";
 import { EXITS } from "../core/exit.ts";
 import type { Exit } from "../core/exit.ts";
+import type { Work } from "../core/run/run.ts";
 import type { Shell } from "./command.ts";
 
 /** The id that the process in the background gives a run which nothing but chance would name. */
@@ -17,10 +18,17 @@ export const RUN_ID_VARIABLE = "HOLDFAST_RUN_ID";
  * The same command without --detach, in a session of its own: no terminal that closes ends it. What it prints goes to a file beside the agents' logs.
  * Returns when it holds the run; a process that ends before is told here, with what it said.
  */
-export async function carryDetached(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {
+export async function carryDetached(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly run: string; readonly workflow: string; readonly work: Work },
+): Promise<Exit> {
+  const { run } = params;
   const log = openLog(join(holdfast.store.location, "logs", run));
   const child = start(log.fd, { ...shell.env, [RUN_ID_VARIABLE]: run });
   closeSync(log.fd);
+  // Until it can say so itself.
+  using _starting = child.pid === undefined ? null : holdfast.work.announce({ ...params, pid: child.pid });
   const ended = endOf(child);
   const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
   if (begun === null) {

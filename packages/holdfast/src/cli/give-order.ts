@@ -5,6 +5,7 @@ import type { Exit } from "../core/exit.ts";
 import { isAtWork } from "../core/run/run-standing.ts";
 import type { Shell } from "./command.ts";
 import { findRun } from "./find-run.ts";
+import { findStarting, startingName, stopStarting } from "./starting-run.ts";
 import { escapeText } from "./output/escape-text.ts";
 import { standingWord } from "./output/standing-word.ts";
 import { holderText } from "./wait-for-run.ts";
@@ -20,6 +21,18 @@ export interface OrderRequest {
 export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Exit> {
   const { kind, reason, now } = request;
   const holdfast = await shell.open({ create: false });
+  const prepared = request.typed === undefined ? [] : await findStarting(holdfast, request.typed);
+  const [first] = prepared;
+  if (kind === "abort" && first !== undefined) {
+    shell.say(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
+    if ((await stopStarting(shell, holdfast, prepared)) === null) {
+      shell.print({
+        json: () => ({ run: first.run, ordered: kind, outcome: "unbegun", standing: null }),
+        text: () => `Aborted ${escapeText(startingName(first))} before it began; nothing was changed.\n`,
+      });
+      return "done";
+    }
+  }
   const run = request.typed === undefined ? await onlyOne(holdfast, kind) : (await findRun(holdfast, request.typed)).id;
   if (kind === "pause") await refuseUnbegun(holdfast, run);
   const ordered = await holdfast.work.order({

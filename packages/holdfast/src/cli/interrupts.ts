@@ -52,6 +52,11 @@ export function createInterrupts(
   };
 }
 
+/** The work, or the reason of the signal as soon as it comes: for work that a signal does not end, such as a request to a forge. */
+export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return await Promise.race([work, aborted(signal)]);
+}
+
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason);

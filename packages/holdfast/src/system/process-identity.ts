@@ -5,8 +5,8 @@ import type { LeaseOwner, OwnerLiveness } from "../core/lease/lease.ts";
 /** What tells this process from any other, also from a later one with the same pid. */
 export type ProcessIdentity = Pick<LeaseOwner, "host" | "pid" | "started" | "boot">;
 
-export function processIdentity(): ProcessIdentity {
-  return { host: hostname(), pid: process.pid, started: startOf(process.pid), boot: bootOf() };
+export function processIdentity(pid = process.pid): ProcessIdentity {
+  return { host: hostname(), pid, started: startOf(pid), boot: bootOf() };
 }
 
 /**

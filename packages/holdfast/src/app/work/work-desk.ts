@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../core/json.ts";
+import { maskValue } from "../../core/mask.ts";
 import type { LoopLayoutSettings } from "../../core/lease/loop-layout.ts";
 import type { LoopSettings } from "../../core/lease/loop-settings.ts";
 import { priorityKey } from "../../core/run/priority.ts";
@@ -17,6 +18,7 @@ import type { TakeUpPlan } from "../../engine/resume/resume-run.ts";
 import { runMark } from "../../engine/save/run-mark.ts";
 import type { WorkParts } from "../../engine/work-parts.ts";
 import type { Clock } from "../../ports/clock.ts";
+import { createMasking } from "../../system/own-secrets.ts";
 import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
 import { buildParts } from "../build-parts.ts";
 import type { PartsOptions } from "../build-parts.ts";
@@ -45,6 +47,8 @@ import { resumeRequest } from "./resume-request.ts";
 import { planResumeRun, resumeRun, stopOf } from "./resume-run.ts";
 import type { StartParams } from "./start-params.ts";
 import { earlierReport, startRun } from "./start-run.ts";
+import { announceStart, readStarting } from "./starting.ts";
+import type { Announcement, Starting } from "./starting.ts";
 import type { Watching, WorkReport } from "./start-run.ts";
 
 /** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
@@ -78,13 +82,34 @@ export class WorkDesk {
     return plan;
   }
 
+  /**
+   * Shows that this process (or `pid`) prepares a run, until it is passed to `start` or `resume` and the run's lease is held. null where the store is not
+   * in a directory.
+   */
+  announce(
+    params: Pick<Starting, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
+  ): Announcement | null {
+    if (this.#parts.requests === null) return null;
+    const { run = null, work, ...about } = params;
+    const masked = maskValue(work, createMasking().mask);
+    const now = this.#parts.clock.now();
+    return announceStart(this.#parts.store.location, { ...about, run, work: masked, now });
+  }
+
+  /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
+  async starting(): Promise<readonly Starting[]> {
+    const { store, requests } = this.#parts;
+    return requests === null ? [] : readStarting(store.location, await store.listLeases());
+  }
+
   async start(
     plan: StartPlan,
-    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority">,
+    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
   ): Promise<WorkReport> {
     const parts = this.#planned.get(plan) ?? (await this.parts());
     const { workflow, id: run } = plan;
     if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
+    watching.starting?.name(run);
     const untaken = seedNotice(parts, plan.config);
     if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];
@@ -102,7 +127,7 @@ export class WorkDesk {
     return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
   }
 
-  async resume<S extends JsonObject>(params: ResumeParams<S>, planned?: TakeUpPlan): Promise<WorkReport> {
+  async resume<S extends JsonObject>(params: ResumeParams<S> & Announced, planned?: TakeUpPlan): Promise<WorkReport> {
     const parts = await partsOfRun(await this.parts(), params.run);
     const pending = await pendingImport(parts, params);
     if (pending !== null) {
@@ -231,14 +256,26 @@ export class WorkDesk {
 
   /** With a place among the loops at work, and with those told who read its directories. */
   async #carry(params: Carried, work: (watching: Watching) => Promise<WorkReport>): Promise<WorkReport> {
-    const { workflow, run, place, sessionMs, signal = new AbortController().signal } = params;
+    const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
-    const mirrored = { parts: this.#parts, workflow, run, cwd, listen: params.listen, loopLayout, maxLoops: loops.max };
-    return await mirroredWork(mirrored, async (listen) => {
-      const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
-      const slot = placeRequest({ workflow, loops, place, signal, tell });
-      return await work({ signal, listen, sessionMs, slot });
-    });
+    const mirrored = {
+      parts: this.#parts,
+      workflow,
+      run,
+      cwd,
+      listen: listening(params),
+      loopLayout,
+      maxLoops: loops.max,
+    };
+    try {
+      return await mirroredWork(mirrored, async (listen) => {
+        const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
+        const slot = placeRequest({ workflow, loops, place, signal, tell });
+        return await work({ signal, listen, sessionMs, slot });
+      });
+    } finally {
+      starting?.remove();
+    }
   }
 }
 
@@ -249,7 +286,21 @@ export interface DeskOptions extends PartsOptions {
   readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
 }
 
-interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "place"> {
+interface Announced {
+  /** Removed when the run's lease is held, or when this ends. */
+  readonly starting?: Announcement | null;
+}
+
+/** What a run reports except notes, it reports with its lease held. */
+function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): ProgressListener | undefined {
+  if (starting === undefined || starting === null) return listen;
+  return (event) => {
+    if (event.kind !== "note") starting.remove();
+    listen?.(event);
+  };
+}
+
+interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "place">, Announced {
   readonly run: string;
   readonly workflow: string;
 }

@@ -5,7 +5,7 @@ export const abortSpec = {
   summary: "end a run for good; its work is kept",
   details: [
     "The agent and everything it started is ended, files and state are saved, and the run is over, with the reason in its journal. Branch, worktree and checkpoints stay. It is not resumed again, except by force from a checkpoint: `holdfast resume RUN@N --force`.",
-    "A run whose process is dead is aborted at once. What was said stands, whatever crashes meanwhile. To go on later, use `holdfast pause` or `holdfast stop`.",
+    "A run whose process is dead is aborted at once. What was said stands, whatever crashes meanwhile. A run that is still being prepared ends before anything is begun. To go on later, use `holdfast pause` or `holdfast stop`.",
   ],
   operands: [{ name: "RUN", about: "a run id, or an issue number", required: true, completes: "run" }],
   consent: "store",
@@ -15,5 +15,5 @@ export const abortSpec = {
     gently: { type: "boolean", about: "let an agent that is at work finish first" },
   },
   examples: [{ line: 'holdfast abort issue-42 --reason "done by hand"', about: "it is not needed any more" }],
-  json: '{"run": "id", "ordered": "abort", "outcome": "done" | "ended" | "elsewhere", "standing": {"kind": ...}}.',
+  json: '{"run": "id", "ordered": "abort", "outcome": "done" | "ended" | "elsewhere" | "unbegun", "standing": {"kind": ...}}. Of one that had not begun "standing" is null, and "run" may be.',
 } as const satisfies CommandSpec;

@@ -5,6 +5,7 @@ import type { Answers } from "../../../core/resume/resume.ts";
 import { carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
 import type { Shell } from "../../command.ts";
+import { unlessAborted } from "../../interrupts.ts";
 import type { Page } from "../../output/page.ts";
 import { rollbackText } from "../../rollback-text.ts";
 import { planUses, usesText } from "../run/plan-uses.ts";
@@ -64,6 +65,10 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   const waits = params.wait === true && !params.dryRun;
   const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
   if (!params.dryRun) await requireImported(shell, holdfast, params);
+  const summary = await (await holdfast.run(run)).summary();
+  using starting = params.dryRun
+    ? null
+    : holdfast.work.announce({ run, workflow: summary.workflow, work: summary.work });
   const { workflow } = await workflowFile(shell, holdfast, { run, named: params.workflow });
   const { work } = (await (params.dryRun ? shell.consent.stated() : shell.config())).settings;
   const request = {
@@ -85,7 +90,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     ...(params.place === undefined ? {} : { place: params.place }),
     ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
-  const planned = await holdfast.work.preflight(request);
+  const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request));
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
   const { rollback } = params;
@@ -106,7 +111,10 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     });
     return "done";
   }
-  if (params.detach === true) return await carryDetached(shell, holdfast, run);
+  if (params.detach === true) {
+    starting?.remove();
+    return await carryDetached(shell, holdfast, { run, workflow: summary.workflow, work: summary.work });
+  }
   if (shell.json && rollback !== undefined)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "rollback", rollback })}\n`);
   if (shell.json && findings.length > 0)
@@ -114,7 +122,12 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
   if (!shell.json && !shell.quiet) shell.write(told(shell.page) + preflightText(planned, shell.page));
-  return await carryRun(shell, holdfast, (listen) => holdfast.work.resume({ ...request, listen }, planned), flags);
+  return await carryRun(
+    shell,
+    holdfast,
+    (listen) => holdfast.work.resume({ ...request, listen, starting }, planned),
+    flags,
+  );
 }
 
 /** What was chosen now is named, so that the same is done whatever happens meanwhile. */

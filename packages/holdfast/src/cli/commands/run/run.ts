@@ -9,6 +9,7 @@ import type { ImplSettings } from "../../../config/work-settings.ts";
 import type { Input, Shell } from "../../command.ts";
 import { RUN_ID_VARIABLE, carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
+import { unlessAborted } from "../../interrupts.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import { USES_OF } from "../../consent.ts";
@@ -39,10 +40,13 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     writes: !input.on("dry-run"),
   });
   const files = OWN.has(request.workflow) && !input.on("dry-run");
-  const work = files ? await fileTask(holdfast, request) : request.work;
+  // Removed in `start` when the lease is held, and on every other way out of here.
+  using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
+  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
   const place = readPlace(input);
-  const takeUp = (run: string): Promise<Exit> =>
-    takeUpRun(shell, holdfast, {
+  const takeUp = (run: string): Promise<Exit> => {
+    starting?.remove();
+    return takeUpRun(shell, holdfast, {
       run,
       limit: readLimits(input),
       sessionMs: readSession(input),
@@ -51,9 +55,11 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       ...place,
       detach: input.on("detach"),
     });
+  };
   const ofIssue = await openRun(holdfast, work, input.on("resume"));
   if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
-  const plan = await planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
+  const planning = planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
+  const plan = await unlessAborted(shell.signal, planning);
   const open = ofIssue ?? (await openTask(holdfast, plan));
   if (open !== undefined && input.on("resume")) return await takeUp(open.id);
   if (plan.earlier !== null && open === undefined) {
@@ -71,11 +77,16 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   }
   if (open !== undefined) throw openError(open);
   sayEarlier(shell, plan);
-  if (input.on("detach")) return await carryDetached(shell, holdfast, plan.id);
+  if (input.on("detach")) {
+    starting?.remove();
+    return await carryDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
+  }
+  // Stopped while it was planned: nothing is begun.
+  shell.signal.throwIfAborted();
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
   const exit = await carryRun(shell, holdfast, (listen) =>
-    holdfast.work.start(plan, { listen, signal: shell.signal, ...session, ...place }),
+    holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
   );
   const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;

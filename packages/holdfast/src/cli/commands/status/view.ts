@@ -1,4 +1,4 @@
-import type { Condition, RunStatus } from "../../../app.ts";
+import type { Condition, RunStatus, Starting } from "../../../app.ts";
 import type { Lease } from "../../../core/lease/lease.ts";
 import { answerWords } from "../../output/answer-words.ts";
 import { countText } from "../../output/count-text.ts";
@@ -13,6 +13,7 @@ import { spentText } from "../../output/spent-text.ts";
 import { standingWord } from "../../output/standing-word.ts";
 import { renderTable } from "../../output/table.ts";
 import { sparkline } from "../../live/sparkline.ts";
+import { startingName } from "../../starting-run.ts";
 import { stageText, workText } from "../list/view.ts";
 import { fieldsText, momentText, sectionText } from "../show/fields.ts";
 import { wrap } from "../../output/wrap.ts";
@@ -78,6 +79,21 @@ function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (reado
     ["best", bestText(loop)],
     ...[...found.values()].map((sentence) => ["found", sentence] as const),
   ];
+}
+
+/** A run whose record does not exist yet. */
+export function startingText(starting: Starting, page: Page): string {
+  const { pid, host, since, work, workflow } = starting;
+  const title = `${paint(page, "bold", escapeText(startingName(starting)))}  ${paint(page, "cyan", "starting")}\n`;
+  const why = `Process ${pid} on ${host} prepares it since ${momentText(since, page)}; nothing was begun yet.`;
+  const fields = fieldsText(
+    [
+      ["work", workText(work)],
+      ["workflow", workflow],
+    ],
+    page,
+  );
+  return title + wrapped(escapeText(why), page) + fields;
 }
 
 export function statusesText(statuses: readonly RunStatus[], page: Page): string {

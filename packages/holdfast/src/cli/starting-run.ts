@@ -1,0 +1,70 @@
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Holdfast, Starting } from "../app.ts";
+import { HoldfastError } from "../core/error.ts";
+import type { Shell } from "./command.ts";
+import { issueNumber } from "./find-run.ts";
+
+/** Processes that prepare the run that is meant, by its id or the number of its issue; without either all of them. */
+export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly Starting[]> {
+  const all = await holdfast.work.starting();
+  if (typed === undefined) return all;
+  const issue = issueNumber(typed);
+  const [, named] = /^issue-(\d+)$/.exec(typed) ?? [];
+  return all.filter(({ run, work }) => {
+    if (run === typed) return true;
+    if (work.kind !== "issue") return false;
+    // Before planning is over the id is not known; the first run of an issue is named by its number.
+    return work.number === issue || (run === null && String(work.number) === named);
+  });
+}
+
+/** Before the record exists there is no id to show. */
+export function startingName({ run, work, workflow }: Starting): string {
+  if (run !== null) return run;
+  return work.kind === "issue" ? `issue ${work.number}` : `a run of ${workflow}`;
+}
+
+/**
+ * Does what Ctrl+C does in their terminals, and waits until each has ended or released the lease that it acquired meanwhile. Returns the run that has a
+ * record; null: nothing was begun.
+ */
+export async function stopStarting(
+  shell: Shell,
+  holdfast: Holdfast,
+  found: readonly Starting[],
+): Promise<string | null> {
+  const pids = new Set(found.map(({ pid }) => pid));
+  let run = found.find((starting) => starting.run !== null)?.run ?? null;
+  for (const pid of pids) interrupt(pid);
+  for (;;) {
+    // In this order: an announcement is removed only when the lease is held.
+    const prepared = (await holdfast.work.starting()).find(({ pid }) => pids.has(pid));
+    const lease = (await holdfast.store.listLeases()).find(
+      ({ owner }) => pids.has(owner.pid) && owner.host === hostname(),
+    );
+    run = lease?.run ?? prepared?.run ?? run;
+    const holder = lease === undefined ? undefined : await (await holdfast.run(lease.run)).holder();
+    const works = holder !== undefined && holder.alive !== "dead" && pids.has(holder.lease.owner.pid);
+    if (prepared === undefined && !works) break;
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+  return run === null || (await holdfast.store.getRun(run)) === undefined ? null : run;
+}
+
+const POLL_MS = 50;
+
+/** That the process is still the one that was meant was looked up just before. */
+export function interrupt(pid: number): void {
+  try {
+    process.kill(pid, "SIGINT");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ESRCH") return;
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `Process ${pid}, which works on the run, could not be stopped`,
+      hint: "It may belong to another user; press Ctrl+C in its terminal.",
+      cause,
+    });
+  }
+}
