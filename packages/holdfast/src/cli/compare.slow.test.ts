@@ -124,8 +124,7 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
 test("forks, checkpoints, a run at work and one with nothing saved can all be compared", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
-  const resumed = await journey.runIn(".", ["resume", "other"], { env: { WORD: "b" } });
-  expect(resumed.status, resumed.stderr).toBe(0);
+  await resumeFork("other");
   const holdfast = await openHoldfast({ cwd: journey.repository() });
   const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
   await holdfast.createRun({ id: "empty" });
@@ -201,8 +200,7 @@ test("a run whose graft did not finish goes back to before it when it is resumed
   const root = (await (await holdfast.run("other")).workspace())?.root ?? "";
   await writeFile(join(root, "src/a.txt"), "half\n");
   expect(await journey.fails(4, "graft", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
-  const resumed = await journey.runIn(".", ["resume", "other"], { env: { WORD: "b" } });
-  expect(resumed.status, resumed.stderr + resumed.stdout).toBe(0);
+  await resumeFork("other");
   expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
 
@@ -235,3 +233,12 @@ test("runs that began with other files have no common beginning, and are not tol
   );
   expect((await journey.json("compare", a, b)).pairs[0].diverged).toMatchObject({ common: null, beginning: "none" });
 });
+
+/** A fork asks before it publishes; the answer lets it finish. */
+async function resumeFork(run: string): Promise<void> {
+  const env = { WORD: "b" };
+  expect(await journey.runIn(".", ["resume", run], { env })).toMatchObject({ status: 4 });
+  await journey.json("approve", run, "publish");
+  const resumed = await journey.runIn(".", ["resume", run], { env });
+  expect(resumed.status, resumed.stderr + resumed.stdout).toBe(0);
+}
