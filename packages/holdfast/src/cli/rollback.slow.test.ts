@@ -69,7 +69,7 @@ test("restore --smart says what happened, where it goes back to and why not else
   expect(looked).toMatchObject({ status: 0, stderr: "" });
   expect(looked.stdout.split("\n").filter((line) => displayWidth(line) > 80 && !line.startsWith("  in "))).toEqual([]);
   expect(looked.stdout.replaceAll(run, "RUN")).toMatch(
-    /^cause {4}test passed with the files of checkpoint 7 and fails with those of 10\n {9}\(test failed with exit 1\)\.\ngo back {2}to RUN@7: it is the newest that is whole and surely before the\s+cause\.\nWhy not the others:\n {2}10 {5}the run had given up by then\n {2}8-9 {4}its files fail test\n {2}5-6 {4}checkpoint 7 has the same files and is newer\n {2}1-4 {4}it would do as well, but checkpoint 7 is newer and holds more work\nRestore RUN@7/,
+    /^cause {4}test passed with the files of checkpoint 7 and fails with those of 10\n {9}\(test failed with exit 1\)\.\ngo back {2}to RUN@7: it is the newest that is whole and surely\s+before\s+the\s+cause\.\nWhy not the others:\n {2}10 {5}the run had given up by then\n {2}8-9 {4}its files fail test\n {2}5-6 {4}checkpoint 7 has the same files and is newer\n {2}1-4 {4}it would do as well, but checkpoint 7 is newer and holds more work\nRestore RUN@7/,
   );
   const { rollback, plan } = await journey.json("restore", run, "--smart", "--dry-run");
   expect(rollback).toMatchObject({ kind: "back", chosen: 7, cause: { kind: "regression" } });
@@ -140,7 +140,9 @@ test("a restore that a step stops tells the steps, and nothing was changed", asy
   await journey.write("out.txt", "of no checkpoint\n");
   await journey.json("checkpoint", "--run", "r");
   const stderr = await journey.fails(4, "restore", "r@1", "--yes");
-  expect(stderr).toMatch(/✓ integrity[^]*✗ files {8}Restoring r@1 would overwrite out\.txt[^]*· values {7}not reached/);
+  expect(stderr).toMatch(
+    /✓ integrity[^]*✗ files {8}Restoring r@1 is not possible: out\.txt[^]*· values {7}not reached/,
+  );
   expect(await journey.read("out.txt")).toBe("of no checkpoint\n");
 });
 
