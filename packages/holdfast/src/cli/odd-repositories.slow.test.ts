@@ -10,7 +10,7 @@ describe("the remote is asked, whatever is checked out here", () => {
     const place = await work.begin();
     await place.git("checkout", "-q", "--detach");
     const agent = await place.agent([{ ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } }]);
-    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 4 });
     await place.agent([GOOD]);
     const done = await place.run("resume", "1");
     expect(done.status, done.stdout + done.stderr).toBe(0);
