@@ -88,7 +88,11 @@ describe("a step that fails stops it, and nothing was changed", () => {
   });
 
   test("integrity: git objects that are gone", async () => {
-    const story = await tell();
+    // No other file has these bytes: a snapshot writes a missing object again from any file that holds them.
+    const story = await tellStory([
+      { edit: ({ file }) => void file("app.txt", "only in this checkpoint\n") },
+      { edit: ({ file }) => void file("app.txt", "two\n") },
+    ]);
     const id = story.tree.git("rev-parse", `refs/holdfast/${ID}/${story.after(1)}:app.txt`).trim();
     rmSync(join(story.workspaces.commonDir, "objects", id.slice(0, 2), id.slice(2)));
     const error = await fails(story, story.after(1));
