@@ -37,8 +37,8 @@ export interface Branch {
   /** From the remote's HEAD, else main or master when exactly one is there; null when it cannot be told. */
   defaultBranch(): Promise<string | null>;
 
-  /** Secrets in lines that a push would publish, whatever commit adds them; `cut`: there was too much to read it all. */
-  pushedSecrets(): Promise<{ readonly found: readonly PushedSecret[]; readonly cut: boolean }>;
+  /** Secrets in what a push would publish, whatever commit adds them, and what was too large to be searched. */
+  pushedSecrets(): Promise<PushedSecrets>;
   /** Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); forces only over that. */
   push(params: { readonly expected: string | null }): Promise<PushResult>;
   /**
@@ -101,6 +101,12 @@ export interface CommitParams {
 export interface ChangedFile {
   readonly path: GitPath;
   readonly status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+}
+
+export interface PushedSecrets {
+  readonly found: readonly PushedSecret[];
+  /** `kind` says what was not searched there, and why. */
+  readonly unsearched: readonly PushedSecret[];
 }
 
 /** Where a secret stands, and of what kind it is; never the secret itself. */

@@ -35,7 +35,7 @@ test("clean commits, and what the remote has already, are no reason to stop", as
   write("old.txt", `here since long: ${OLD}\nand a line more\n`);
   write("code.ts", "const token = process.env.GITHUB_TOKEN;\nconst sum = 'sha512-abc';\n");
   commit("work");
-  expect(await look()).toEqual({ found: [], cut: false });
+  expect(await look()).toEqual({ found: [], unsearched: [] });
 });
 
 test("a secret is named by file, line, kind and commit, and never shown", async () => {
@@ -86,4 +86,56 @@ test("examples of documentation are no secrets", async () => {
   write("README.md", "AKIAIOSFODNN7EXAMPLE\npassword: hunter2000\npostgres://me:secret99@localhost/db\n");
   commit("docs");
   expect((await look()).found).toEqual([]);
+});
+
+test("what a merge commit alone adds is found, and what one of its parents has is not", async () => {
+  const { write, commit, look, git } = repository();
+  git("switch", "-q", "main");
+  write("theirs.txt", `published: ${OLD}\n`);
+  commit("theirs");
+  git("update-ref", "refs/remotes/origin/main", "HEAD");
+  git("switch", "-q", "work");
+  write("a.txt", "a\n");
+  commit("work");
+  git("merge", "-q", "--no-commit", "--no-ff", "main");
+  git("commit", "-qm", "clean merge");
+  expect(await look()).toEqual({ found: [], unsearched: [] });
+  git("reset", "-q", "--hard", "HEAD^");
+  git("merge", "-q", "--no-commit", "--no-ff", "main");
+  write("b.bin", Buffer.from(`\0${TOKEN}\n`));
+  write("a.txt", `a\n${TOKEN}\n`);
+  commit("merge");
+  expect((await look()).found.map(({ path, line, kind }) => `${path}:${line} ${kind}`)).toEqual([
+    "a.txt:2 GitHub token",
+    "b.bin:1 GitHub token",
+  ]);
+});
+
+test("a line that is too long, and what follows too many changes, is named as not searched", async () => {
+  const { write, commit, look } = repository();
+  write("long.txt", `${"a ".repeat(2_500_000)}${TOKEN}${" b".repeat(500_000)}\n`);
+  commit("long");
+  expect(await look()).toMatchObject({
+    found: [],
+    unsearched: [{ path: "long.txt", line: 1, kind: "not searched: a line of more than 4 MB" }],
+  });
+  write("long.txt", `${`${"0123456789 ".repeat(1000)}\n`.repeat(6500)}${TOKEN}\n`);
+  commit("much");
+  expect((await look()).unsearched).toMatchObject([
+    { path: "long.txt", kind: "not searched: all that follows the first 64 MB of changes" },
+  ]);
+});
+
+test("names of files and of people are searched, and a name is never shown with its secret", async () => {
+  const { write, commit, look, git } = repository();
+  write(`${TOKEN}.txt`, "");
+  commit("empty file");
+  git("-c", `user.name=${OLD}`, "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "by");
+  const { found } = await look();
+  expect(found.map(({ path, kind }) => `${path} ${kind}`).toSorted()).toEqual([
+    expect.stringMatching(/\.txt GitHub token$/),
+    "commit author GitLab token",
+    "committer GitLab token",
+  ]);
+  expect(JSON.stringify(found)).not.toContain(TOKEN);
 });
