@@ -1,3 +1,4 @@
+import { HoldfastError } from "../../core/error.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { readRef, type AskingPlace } from "./branch-place.ts";
 import { classifyRefusal } from "./classify-refusal.ts";
@@ -62,6 +63,32 @@ export async function lookUpRemote(
   }
   // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
   return { kind: "known", commit: parseHeads(result.stdout.toString("utf8")).get(ref) ?? null };
+}
+
+/**
+ * Commits at the tips of all branches of the remote that is pushed to, as that remote says: refs of this repository may be anybody's. Not told, or
+ * pushes go to several places: none.
+ */
+export async function publishedTips(at: AskingPlace, configured: string | null): Promise<readonly string[]> {
+  const remote = await findRemote(at, configured, "push");
+  if (remote === null) return [];
+  const [url, ...more] = (
+    await at.git.line({ args: ["remote", "get-url", "--push", "--all", "--", remote.name] })
+  ).split("\n");
+  if (url === undefined || more.length > 0) return [];
+  const from = (await at.git.line({ args: ["remote", "get-url", "--", remote.name] })) === url ? remote.name : url;
+  const asked = ["ls-remote", "--upload-pack=git-upload-pack", "--", from, "refs/heads/*"];
+  const result = await runUserGit(at, asked);
+  if (result.kind === "exited" && result.code === 0)
+    return [...new Set(parseHeads(result.stdout.toString("utf8")).values())];
+  const { cause, message } = refusalOf(result);
+  if (cause !== "network" && cause !== "remote") return [];
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `Cannot ask ${remote.name} what it has (${cause}): ${message.trim()}`,
+    hint: "Resume when the remote answers. Nothing was pushed.",
+    retry: "later",
+  });
 }
 
 export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {

@@ -75,7 +75,7 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
     ...asking,
-    pushedSecrets: () => pushedSecrets(at),
+    pushedSecrets: () => pushedSecrets(at, remote),
     push({ expected }) {
       onPush(at.name);
       return pushBranch(at, { expected, configured: remote });

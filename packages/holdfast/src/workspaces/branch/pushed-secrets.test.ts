@@ -24,7 +24,10 @@ function repository() {
   git("init", "-q", "-b", "main");
   write("old.txt", `here since long: ${OLD}\n`);
   commit("base");
-  git("update-ref", "refs/remotes/origin/main", "HEAD");
+  const remote = scratchDirectory(onTestFinished);
+  git("init", "-q", "--bare", remote);
+  git("remote", "add", "origin", remote);
+  git("push", "-q", "origin", "main");
   git("switch", "-qc", "work");
   const look = async () => await (await createGitBranches().of(folder)).pushedSecrets();
   return { folder, git, write, commit, look };
@@ -93,7 +96,7 @@ test("what a merge commit alone adds is found, and what one of its parents has i
   git("switch", "-q", "main");
   write("theirs.txt", `published: ${OLD}\n`);
   commit("theirs");
-  git("update-ref", "refs/remotes/origin/main", "HEAD");
+  git("push", "-q", "origin", "main");
   git("switch", "-q", "work");
   write("a.txt", "a\n");
   commit("work");
@@ -138,4 +141,27 @@ test("names of files and of people are searched, and a name is never shown with 
     "committer GitLab token",
   ]);
   expect(JSON.stringify(found)).not.toContain(TOKEN);
+});
+
+test("a ref of a remote that only this repository has hides no commit", async () => {
+  const { write, commit, look, git } = repository();
+  write("a.txt", `${TOKEN}\n`);
+  commit("work");
+  git("update-ref", "refs/remotes/origin/cache", "HEAD");
+  git("update-ref", "refs/remotes/origin/main", "HEAD");
+  expect((await look()).found).toMatchObject([{ path: "a.txt", line: 1 }]);
+});
+
+test("a branch of the remote that this repository has never fetched does no harm", async () => {
+  const { write, commit, look, git } = repository();
+  write("b.txt", "b\n");
+  commit("other");
+  git("push", "-q", "origin", "work:other");
+  git("reset", "-q", "--hard", "HEAD^");
+  git("update-ref", "-d", "refs/remotes/origin/other");
+  git("reflog", "expire", "--expire=now", "--all");
+  git("gc", "-q", "--prune=now");
+  write("a.txt", "a\n");
+  commit("work");
+  expect(await look()).toEqual({ found: [], unsearched: [] });
 });

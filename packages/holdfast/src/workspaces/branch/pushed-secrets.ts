@@ -1,18 +1,21 @@
 import { findSecrets, maskSecrets, secretValues, type FoundSecret, type KnownSecret } from "../../core/mask.ts";
 import type { PushedSecret, PushedSecrets } from "../../ports/branch.ts";
 import { gitFailure } from "../git/git-command.ts";
+import { publishedTips } from "./ask-remote.ts";
 import { requireTip, type BranchPlace } from "./branch-place.ts";
 
 /**
- * Secrets in what a push of the branch would publish: lines, file names, messages and people of every commit that no remote is known to have, also
+ * Secrets in what a push of the branch would publish: lines, file names, messages and people of every commit that the remote to push to does not have, also
  * where a later commit takes the line away again. Of a merge, what none of its parents has. A file that git calls binary is read as text.
  * What is too large to be searched is named in `unsearched`.
  */
-export async function pushedSecrets(at: BranchPlace): Promise<PushedSecrets> {
+export async function pushedSecrets(at: BranchPlace, configured: string | null): Promise<PushedSecrets> {
   const tip = await requireTip(at);
-  const args = [...LOG, tip, "--not", "--remotes"];
+  // Refs of remotes in this repository say nothing for certain: an agent can write them.
+  const published = await publishedTips(at, configured);
+  const args = [...LOG, "--ignore-missing", "--stdin", tip];
   const running = at.git.start({ args });
-  running.stdin.end();
+  running.stdin.end(published.map((commit) => `^${commit}\n`).join(""));
   const reader = createPatchReader(secretValues(process.env));
   let size = 0;
   let rest: Buffer = Buffer.alloc(0);
