@@ -124,6 +124,9 @@ describe("what changed while the run was away", () => {
     await promisify(execFile)("sh", ["-c", push("later")]);
     expect((await preflight(bench)).kind).toBe("ask");
     expect((await preflight(bench, { branch_diverged: "accept" })).kind).toBe("warn");
+    // Foreign commits are built upon only when the user says so.
+    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+    await bench.answer("theirs");
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
   });
