@@ -168,7 +168,8 @@ const RULES: Rules<FileConfig> = {
       jitter: "harmless",
     },
     exhausted: "harmless",
-    fallback: { agents: agentRule(["work"]), tries: "harmless" },
+    // No flag replaces it: without consent --agent would not keep other agents from starting.
+    fallback: { agents: { ...agentRule(["work"]), when: () => true }, tries: "harmless" },
     rules: "harmless",
   },
   checkpoints: { artifactComplete: "harmless", beforeExternal: "harmless", beforeRisky: "harmless" },
@@ -204,13 +205,13 @@ export interface ConfigFile {
   readonly lines: ReadonlyMap<string, number>;
 }
 
-/** The settings of a config file that need consent. `root`: the repository, `cwd`: where relative agents start. */
-export function consentItems(file: ConfigFile, root: string, cwd: string): readonly ConsentItem[] {
+/** The settings of a config file that need consent. `root`: the repository, where commands start. */
+export function consentItems(file: ConfigFile, root: string): readonly ConsentItem[] {
   const name = relative(root, file.path);
   return ruled(file.values).flatMap(({ key, value, rule }) => {
     if (rule.when?.(value) === false) return [];
     const named = (rule.files?.(value) ?? []).map((path) => resolve(file.directory, path));
-    const inside = (rule.commandFiles?.(value) ?? []).map((path) => resolve(cwd, path)).filter(isBelow(root));
+    const inside = (rule.commandFiles?.(value) ?? []).map((path) => resolve(root, path)).filter(isBelow(root));
     const texts = [...named, ...inside].flatMap((path) => textOf(path) ?? []);
     const text = texts.length === 0 ? null : texts.join("\n");
     const { danger, uses } = rule;
@@ -329,10 +330,11 @@ function filesOfAgent(named: string): readonly string[] {
   const { provider, model } = splitAgent(named);
   if (model === null || AGENT_PROGRAMS.includes(provider)) return [];
   if (provider.startsWith("scripted")) return [model];
-  return model
-    .split(/\s+/)
-    .map((word) => word.replaceAll(/^["']|["']$/g, ""))
-    .filter((word) => word !== "");
+  // A name may hold what is a sign of the shell elsewhere, so that words between spaces count too.
+  const plain = model.replaceAll(/\$(?:PWD|\{PWD\})\//g, "");
+  const words = plain.split(/\s+/).map((word) => word.replaceAll(/^["']|["']$/g, ""));
+  const parts = plain.split(/[\s;|&()<>`"'{}=$]+/);
+  return [...new Set([...words, ...parts])].filter((word) => word !== "");
 }
 
 function isBelow(root: string): (path: string) => boolean {

@@ -61,7 +61,7 @@ async function allowed(
   params: Pick<LoadParams, "cwd" | "allows">,
 ): Promise<{ readonly file: ConfigFile; readonly consents: readonly ConsentItem[] }> {
   const { consentItems, withoutKeys } = await import("./consent.ts");
-  const consents = consentItems(file, findRepositoryRoot(params.cwd) ?? params.cwd, params.cwd);
+  const consents = consentItems(file, findRepositoryRoot(params.cwd) ?? params.cwd);
   const refused = new Set(consents.filter((item) => !params.allows(item)).map(({ key }) => key));
   if (refused.size === 0) return { file, consents };
   const lines = new Map([...file.lines].filter(([key]) => !refused.has(key)));
