@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Checkpoint } from "../../core/checkpoint/checkpoint.ts";
 import type { RunSummary } from "../../core/run/run.ts";
 import type { Parts } from "../../engine/parts.ts";
@@ -82,6 +83,7 @@ export class Mirror {
     }
     const written = [...places].flatMap(([place, one]) => {
       const path = placeUnder(this.root, place);
+      refuseOutside(this.root, dirname(path));
       const aside = place === one.path ? setAside({ to: this.to, root: this.root, path, encoded: one }) : [];
       return [...aside, writeDocument(one, path)];
     });

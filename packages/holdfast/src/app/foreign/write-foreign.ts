@@ -55,7 +55,7 @@ export function refuseOutside(root: string, place: string): void {
   throw new HoldfastError({
     code: "IO_FAILED",
     message: `${place} is reached through a link that leads out of ${root}; nothing was written there`,
-    hint: "Remove the link, or name another `location` in .claude/checkpoint-config.yaml.",
+    hint: "Remove the link, or name another place: `mirror.directory` in holdfast.config.yaml, for crunch `location` in .claude/checkpoint-config.yaml.",
     data: { root, path: place },
   });
 }
