@@ -131,7 +131,9 @@ test("what is handed over becomes a node of its own; what everybody must know an
     expect(promptOf(id)).toContain("- The door is blue.");
     expect(promptOf(id)).toContain("- HIGH No lock (door.py:3), found by system-architect: Add one.");
   }
-  expect(promptOf("three")).toContain("qa-engineer (two) asks: Which colour?\n  Answer: blue");
+  expect(promptOf("three")).toMatch(
+    /source="agents">qa-engineer \(two\) asks: Which colour\?<\/data-[0-9a-f]+>\n {2}Answer: blue/,
+  );
   expect(promptOf("one-1-handoff") + promptOf("two")).not.toContain("Answer:");
   expect(messages.records.map(({ message }) => message.type)).toEqual(
     expect.arrayContaining(["HANDOFF", "BROADCAST", "ESCALATE"]),
