@@ -87,7 +87,8 @@ export async function makeBench(params: {
     },
     async second(number) {
       const options = { ...params.options, target: "enrich" };
-      const report = await holdfast.start({ workflow: "crunch", work: { kind: "issue", number }, agent, options });
+      const work = { kind: "issue", number } as const;
+      const report = await holdfast.start({ workflow: "crunch", work, agent, options, again: true });
       const latest = await holdfast.store.latest(report.run);
       return parseCrunchState(latest?.planes.context.values ?? {});
     },
