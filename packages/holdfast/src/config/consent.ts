@@ -243,7 +243,7 @@ export function fileItem(params: {
   };
 }
 
-/** Settings that came with a document which was imported, and which nobody typed here. */
+/** Settings of an imported document, which the user did not type. */
 export function documentItem(params: {
   readonly key: string;
   readonly value: unknown;
@@ -341,7 +341,7 @@ function isBelow(root: string): (path: string) => boolean {
   return (path) => path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
 
-/** Links are followed, as whoever uses the file does. undefined: there is no such file. */
+/** Links are followed, as any user of the file follows them. undefined: there is no such file. */
 function textOf(path: string): string | undefined {
   try {
     const { size, mtimeMs, isFile } = describe(path);

@@ -85,7 +85,7 @@ describe("without any rule", () => {
     expect(decide({ failure: failure("rate_limit", { until: "2026-03-01T12:00:00Z" }) }).kind).toBe("retry");
   });
 
-  test("what only a person can mend waits for one, with the fix in the reason", () => {
+  test("what only the user can fix waits for the user, with the fix in the reason", () => {
     for (const cause of ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"] as const)
       expect(decide({ failure: failure(cause, { hint: "Run toy login.", instant: true }) })).toMatchObject({
         kind: "park",

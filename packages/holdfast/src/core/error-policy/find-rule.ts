@@ -34,7 +34,7 @@ function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFa
 /** Ids of rules that nobody writes. */
 export const BUILT_IN = { person: "needs_person", provider: "provider", stage: "stage" } as const;
 
-/** What failed at the provider, was killed, or failed at once costs no iteration; what only a person can mend waits for one; the rest is the stage's to decide. */
+/** What failed at the provider, was killed, or failed at once costs no iteration; what only the user can fix waits for the user; the rest is the stage's to decide. */
 function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): ErrorRule {
   const { retry, exhausted } = policy;
   const any = { causes: null, types: null, pattern: null, retry, exhausted };

@@ -137,7 +137,7 @@ function backTo({ run, from, force }: TakeUp): string {
 
 /**
  * A run that was imported has the commands, agents and prompts of its document, and before its first resume also those of the config.
- * Nobody has typed either, so both need consent. Every other run keeps the settings that it began with.
+ * The user typed neither, so both need consent. Every other run keeps the settings that it began with.
  */
 async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: TakeUp): Promise<void> {
   const { labels, workflow } = await (await holdfast.run(run)).summary();
