@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openHoldfast } from "../app.ts";
@@ -59,6 +59,39 @@ test("a rerun publishes nothing unless it is asked to", async () => {
   expect(await outside(place)).toEqual({ pulls: before.pulls + 1, heads: before.heads + 1 });
   // Neither rerun is the run of the issue.
   expect((await place.run("run", "1", "--agent", "command:true")).stdout).toContain("Done issue-1:");
+});
+
+test("an agent's own commit that closes a foreign issue or mentions somebody is a question before the push", async () => {
+  const place = await work.begin();
+  const script = join(place.clone, "..", "agent.sh");
+  const message = [
+    "Add the answer",
+    "Closes #1",
+    "Fixes #77 and thanks @everyone",
+    "Co-authored-by: B <b@example.com>",
+  ];
+  await writeFile(
+    script,
+    [
+      "echo 42 > answer.txt",
+      "git add answer.txt",
+      `git -c user.name=B -c user.email=b@example.com commit -q ${message.map((line) => `-m '${line}'`).join(" ")}`,
+      `{ printf '[feat][#1] Answer\\n\\nThe answer.\\n'; echo "$HOLDFAST_COMPLETION"; } > "$HOLDFAST_FINALIZE_FILE"`,
+    ].join("\n"),
+  );
+  const asked = await place.run("run", "1", "--no-review", "--agent", `command:sh ${script}`);
+  expect(asked.status, asked.stdout + asked.stderr).toBe(4);
+  const shown = asked.stdout.replaceAll(/\s+/g, " ");
+  expect(shown).toMatch(/commit [0-9a-f]{10}: Fixes #77 and thanks @everyone/);
+  expect(shown).not.toContain(": Closes #1");
+  expect(shown).not.toContain("Co-authored-by");
+  expect(shown).toContain("holdfast approve issue-1 push|stop");
+  expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
+  // The commit is the agent's or the user's: it is published as it is, or not at all.
+  expect(await place.run("approve", "issue-1", "push")).toMatchObject({ status: 0 });
+  const done = await place.run("resume", "issue-1");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  expect(await place.git("--git-dir", place.remote, "log", "--format=%B", "holdfast/issue-1")).toContain("Fixes #77");
 });
 
 async function outside(place: WorkPlace): Promise<{ readonly pulls: number; readonly heads: number }> {

@@ -37,8 +37,11 @@ export interface Branch {
   /** From the remote's HEAD, else main or master when exactly one is there; null when it cannot be told. */
   defaultBranch(): Promise<string | null>;
 
-  /** Secrets in what a push would publish, whatever commit adds them, and what was too large to be searched. */
-  pushedSecrets(): Promise<PushedSecrets>;
+  /**
+   * What a push would publish that the user must see first: secrets, whichever commit adds them; what was too large to be searched; and messages that
+   * mention people or close an issue other than `issue`.
+   */
+  inspectPush(params: { readonly issue: number | null }): Promise<PushInspection>;
   /** Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); forces only over that. */
   push(params: { readonly expected: string | null }): Promise<PushResult>;
   /**
@@ -103,10 +106,12 @@ export interface ChangedFile {
   readonly status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
 }
 
-export interface PushedSecrets {
-  readonly found: readonly PushedSecret[];
+export interface PushInspection {
+  readonly secrets: readonly PushedSecret[];
   /** `kind` says what was not searched there, and why. */
   readonly unsearched: readonly PushedSecret[];
+  /** Lines of commit messages that take effect at the forge, secrets masked. */
+  readonly references: readonly { readonly commit: string; readonly text: string }[];
 }
 
 /** Where a secret stands, and of what kind it is; never the secret itself. */

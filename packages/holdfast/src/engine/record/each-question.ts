@@ -48,7 +48,9 @@ export function eachRemoteQuestion(branch: Branch, wrap: Wrap): Branch {
     remoteBranch: wrap("branch.remoteBranch", (name: string) => branch.remoteBranch(name)),
     lookUpRemote: wrap("branch.lookUpRemote", (name: string) => branch.lookUpRemote(name)),
     defaultBranch: wrap("branch.defaultBranch", () => branch.defaultBranch()),
-    pushedSecrets: wrap("branch.pushedSecrets", () => branch.pushedSecrets()),
+    inspectPush: wrap("branch.inspectPush", (params: Parameters<Branch["inspectPush"]>[0]) =>
+      branch.inspectPush(params),
+    ),
     push: wrap("branch.push", (params: Parameters<Branch["push"]>[0]) => branch.push(params)),
   };
 }

@@ -4,7 +4,7 @@ import type { EffectOutcome } from "../../engine/stage-context.ts";
 import type { Branch, Refusal } from "../../ports/branch.ts";
 import { parkOnce } from "./park-once.ts";
 import { ANSWER_TO, isTemporary, REFUSAL_HINT, REFUSED_WAITS_MS } from "./push-refusal.ts";
-import { settleSecrets } from "./settle-secrets.ts";
+import { settleCommits } from "./settle-commits.ts";
 import type { AnyContext } from "../any-context.ts";
 import type { Worktree } from "../worktree.ts";
 
@@ -30,7 +30,7 @@ export async function pushBranch(
       on: "person",
       reason: "The repository has no remote to push to. Add one, then resume.",
     });
-  await settleSecrets(context, worktree);
+  await settleCommits(context, worktree);
   for (let attempt = 1; ; attempt += 1) {
     const outcome: EffectOutcome<Receipt> = await context.effect<Receipt>({
       purpose: attempt === 1 ? "push" : `push-${attempt}`,

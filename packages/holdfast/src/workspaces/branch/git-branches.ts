@@ -13,8 +13,9 @@ import { findRemote, roleOf } from "./choose-remote.ts";
 import { commitFiles } from "./commit-files.ts";
 import { isAncestor, mergeBase } from "./history.ts";
 import { commitResolved, placeConflict } from "./mend-conflict.ts";
+import { inspectPush } from "./inspect-push.ts";
 import { pushBranch } from "./push.ts";
-import { pushedSecrets } from "./pushed-secrets.ts";
+
 import { rebase } from "./rebase.ts";
 
 /** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
@@ -75,7 +76,7 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
     ...asking,
-    pushedSecrets: () => pushedSecrets(at, remote),
+    inspectPush: ({ issue }) => inspectPush(at, { configured: remote, issue }),
     push({ expected }) {
       onPush(at.name);
       return pushBranch(at, { expected, configured: remote });

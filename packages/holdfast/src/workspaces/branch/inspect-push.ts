@@ -1,22 +1,26 @@
+import { defuse } from "../../core/defuse.ts";
 import { findSecrets, maskSecrets, secretValues, type FoundSecret, type KnownSecret } from "../../core/mask.ts";
-import type { PushedSecret, PushedSecrets } from "../../ports/branch.ts";
+import type { PushedSecret, PushInspection } from "../../ports/branch.ts";
 import { gitFailure } from "../git/git-command.ts";
 import { publishedTips } from "./ask-remote.ts";
 import { requireTip, type BranchPlace } from "./branch-place.ts";
 
 /**
- * Secrets in what a push of the branch would publish: lines, file names, messages and people of every commit that the remote to push to does not have, also
- * where a later commit takes the line away again. Of a merge, what none of its parents has. A file that git calls binary is read as text.
+ * What a push of the branch would publish that the user must see first. Reads lines, file names, messages and people of every commit that the remote to push
+ * to does not have, also where a later commit removes the line again. Of a merge, what none of its parents has. A file that git calls binary is read as text.
  * What is too large to be searched is named in `unsearched`.
  */
-export async function pushedSecrets(at: BranchPlace, configured: string | null): Promise<PushedSecrets> {
+export async function inspectPush(
+  at: BranchPlace,
+  params: { readonly configured: string | null; readonly issue: number | null },
+): Promise<PushInspection> {
   const tip = await requireTip(at);
   // Refs of remotes in this repository say nothing for certain: an agent can write them.
-  const published = await publishedTips(at, configured);
+  const published = await publishedTips(at, params.configured);
   const args = [...LOG, "--ignore-missing", "--stdin", tip];
   const running = at.git.start({ args });
   running.stdin.end(published.map((commit) => `^${commit}\n`).join(""));
-  const reader = createPatchReader(secretValues(process.env));
+  const reader = createPatchReader(secretValues(process.env), params.issue);
   let size = 0;
   let rest: Buffer = Buffer.alloc(0);
   let isLong = false;
@@ -53,6 +57,7 @@ export async function pushedSecrets(at: BranchPlace, configured: string | null):
 const MAX_BYTES = 64 * 1024 * 1024;
 const LONGEST_LINE = 4 * 1024 * 1024;
 const MOST = 100;
+const SHOWN = 200;
 const LOG = [
   "--no-replace-objects",
   "-c",
@@ -75,15 +80,19 @@ const LOG = [
 ];
 
 /** Reads patches without context. Lines of a hunk are counted: an added line may look like a header. */
-function createPatchReader(known: readonly KnownSecret[]): {
+function createPatchReader(
+  known: readonly KnownSecret[],
+  issue: number | null,
+): {
   line(line: string): void;
   /** The line that was read last is not whole. */
   skippedLine(): void;
   /** What follows is not read. */
   skippedRest(): void;
-  end(): PushedSecrets;
+  end(): PushInspection;
 } {
-  const found: PushedSecret[] = [];
+  const secrets: PushedSecret[] = [];
+  const references: { readonly commit: string; readonly text: string }[] = [];
   const unsearched: PushedSecret[] = [];
   let commit = "";
   let parents = 0;
@@ -101,8 +110,12 @@ function createPatchReader(known: readonly KnownSecret[]): {
     for (const secret of findSecrets(text, known)) {
       if (!isRefused(text, secret)) continue;
       if (inPatch && parents > 1 && !isInAll(`${path}\n${text.slice(secret.start, secret.end)}`)) continue;
-      if (found.length < MOST) found.push({ commit, path, line: number, kind: secret.kind });
+      if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind: secret.kind });
     }
+  };
+  const refer = (text: string): void => {
+    if (references.length >= MOST || defuse(text, { own: issue, kind: "plain" }) === text) return;
+    references.push({ commit, text: maskSecrets(text, known).trim().slice(0, SHOWN) });
   };
   const isInAll = (key: string): boolean => {
     const before = merged.get(key) ?? { count: 0, patch: 0 };
@@ -151,7 +164,10 @@ function createPatchReader(known: readonly KnownSecret[]): {
         if (patch === 1) look(line, false);
         place("commit message", 1);
       } else if (line.startsWith("    ")) {
-        if (patch === 1) look(line.slice(4), false);
+        if (patch === 1) {
+          look(line.slice(4), false);
+          refer(line.slice(4));
+        }
         number += 1;
       }
     },
@@ -159,7 +175,7 @@ function createPatchReader(known: readonly KnownSecret[]): {
       if (!isRemoved) skip("a line of more than 4 MB");
     },
     skippedRest: () => skip("all that follows the first 64 MB of changes"),
-    end: () => ({ found, unsearched }),
+    end: () => ({ secrets, unsearched, references }),
   };
 }
 

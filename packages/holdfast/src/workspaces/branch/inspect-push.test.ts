@@ -29,7 +29,7 @@ function repository() {
   git("remote", "add", "origin", remote);
   git("push", "-q", "origin", "main");
   git("switch", "-qc", "work");
-  const look = async () => await (await createGitBranches().of(folder)).pushedSecrets();
+  const look = async () => await (await createGitBranches().of(folder)).inspectPush({ issue: 42 });
   return { folder, git, write, commit, look };
 }
 
@@ -38,14 +38,14 @@ test("clean commits, and what the remote has already, are no reason to stop", as
   write("old.txt", `here since long: ${OLD}\nand a line more\n`);
   write("code.ts", "const token = process.env.GITHUB_TOKEN;\nconst sum = 'sha512-abc';\n");
   commit("work");
-  expect(await look()).toEqual({ found: [], unsearched: [] });
+  expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
 });
 
 test("a secret is named by file, line, kind and commit, and never shown", async () => {
   const { write, commit, look, git } = repository();
   write("a b.txt", `one\ntwo\nuse ${TOKEN} here\n`);
   commit("work");
-  const { found } = await look();
+  const { secrets: found } = await look();
   expect(found).toEqual([{ commit: git("rev-parse", "HEAD").trim(), path: "a b.txt", line: 3, kind: "GitHub token" }]);
   expect(JSON.stringify(found)).not.toContain(TOKEN);
 });
@@ -56,7 +56,7 @@ test("a later commit that takes it away does not take it out of the history", as
   commit("adds it");
   write("a.txt", "gone\n");
   commit("removes it");
-  expect((await look()).found).toMatchObject([{ path: "a.txt", line: 1, kind: "GitHub token" }]);
+  expect((await look()).secrets).toMatchObject([{ path: "a.txt", line: 1, kind: "GitHub token" }]);
 });
 
 test("binary files, private keys, values of the environment, and lines that look like headers of a patch", async () => {
@@ -68,7 +68,7 @@ test("binary files, private keys, values of the environment, and lines that look
   write("own.txt", "it is a value of my own\n");
   write("patch.txt", `++ b/elsewhere\n${TOKEN}\n`);
   commit("work");
-  const found = (await look()).found.map(({ path, line, kind }) => `${path}:${line} ${kind}`).toSorted();
+  const found = (await look()).secrets.map(({ path, line, kind }) => `${path}:${line} ${kind}`).toSorted();
   expect(found).toEqual([
     "binary:1 GitHub token",
     "key.pem:1 private key",
@@ -81,14 +81,14 @@ test("a message of a commit is published too", async () => {
   const { write, commit, look } = repository();
   write("a.txt", "a\n");
   commit(`adds a\n\nwith ${TOKEN}`);
-  expect((await look()).found).toMatchObject([{ path: "commit message", kind: "GitHub token" }]);
+  expect((await look()).secrets).toMatchObject([{ path: "commit message", kind: "GitHub token" }]);
 });
 
 test("examples of documentation are no secrets", async () => {
   const { write, commit, look } = repository();
   write("README.md", "AKIAIOSFODNN7EXAMPLE\npassword: hunter2000\npostgres://me:secret99@localhost/db\n");
   commit("docs");
-  expect((await look()).found).toEqual([]);
+  expect((await look()).secrets).toEqual([]);
 });
 
 test("what a merge commit alone adds is found, and what one of its parents has is not", async () => {
@@ -102,13 +102,13 @@ test("what a merge commit alone adds is found, and what one of its parents has i
   commit("work");
   git("merge", "-q", "--no-commit", "--no-ff", "main");
   git("commit", "-qm", "clean merge");
-  expect(await look()).toEqual({ found: [], unsearched: [] });
+  expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
   git("reset", "-q", "--hard", "HEAD^");
   git("merge", "-q", "--no-commit", "--no-ff", "main");
   write("b.bin", Buffer.from(`\0${TOKEN}\n`));
   write("a.txt", `a\n${TOKEN}\n`);
   commit("merge");
-  expect((await look()).found.map(({ path, line, kind }) => `${path}:${line} ${kind}`)).toEqual([
+  expect((await look()).secrets.map(({ path, line, kind }) => `${path}:${line} ${kind}`)).toEqual([
     "a.txt:2 GitHub token",
     "b.bin:1 GitHub token",
   ]);
@@ -119,7 +119,7 @@ test("a line that is too long, and what follows too many changes, is named as no
   write("long.txt", `${"a ".repeat(2_500_000)}${TOKEN}${" b".repeat(500_000)}\n`);
   commit("long");
   expect(await look()).toMatchObject({
-    found: [],
+    secrets: [],
     unsearched: [{ path: "long.txt", line: 1, kind: "not searched: a line of more than 4 MB" }],
   });
   write("long.txt", `${`${"0123456789 ".repeat(1000)}\n`.repeat(6500)}${TOKEN}\n`);
@@ -134,7 +134,7 @@ test("names of files and of people are searched, and a name is never shown with 
   write(`${TOKEN}.txt`, "");
   commit("empty file");
   git("-c", `user.name=${OLD}`, "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "by");
-  const { found } = await look();
+  const { secrets: found } = await look();
   expect(found.map(({ path, kind }) => `${path} ${kind}`).toSorted()).toEqual([
     expect.stringMatching(/\.txt GitHub token$/),
     "commit author GitLab token",
@@ -149,7 +149,7 @@ test("a ref of a remote that only this repository has hides no commit", async ()
   commit("work");
   git("update-ref", "refs/remotes/origin/cache", "HEAD");
   git("update-ref", "refs/remotes/origin/main", "HEAD");
-  expect((await look()).found).toMatchObject([{ path: "a.txt", line: 1 }]);
+  expect((await look()).secrets).toMatchObject([{ path: "a.txt", line: 1 }]);
 });
 
 test("a branch of the remote that this repository has never fetched does no harm", async () => {
@@ -163,5 +163,19 @@ test("a branch of the remote that this repository has never fetched does no harm
   git("gc", "-q", "--prune=now");
   write("a.txt", "a\n");
   commit("work");
-  expect(await look()).toEqual({ found: [], unsearched: [] });
+  expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
+});
+
+test("a message that closes a foreign issue or mentions people is named line by line, the run's own issue is not", async () => {
+  const { write, commit, look, git } = repository();
+  write("a.txt", "a\n");
+  commit("add a\n\nCloses #42\nsee #7, mail a@example.org");
+  expect((await look()).references).toEqual([]);
+  write("a.txt", "b\n");
+  commit(`resolves other/app#42\n\nthanks @org/team for ${TOKEN}`);
+  const head = git("rev-parse", "HEAD").trim();
+  expect((await look()).references).toEqual([
+    { commit: head, text: "resolves other/app#42" },
+    { commit: head, text: "thanks @org/team for ***" },
+  ]);
 });

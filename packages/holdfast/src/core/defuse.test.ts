@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { defuse } from "./publishable.ts";
+import { defuse } from "./defuse.ts";
 
 const shown = (text: string): string => text.replaceAll("\u200B", "");
 const body = (text: string): string => defuse(text, { own: 42, kind: "markdown" });
