@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../system/clock.ts";
@@ -6,23 +6,27 @@ import { ACP_LINE, openAcpScene } from "../../testing/scenes/acp-scene.ts";
 import { appears, assertGone, prepareCall } from "../../testing/agent-contract/harness.ts";
 import { REAL_GEMINI } from "../../testing/scenes/gemini-scene.ts";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { sessionFile } from "../qwen/sessions.ts";
 import { createAcpAgent } from "./acp.ts";
 
 const SDK = import.meta.resolve("@agentclientprotocol/sdk");
 const agent = createAcpAgent({ clock: systemClock });
 
 /** An agent of a few lines on the protocol's own library; `capabilities` and `prompt` are code. */
-function write(later: (undo: () => void) => void, parts: { readonly capabilities: string; readonly prompt: string }) {
+function write(
+  later: (undo: () => void) => void,
+  parts: { readonly capabilities: string; readonly prompt: string; readonly name?: string },
+) {
   const path = join(scratchDirectory(later), "agent.mjs");
-  const code = `import { agent, ndJsonStream } from ${JSON.stringify(SDK)};
-import { writeFileSync } from "node:fs";
+  const code = `import { agent, ndJsonStream, RequestError } from ${JSON.stringify(SDK)};
+import { appendFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 const tell = (client, update) => client.notify("session/update", { sessionId: "s1", update });
 const say = (client, text) => tell(client, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
 const pay = (client, amount) => tell(client, { sessionUpdate: "usage_update", used: 1, size: 2, cost: { amount, currency: "USD" } });
 let cancelled; const cancel = new Promise((resolve) => (cancelled = resolve));
 agent({ name: "tiny" })
-  .onRequest("initialize", () => ({ protocolVersion: 1, agentInfo: { name: "tiny", version: "1" }, agentCapabilities: ${parts.capabilities} }))
+  .onRequest("initialize", () => ({ protocolVersion: 1, agentInfo: { name: "${parts.name ?? "tiny"}", version: "1" }, agentCapabilities: ${parts.capabilities} }))
   .onRequest("session/new", () => ({ sessionId: "s1" }))
   .onRequest("session/load", async ({ client }) => { await say(client, "an old word"); await pay(client, 0.5); return {}; })
   .onRequest("session/prompt", async ({ client, params }) => { ${parts.prompt} })
@@ -57,6 +61,77 @@ describe("an agent that speaks ACP", () => {
     abort();
     expect(await running).toMatchObject({ kind: "failed", cause: "interrupted" });
     assertGone(task.mark);
+  });
+
+  test("one that is ended for its silence hangs, also when it then answers that it was cancelled", async ({
+    onTestFinished,
+  }) => {
+    const answer = `process.once("SIGTERM", () => { writeFileSync("asked", ""); resolve({ stopReason: "cancelled" }); })`;
+    const prompt = `setInterval(() => {}, 1000); return await new Promise((resolve) => ${answer});`;
+    const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+    for (const [limit, cause] of [
+      ["idleMs", "hang"],
+      ["timeoutMs", "timeout"],
+    ] as const) {
+      // A busy machine may not have it started within the limit: then it is given more time.
+      for (let limitMs = 2000; !existsSync(join(cwd, "asked")); limitMs *= 2) {
+        const { task } = prepareCall({ cwd }, { model, [limit]: limitMs });
+        expect(await agent.run(task)).toMatchObject({ kind: "failed", cause });
+        assertGone(task.mark);
+      }
+      rmSync(join(cwd, "asked"));
+    }
+  });
+
+  test.for([
+    ["Internal error", { details: "401 invalid api key" }, "auth"],
+    ["Internal error: permission denied", { service: "session", errorName: "APIError" }, "auth"],
+    ["Internal error: internal error", { service: "session", errorName: "APIError" }, "overload"],
+    ["Internal error", { statusCode: 429 }, "rate_limit"],
+  ] as const)("an error %s with the data %j is %s", async ([message, data, cause], { onTestFinished }) => {
+    const error = `new RequestError(-32603, ${JSON.stringify(message)}, ${JSON.stringify(data)})`;
+    const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: `throw ${error};` });
+    expect(await agent.run(prepareCall({ cwd }, { model }).task)).toMatchObject({ kind: "failed", cause });
+  });
+
+  test("an OpenCode that makes a failed request again and again is ended, and its log says why", async ({
+    onTestFinished,
+  }) => {
+    const log = `timestamp=x level=ERROR message="stream error" small=false error.error="AI_APICallError: overloaded"`;
+    const line = `if (process.env.OPENCODE_PRINT_LOGS === "1") console.error(${JSON.stringify(log)}); writeFileSync("up", "");`;
+    const prompt = `return await new Promise(() => setInterval(() => { ${line} }, 100));`;
+    const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+    for (let idleMs = 2000; !existsSync(join(cwd, "up")); idleMs *= 2) {
+      const { task } = prepareCall({ cwd }, { model: `: opencode; ${model}`, idleMs });
+      const outcome = await agent.run(task);
+      assertGone(task.mark);
+      if (existsSync(join(cwd, "up"))) expect(outcome).toMatchObject({ kind: "failed", cause: "overload" });
+    }
+  });
+
+  test("a Qwen Code that makes a failed request again and again is ended, and its record says why", async ({
+    onTestFinished,
+  }) => {
+    const home = scratchDirectory(onTestFinished);
+    const event = { "event.name": "qwen-code.api_error", status_code: 503, error_message: "busy" };
+    const line = JSON.stringify({ type: "system", subtype: "ui_telemetry", systemPayload: { uiEvent: event } });
+    // The test knows the place of the record only when it knows the worktree.
+    const prompt = `appendFileSync(process.env.RECORD, process.env.LINE + "\\n"); writeFileSync("up", ""); await new Promise(() => setInterval(() => {}, 1000));`;
+    const { cwd, model } = write(onTestFinished, { capabilities: "{ loadSession: true }", prompt, name: "qwen-code" });
+    const env = { HOME: home, RECORD: sessionFile({ session: "s1", cwd, env: { HOME: home } }), LINE: line };
+    mkdirSync(dirname(env.RECORD), { recursive: true });
+    for (let idleMs = 2000; !existsSync(join(cwd, "up")); idleMs *= 2) {
+      const outcome = await agent.run(prepareCall({ cwd }, { model, idleMs, env }).task);
+      if (existsSync(join(cwd, "up"))) expect(outcome).toMatchObject({ kind: "failed", cause: "overload" });
+    }
+    // What an earlier call met is not why this one is silent.
+    const silent = write(onTestFinished, {
+      capabilities: "{ loadSession: true }",
+      prompt: "await cancel;",
+      name: "qwen-code",
+    });
+    const { task } = prepareCall({ cwd }, { model: silent.model, idleMs: 2000, env, session: "s1" });
+    expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "hang" });
   });
 
   test("what a loaded session tells again is neither told nor counted", async ({ onTestFinished }) => {

@@ -2,6 +2,8 @@ import type { Agent, AgentCapabilities, AgentOutcome, AgentTask } from "../../po
 import type { Clock } from "../../ports/clock.ts";
 import { shellCommand } from "../../system/shell-command.ts";
 import { runAgentProcess } from "../agent-process.ts";
+import { createWaitingWatch } from "../frame/waiting-watch.ts";
+import { STREAM_ERROR } from "../opencode/classify.ts";
 import { passedEnvironment } from "../passed-environment.ts";
 import { createCallRecord } from "./call-record.ts";
 import type { AcpEnd } from "./classify.ts";
@@ -27,8 +29,11 @@ export function createAcpAgent(params: AcpParams): Agent {
     },
     preview(task) {
       const { command, args } = shellCommand(task.model ?? "");
-      const env = Object.keys(passedEnvironment({ agent: "acp", task, named: params.env }));
-      return { argv: [command, ...args], env: env.toSorted() };
+      const env = {
+        ...environmentOf(task.model ?? ""),
+        ...passedEnvironment({ agent: "acp", task, named: params.env }),
+      };
+      return { argv: [command, ...args], env: Object.keys(env).toSorted() };
     },
     async probe() {
       const isThere = (await loadAcpSdk()) !== null;
@@ -61,6 +66,11 @@ const IDLE_MS = 15 * 60_000;
 const LEAVE_MS = 3000;
 const CANCEL_MS = 2000;
 
+/** OpenCode makes a failed request again and again, and reports that in its log alone: the log goes to standard error. */
+function environmentOf(line: string): Readonly<Record<string, string>> {
+  return /\bopencode\b/.test(line) ? { OPENCODE_PRINT_LOGS: "1", OPENCODE_LOG_LEVEL: "ERROR" } : {};
+}
+
 async function perform(params: {
   readonly sdk: AcpSdk;
   readonly task: AgentTask;
@@ -69,27 +79,36 @@ async function perform(params: {
   readonly clock: Clock;
 }): Promise<AgentOutcome> {
   const { sdk, task, env, line } = params;
-  const record = createCallRecord(task, nameOf(line));
+  const watch = createWaitingWatch(task.idleMs);
+  const record = createCallRecord({ task, env, line: nameOf(line), onWork: () => watch.line(false) });
   const stop = new AbortController();
   const timers: NodeJS.Timeout[] = [];
   const stopIn = (milliseconds: number): void => void timers.push(setTimeout(() => stop.abort(), milliseconds));
   const onAbort = (): void => stopIn(CANCEL_MS);
   if (task.signal.aborted) stop.abort();
   else task.signal.addEventListener("abort", onAbort, { once: true });
+  watch.signal.addEventListener("abort", () => stop.abort(), { once: true });
   let talk: Promise<AcpEnd | null> = Promise.resolve(null);
+  const ends: { last: AcpEnd | null; atStop?: AcpEnd | null } = { last: null };
   const spoken = createSpoken();
   // Before it starts: it looks through its sessions at once.
   if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
   const exit = await runAgentProcess({
     task: { ...task, signal: stop.signal },
-    env,
+    env: { ...environmentOf(line), ...env },
     ...shellCommand(line),
     input: "",
     onLine: () => undefined,
+    onErrorLine(text) {
+      if (STREAM_ERROR.test(text)) watch.line(true);
+    },
+    // What the agent answers after this is its reaction to being ended, such as "cancelled": it says nothing about the turn.
+    onStop: () => (ends.atStop = ends.last),
     conversation: {
       begin(stdin) {
         const streams = { input: spoken.stream, output: outputTo(stdin) };
         talk = converse({ sdk, task, streams, listener: record.listener })
+          .then((end) => (ends.last = end))
           .catch(() => null)
           .finally(() => {
             stdin.end();
@@ -100,10 +119,13 @@ async function perform(params: {
     },
   });
   spoken.end();
-  const end = await talk;
+  const answered = await talk;
+  const end = ends.atStop === undefined ? answered : ends.atStop;
+  watch.stop();
   for (const timer of timers) clearTimeout(timer);
   task.signal.removeEventListener("abort", onAbort);
-  return record.conclude({ end, exit, now: params.clock.now() });
+  const isOurs = watch.signal.aborted && exit.kind === "interrupted" && !task.signal.aborted;
+  return record.conclude({ end, exit: isOurs ? { ...exit, kind: "idle" } : exit, now: params.clock.now() });
 }
 
 function nothingDone({ session }: AgentTask, message: string, hint: string): AgentOutcome {

@@ -3,13 +3,26 @@ import type { AgentEvent, AgentOutcome, AgentTask } from "../../ports/agent.ts";
 import { quietly, type AgentExit } from "../agent-process.ts";
 import { UNKNOWN_USAGE } from "../classify-exit.ts";
 import { judgeEnd } from "../frame/judge-end.ts";
+import { waitingInLog } from "../opencode/classify.ts";
+import { classifyQwen } from "../qwen/classify.ts";
+import { NOTHING_READ } from "../qwen/reader.ts";
+import { recordOf } from "../qwen/record.ts";
+import { readRecord } from "../qwen/sessions.ts";
 import { classifyAcp, type AcpEnd } from "./classify.ts";
 import type { AcpListener } from "./converse.ts";
 import { NOTHING_HEARD, readUpdate } from "./read-update.ts";
 import { acpUsage } from "./usage.ts";
 
 /** What the conversation told, and what it comes to. */
-export function createCallRecord(task: AgentTask, line: string) {
+export function createCallRecord(params: {
+  readonly task: AgentTask;
+  /** What the program finds in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly line: string;
+  /** Text or a tool call has come. */
+  readonly onWork: () => void;
+}) {
+  const { task, env, line, onWork } = params;
   const emit = quietly(task.onEvent);
   const denied: string[] = [];
   let state = NOTHING_HEARD;
@@ -18,8 +31,15 @@ export function createCallRecord(task: AgentTask, line: string) {
   let session = task.session;
   let agent = { name: "", title: line };
   let worked = false;
+  /** The record of Qwen Code's session when the prompt was sent; null: it was not sent. */
+  let before: string | null = null;
+  const qwenRecord = (): string =>
+    agent.name === "qwen-code" ? (readRecord({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
   const tell = (event: AgentEvent): void => {
-    if (event.kind === "text" || event.kind === "tool") worked = true;
+    if (event.kind === "text" || event.kind === "tool") {
+      worked = true;
+      onWork();
+    }
     emit(event);
   };
   const listener: AcpListener = {
@@ -32,6 +52,7 @@ export function createCallRecord(task: AgentTask, line: string) {
     },
     session(id) {
       session = id;
+      before = qwenRecord();
       tell({ kind: "session", id });
     },
     denied: (what) => void denied.push(what),
@@ -47,8 +68,15 @@ export function createCallRecord(task: AgentTask, line: string) {
     const { text } = state;
     const { title } = agent;
     const resumes = task.session !== null;
+    // Some make a failed request again in silence, and report why in a file or a log of their own.
+    const refused = end === null && before !== null ? recordOf(qwenRecord(), before).refused : null;
     const judged = judgeEnd({
-      end: classifyAcp({ end, title, text, denied, resumes, worked }),
+      end:
+        refused !== null
+          ? classifyQwen({ state: NOTHING_READ, refused, exit: params.exit, resumes })
+          : end === null
+            ? waitingInLog(params.exit.stderr)
+            : classifyAcp({ end, title, text, denied, resumes, worked }),
       exit: exitOf(params.exit, { isOver: end !== null, isInterrupted: task.signal.aborted }),
       title,
       worked,

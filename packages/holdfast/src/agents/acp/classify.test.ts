@@ -10,6 +10,12 @@ describe("ends", () => {
     error: { code, message },
   });
 
+  const provider = (message: string, status: number | null = null): AcpEnd => ({
+    kind: "refused",
+    at: "prompt",
+    error: { code: -32_603, message, status, isProvider: true },
+  });
+
   test.each([
     ["end_turn", "completed"],
     ["max_tokens", "context_too_long"],
@@ -30,6 +36,18 @@ describe("ends", () => {
     [refused(500, "models/x is not found"), {}, "missing"],
     [refused(500, "fetch failed"), {}, "network"],
     [refused(-32_603, '{"error":{"code":503,"message":"busy"}}'), {}, "overload"],
+    [refused(500, "terminated"), {}, "network"],
+    [refused(-32_603, "Internal error: 401 invalid api key"), {}, "auth"],
+    [refused(-32_603, "Internal error: 401 OAuth token has expired. Please log in again."), {}, "auth"],
+    [refused(-32_603, "Internal error: 500 internal error"), {}, "overload"],
+    [refused(-32_603, "Internal error: 429 slow down"), {}, "rate_limit"],
+    [refused(-32_603, "Internal error"), {}, "crash"],
+    [refused(-32_603, "EACCES: permission denied"), {}, "crash"],
+    [provider("permission denied"), {}, "auth"],
+    [provider("invalid api key"), {}, "auth"],
+    [provider("internal error"), {}, "overload"],
+    [provider("no", 402), {}, "billing"],
+    [provider("something else"), { resumes: true }, "crash"],
     [refused(400), {}, "crash"],
     [refused(400), { resumes: true }, "session_lost"],
     [refused(400), { resumes: true, worked: true }, "crash"],

@@ -6,7 +6,12 @@ import type { CliEnd } from "../frame/dialect.ts";
 /** An error that an agent answered a request with. */
 export interface AcpError {
   readonly code: number | null;
+  /** With what the agent adds in the error's data. */
   readonly message: string;
+  /** The HTTP status in the error's data. */
+  readonly status?: number | null;
+  /** The error is the provider's answer, and its message holds the provider's words alone. */
+  readonly isProvider?: boolean;
 }
 
 /** How the conversation ended. */
@@ -85,7 +90,7 @@ function causeOf(
   { at, error }: Extract<AcpEnd, { kind: "refused" }>,
   { resumes, worked }: { readonly resumes: boolean; readonly worked: boolean },
 ): FailureCause {
-  const known = causeOfAnswer(error.message) ?? byCode(error) ?? byWords(error.message);
+  const known = causeOfAnswer(error.message) ?? byCode(error) ?? byWords(error);
   if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
   // The first request with an old history: when the provider finds it wrong, its history is.
   return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
@@ -94,35 +99,46 @@ function causeOf(
 const AUTH_REQUIRED = -32_000;
 
 function byCode(error: AcpError): FailureCause | null {
+  if (error.code === AUTH_REQUIRED) return "auth";
   const status = statusOf(error);
-  if (error.code === AUTH_REQUIRED || status === 401 || status === 403) return "auth";
-  if (status === 402) return "billing";
-  if (status === 408) return "network";
-  if (status === 413) return "context_too_long";
-  if (status === 429) return "rate_limit";
+  const cause = causeOfStatus(status);
   // Gemini CLI calls everything 500 that has no status of its own.
-  return byWords(error.message) ?? (status !== null && status >= 500 ? "overload" : null);
+  return status === null || status === 404 || status >= 500 ? (byWords(error) ?? cause) : cause;
 }
 
 /** Where the code says nothing: what providers and runtimes say word for word. */
-function byWords(message: string): FailureCause | null {
+function byWords(error: AcpError): FailureCause | null {
+  const { message } = error;
   if (/model\S* .*(?:is not found|not found|does not exist)/i.test(message)) return "missing";
   if (/rate.?limit|too many requests|quota exceeded/i.test(message)) return "rate_limit";
   if (/overloaded/i.test(message)) return "overload";
-  if (/maximum (?:number of tokens|context length)|prompt is too long/i.test(message)) return "context_too_long";
-  if (
-    /Incomplete JSON segment|stream (?:ended|closed) (?:without|before)|fetch failed|socket hang up|ECONN|ENOTFOUND|ETIMEDOUT/i.test(
-      message,
-    )
-  )
-    return "network";
-  return null;
+  if (/maximum number of tokens/i.test(message)) return "context_too_long";
+  if (AUTH.test(message)) return "auth";
+  if (/Incomplete JSON segment/.test(message)) return "network";
+  return causeOfWords(message) ?? (error.isProvider === true ? byProviderWords(wordsOf(error)) : null);
 }
 
-/** An HTTP status as the code, or in the provider's answer that the message is. */
-function statusOf({ code, message }: AcpError): number | null {
-  const status = code !== null && code >= 400 && code < 600 ? code : providerError(message)["code"];
-  return typeof status === "number" ? status : null;
+const AUTH =
+  /(?:invalid|incorrect|expired) (?:x-)?api[ _-]?key|api[ _-]?key (?:not valid|is invalid|expired)|token (?:has |is )?expired|unauthori[sz]ed|unauthenticated|authentication (?:failed|error|required)|log ?in again/i;
+
+/** Words that mean this only in a provider's answer: a file system denies permission too. */
+function byProviderWords(words: string): FailureCause | null {
+  if (/permission denied|forbidden|access denied|not authori[sz]ed/i.test(words)) return "auth";
+  return /internal (?:server )?error|service unavailable|bad gateway/i.test(words) ? "overload" : null;
+}
+
+/** An HTTP status as the code, in the error's data, in the provider's answer that the message is, or as the first of its words. */
+function statusOf({ code, message, status = null }: AcpError): number | null {
+  if (code !== null && isStatus(code)) return code;
+  if (status !== null && isStatus(status)) return status;
+  const answered = providerError(message)["code"];
+  if (typeof answered === "number") return answered;
+  const first = /^(?:Internal error: )?(?:\[?API Error: )?(\d{3})\b/.exec(message)?.[1];
+  return first !== undefined && isStatus(Number(first)) ? Number(first) : null;
+}
+
+function isStatus(code: number): boolean {
+  return code >= 400 && code < 600;
 }
 
 function wordsOf({ message }: AcpError): string {

@@ -139,8 +139,18 @@ function isEnd(value: unknown): value is AcpEnd {
 
 function errorOf(error: unknown): AcpError | null {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "number") return null;
-  const details = "data" in error ? asText(asRecord(error.data)["details"]) : "";
-  return { code: error.code, message: details === "" ? error.message : `${error.message}: ${details}` };
+  const data = "data" in error ? asRecord(error.data) : {};
+  const details = asText(data["details"]) || asText(data["message"]);
+  const status = data["statusCode"] ?? data["status"];
+  // OpenCode's name for an answer of the provider, whose words it puts behind "Internal error: ".
+  const isProvider = data["errorName"] === "APIError";
+  const words = isProvider ? error.message.replace(/^Internal error: /, "") : error.message;
+  return {
+    code: error.code,
+    message: details === "" ? words : `${words}: ${details}`,
+    status: typeof status === "number" ? status : null,
+    isProvider,
+  };
 }
 
 function unable(cause: "missing" | "session_lost", message: string): AcpEnd {

@@ -64,7 +64,11 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
 
 /** What the makers' own words mean where the status is one for many things. */
 export function causeOfWords(words: string): FailureCause | null {
-  if (/prompt is too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(words))
+  if (
+    /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
+      words,
+    )
+  )
     return "context_too_long";
   if (/insufficient_quota|credit balance|billing/i.test(words)) return "billing";
   if (

@@ -17,7 +17,7 @@ export function classifyOpencode(params: {
   if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
     return failure("session_lost", "the session is not there");
   if (state.isEmpty) return { ...failure("network", "the provider's answers are empty"), kind: "waiting" };
-  if (state.reason === null) return waiting(exit.stderr);
+  if (state.reason === null) return waitingInLog(exit.stderr);
   if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
   if (state.reason === "stop") return { kind: "completed", text: state.text };
   const cause = causeOfAnswer(state.reason) ?? "crash";
@@ -28,7 +28,7 @@ export function classifyOpencode(params: {
 export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\\.)*)"/;
 
 /** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
-function waiting(stderr: string): CliEnd {
+export function waitingInLog(stderr: string): CliEnd {
   const line = stderr
     .split("\n")
     .toReversed()
