@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { GOOD, workSuite } from "../src/cli/testing/work-repository.ts";
 
@@ -42,6 +43,33 @@ describe("an agent that changes the user's main checkout", () => {
     expect(`${done.stdout}${done.stderr}`.replaceAll(/\s+/g, " ")).toMatch(
       /changed during the call of the agent \(agent\): HEAD/,
     );
+  });
+
+  test("in a try that failed: asked about before the agent is called again, and once", async () => {
+    const place = await work.begin();
+    const calls = join(dirname(place.clone), "calls");
+    const agent = straying([
+      `echo call >> ${calls}`,
+      `if [ "$(wc -l < ${calls})" = 1 ]; then echo stray > ${place.clone}/stray.txt; echo retry-after: 1 >&2; exit 75; fi`,
+    ]);
+    let asked = await place.run("run", "1", "--no-review", "--agent", agent);
+    // Whether the run waits for the later try in this process or exits meanwhile is the error policy's business.
+    while (asked.status === 7) asked = await place.run("resume", "1");
+    expect(asked, JSON.stringify(asked, null, 2)).toMatchObject({ status: 4 });
+    expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(/changed during the call of the agent \(agent\): stray\.txt/);
+    expect(readFileSync(calls, "utf8")).toBe("call\n");
+    // The user's own change while the run waits is no part of it.
+    await writeFile(join(place.clone, "mine.txt"), "mine\n");
+    expect(await place.run("approve", "issue-1", "continue")).toMatchObject({ status: 0 });
+    const done = await place.run("resume", "1");
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+    expect(readFileSync(calls, "utf8")).toBe("call\ncall\n");
+    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const onPerson = entries.filter(
+      (entry: { readonly kind: string; readonly body: { readonly on?: string } }) =>
+        entry.kind === "run.parked" && entry.body.on === "person",
+    );
+    expect(onPerson).toHaveLength(1);
   });
 
   test("a checkout with changes of the user's own that stay as they are is no reason to ask", async () => {

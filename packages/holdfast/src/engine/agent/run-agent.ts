@@ -6,7 +6,19 @@ import { afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import { askedOf, takeAgent } from "../record/record-agent.ts";
 import type { OpenAside } from "../asides/asides.ts";
-import { askAboutCheckout, checkoutText, compareCheckouts, watchCheckout } from "./checkout-change.ts";
+import {
+  askAboutCheckout,
+  askAboutFailedTry,
+  checkoutBefore,
+  checkoutText,
+  compareCheckouts,
+  failedTryStep,
+  forgetCheckout,
+  keepFailedTry,
+  openCheckout,
+  recallFailedTry,
+  watchCheckout,
+} from "./checkout-change.ts";
 import { tellNote } from "../conduct/tell-note.ts";
 import { Hearing } from "../record/tape.ts";
 import { playStep } from "../replay/play-step.ts";
@@ -43,7 +55,8 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
     // The process before may have died between the journal and this. A replay touches nothing outside.
-    if (writer.parts.player === undefined) answerFile(writer, call.name).remove();
+    if (writer.parts.player === undefined) forgetFiles(writer, call.name);
+    recallFailedTry(stay, call);
     // Recorded by us, when the call was concluded.
     const recorded = known as AgentReport;
     await askAboutCheckout(stay, call, recorded);
@@ -64,19 +77,26 @@ async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): P
       const { abort } = writer.errors.get(call.name) ?? {};
       if (abort !== undefined) writer.halt.abort(abort);
       for (;;) {
+        await askAboutFailedTry(stay, trying);
         await waitOut(stay, call.name);
         const tried = await tryOnce(stay, trying);
         const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
         if (report === null) continue;
         await reportDenial(writer, report.outcome);
         const concluded = await concludeCall(stay, trying, report);
-        answerFile(writer, call.name).remove();
+        forgetFiles(writer, call.name);
         return concluded;
       }
     } finally {
       if (aside !== null) aside.busy = null;
     }
   });
+}
+
+/** What is kept of a call until the journal has its result. */
+function forgetFiles(writer: RunWriter, step: string): void {
+  answerFile(writer, step).remove();
+  forgetCheckout(writer, step);
 }
 
 /** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
@@ -104,6 +124,8 @@ async function waitOut({ writer }: Stay, name: string): Promise<void> {
 /** As it was recorded, of a workflow that asks for the same. */
 async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
   const { config, iteration } = stay.writer;
+  const asked = failedTryStep(call);
+  if (player.has(stay.writer, asked)) await playStep(stay, asked);
   player.asked(stay.writer, call.name, askedOf(call, { config, iteration, mask: player.mask }));
   // Recorded by us, when the call was concluded.
   return (await playStep(stay, call.name)) as AgentReport;
@@ -129,7 +151,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   // A stale file must not be taken for this call's.
   for (const path of call.collect ?? []) await outputs.remove(path);
   stay.check();
-  trying.checkout ??= await watchCheckout(writer, trying.workspace.root);
+  trying.checkout ??= await openCheckout(writer, trying);
   stay.check();
   const began = writer.parts.clock.now();
   const before = beganAt(writer);
@@ -174,9 +196,10 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
   if (files) await keepBranch(writer, call.name, before.files);
   // In turn: an aside that is opened now has nothing of it.
   else await stay.inTurn(() => takeBackChanges(writer, before));
-  // A result that was adopted from a process that died has no state from before the call.
   const was = trying.checkout ?? null;
-  const checkout = was === null ? null : compareCheckouts(was, await watchCheckout(writer, trying.workspace.root));
+  const now = was === null ? null : await watchCheckout(writer, trying.workspace.root);
+  const checkout = compareCheckouts(was, now);
+  if (outcome.kind === "failed") keepFailedTry(writer, call.name, { before: was, after: now });
   if (checkout !== null) await tellNote(writer, checkoutText(call, checkout));
   const who = { agent: trying.agent.name, model: trying.model };
   const { agent, model } = trying;
@@ -246,6 +269,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
     return null;
   }
   writer.uncounted.delete(name);
+  trying.checkout = checkoutBefore(writer, name);
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
   const estimate = begun.estimate ?? NOTHING;
   writer.budget = reopenLost(writer.budget, estimate);
