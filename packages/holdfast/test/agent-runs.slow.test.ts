@@ -1,10 +1,16 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
 import { readProcessTable } from "../src/system/process-table.ts";
 import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../src/testing/scenes/codex-scene.ts";
 import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../src/testing/scenes/gemini-scene.ts";
+import { REAL_COPILOT } from "../src/testing/scenes/copilot-scene.ts";
+import { REAL_OPENCODE } from "../src/testing/scenes/opencode-scene.ts";
+import { REAL_PI } from "../src/testing/scenes/pi-scene.ts";
+import { REAL_QWEN } from "../src/testing/scenes/qwen-scene.ts";
+import { findRealAgent } from "../src/testing/real-agents.ts";
+import type { RealAgent } from "../src/testing/real-agent-suite.ts";
 import { createLocalForgeScene } from "../src/testing/scenes/local-forge-scene.ts";
 import type { ModelScript, ModelTool } from "../src/testing/model-server/model-script.ts";
 import type { ModelServer } from "../src/testing/model-server/model-server.ts";
@@ -35,6 +41,8 @@ const AGENTS = [
     counted: '"tokens":{',
   },
 ] as const;
+type Later = (undo: () => void | Promise<void>) => void;
+
 const TITLE = "[feat][#1] Say hello";
 const SCORES = { faithful: 95, style: 95, docs: 95, corner_cases: 95 };
 const RUN = "issue-1";
@@ -89,6 +97,111 @@ for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS
       expect(readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true)).toEqual([]);
     },
   );
+}
+
+/** The real command in a clone with issue 1, with a real agent and a scripted model. */
+async function openRun({ open }: Pick<RealAgent, "open">, script: ModelScript, later: Later) {
+  const forge = createLocalForgeScene();
+  later(() => forge.dispose());
+  await forge.forge().createIssue({ title: "Greet", body: "Say hello.\n", labels: [], key: "suite" });
+  const { server, env } = await open({ script, later });
+  const cwd = join(forge.bare.root, "..", "clone");
+  forge.bare.git("clone", "-q", forge.bare.root, cwd);
+  testRepositoryAt(cwd).git("config", "user.name", "Ada");
+  testRepositoryAt(cwd).git("config", "user.email", "ada@example.invalid");
+  const options = { cwd, env };
+  const json = async (...args: readonly string[]) =>
+    JSON.parse((await holdfast.run(["--json", ...args], options)).stdout);
+  const worktree = join(`${cwd}-worktrees`, RUN);
+  const start = (...args: readonly string[]) => {
+    const child = holdfast.start(["run", "1", "--yolo", "--no-review", ...args], options);
+    let said = "";
+    for (const stream of [child.stdout, child.stderr]) stream?.on("data", (text) => (said += String(text)));
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    const until = (isSo: () => boolean | Promise<boolean>): Promise<void> =>
+      vi.waitFor(async () => expect([await isSo(), child.exitCode], said).toEqual([true, null]), {
+        timeout: 600_000,
+        interval: 100,
+      });
+    return { child, ended, until };
+  };
+  return { forge, server, cwd, worktree, options, json, start };
+}
+
+for (const real of [REAL_PI, REAL_COPILOT, REAL_OPENCODE]) {
+  const { name } = real.agent;
+  const found = findRealAgent(name);
+  test.skipIf(found.kind === "absent")(
+    `what a call of the real ${name} took that died with Holdfast is counted, or unknown and held; never 0`,
+    { timeout: 900_000 },
+    async ({ onTestFinished, annotate }) => {
+      const place = await openRun(real, scriptFor(real.shell(commandFor(600)), true), onTestFinished);
+      const { child, ended, until } = place.start("--max-tokens", "100000", "--agent", `${name}:${real.model}`);
+      await until(() => existsSync(join(place.worktree, "greeting.txt")));
+      child.kill("SIGKILL");
+      await ended;
+      const cut = tokensOf(place.server);
+      expect(cut).toBeGreaterThan(0);
+      place.server.play(scriptFor(real.shell(commandFor(0)), false));
+      const done = await holdfast.run(["resume", RUN], place.options);
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      const { budget } = await place.json("status", RUN);
+      const isUnknown = (budget.spent.uncounted ?? 0) > 0;
+      await annotate(`${name}: ${isUnknown ? "unknown" : "counted"}`);
+      if (isUnknown) {
+        expect(budget.held.tokens).toBeGreaterThan(0);
+        expect((await holdfast.run(["status", RUN], place.options)).stdout).toContain("unknown");
+        expect(budget.spent.tokens).toBe(tokensOf(place.server) - cut);
+      } else expect(budget.spent.tokens).toBe(tokensOf(place.server));
+    },
+  );
+}
+
+for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN]) {
+  const { name } = real.agent;
+  const found = findRealAgent(name);
+  test.skipIf(found.kind === "absent")(
+    `a turn of the real ${name} that ended while Holdfast was stopped, and then killed, is adopted and paid once`,
+    { timeout: 900_000 },
+    async ({ onTestFinished }) => {
+      const command = [
+        "echo hello > greeting.txt",
+        "while [ ! -e .tmp/go ]; do sleep 0.1; done",
+        // Also in the user's main checkout, which is compared with its state before the call.
+        'echo stray > "$(git rev-parse --git-common-dir)/../stray.txt"',
+        commandFor(0),
+      ].join("; ");
+      const place = await openRun(real, scriptFor(real.shell(command), false), onTestFinished);
+      const { child, ended, until } = place.start("--agent", `${name}:${real.model}`);
+      await until(() => existsSync(join(place.worktree, "greeting.txt")));
+      await until(async () => JSON.stringify(await place.json("log", RUN, "--limit", "all")).includes("step.session"));
+      child.kill("SIGSTOP");
+      writeFileSync(join(place.worktree, ".tmp/go"), "");
+      const store = JSON.parse(readFileSync(join(place.cwd, ".git/holdfast/store.json"), "utf8"));
+      const live = () => readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true);
+      await until(() => live()?.length === 0);
+      child.kill("SIGKILL");
+      await ended;
+      const { length } = place.server.requests;
+      const sent = tokensOf(place.server);
+      const asked = await holdfast.run(["resume", RUN], place.options);
+      expect(asked.status, asked.stdout + asked.stderr).toBe(4);
+      expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(/had finished .* its result is adopted/);
+      expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(/main checkout .* changed during the call.*: stray\.txt/);
+      expect((await holdfast.run(["approve", RUN, "continue"], place.options)).status).toBe(0);
+      const done = await holdfast.run(["resume", RUN], place.options);
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(place.server.requests).toHaveLength(length);
+      expect((await place.json("status", RUN)).budget.spent.tokens).toBe(sent);
+      expect(place.forge.bare.git("show", `holdfast/${RUN}:greeting.txt`)).toBe("hello\n");
+      expect(await place.forge.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ state: "open" });
+    },
+  );
+}
+
+function tokensOf(server: ModelServer): number {
+  const { input, output, cacheRead } = server.sent();
+  return input + cacheRead + output;
 }
 
 function commandFor(seconds: number): string {

@@ -8,6 +8,7 @@ import { CODEX_MODEL, openCodexScene } from "../testing/scenes/codex-scene.ts";
 import { REAL_COPILOT } from "../testing/scenes/copilot-scene.ts";
 import type { AgentScene } from "../testing/scenes/open-agent-scene.ts";
 import { REAL_PI } from "../testing/scenes/pi-scene.ts";
+import { REAL_QWEN } from "../testing/scenes/qwen-scene.ts";
 
 type Later = (undo: () => void | Promise<void>) => void;
 
@@ -21,6 +22,7 @@ interface Row {
 const ROWS: readonly Row[] = [
   { ...REAL_COPILOT, name: "copilot" },
   { ...REAL_PI, name: "pi" },
+  { ...REAL_QWEN, name: "qwen" },
   {
     name: "claude",
     open: openClaudeScene,
