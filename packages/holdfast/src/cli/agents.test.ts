@@ -67,12 +67,44 @@ describe("agents", () => {
     expect(existsSync(join(bin, "called---print"))).toBe(false);
   });
 
+  test("resume refuses one that is too old by now, and warns of one whose version cannot be read", async () => {
+    const claude = (version: string): void =>
+      program(
+        "claude",
+        `[ "$1" = --version ] && { echo "${version}"; exit; }`,
+        `[ "$1" = auth ] && { echo '{"loggedIn": true}'; exit; }`,
+        `echo call >> ${join(bin, "calls")}; exit 127`,
+      );
+    const calls = (): string => (existsSync(join(bin, "calls")) ? readFileSync(join(bin, "calls"), "utf8") : "");
+    const git = gitIn(repository, { PATH: process.env["PATH"] ?? "" });
+    for (const [key, value] of Object.entries({ "user.name": "A", "user.email": "a@example.com" }))
+      await git("config", key, value);
+    await git("commit", "-q", "--allow-empty", "-m", "first");
+    claude("nightly (Claude Code)");
+    const loop = ["--workflow", "ralph", "--until", "false", "--agent", "claude"];
+    const started = await run("run", "--task", "x", ...loop);
+    const said = (started.stdout + started.stderr).replaceAll(/\s+/g, " ");
+    expect(said).toMatch(/Warning: claude reports no version, .* 2\.0\.73 or newer/);
+    expect(calls()).not.toBe("");
+    const before = calls();
+    const [{ id }] = JSON.parse((await run("--json", "list")).stdout).runs;
+    claude("2.0.72 (Claude Code)");
+    const refused = await run("resume", id);
+    expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+    expect(refused.stderr).toMatch(/2\.0\.72 is too old: Holdfast needs 2\.0\.73 or newer/);
+    expect(calls()).toBe(before);
+    claude("nightly (Claude Code)");
+    const resumed = await run("resume", id);
+    expect(resumed.stdout.replaceAll(/\s+/g, " ")).toMatch(/Warning: claude reports no version/);
+    expect(calls()).not.toBe(before);
+  });
+
   test("lists each with what it can do", async () => {
     program("claude", READY);
     program("codex", LOGGED_OUT);
     const { stdout } = await run("agents");
     expect(stdout).toMatch(/^claude +9\.8\.7 +2\.0\.73 +ready +resume, rewind, own ids/m);
-    expect(stdout).toMatch(/^codex +4\.5\.6 +0\.46\.0 +not ready +resume, tokens$/m);
+    expect(stdout).toMatch(/^codex +4\.5\.6 +0\.78\.0 +not ready +resume, tokens$/m);
     expect(stdout).toMatch(/^codex: Codex is not logged in\. Log in with/m);
     expect(stdout.split("\n").every((line) => line.length <= 80)).toBe(true);
     const { agents } = JSON.parse((await run("--json", "agents")).stdout);

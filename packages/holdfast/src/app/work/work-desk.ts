@@ -57,7 +57,7 @@ export class WorkDesk {
   readonly #options: DeskOptions;
   #built: Promise<WorkParts> | undefined;
   /** A plan's workflow was made with these parts: whoever starts it works with the same. */
-  readonly #planned = new WeakMap<StartPlan, WorkParts>();
+  readonly #planned = new WeakMap<StartPlan, { readonly parts: WorkParts; readonly warnings: readonly string[] }>();
 
   constructor(parts: Parts, options: DeskOptions) {
     this.#parts = parts;
@@ -75,10 +75,10 @@ export class WorkDesk {
     const chosen = chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
     checkAgents(parts, agent, chosen.options);
-    await checkVersions(parts, agent, chosen.options);
+    const warnings = await checkVersions(parts, agent, chosen.options);
     const asked = { work, agent, limit, labels, id: id ?? chosen.id, base, files, again, mode, seed };
     const plan = await planStart(parts, { ...chosen, ...asked });
-    this.#planned.set(plan, parts);
+    this.#planned.set(plan, { parts, warnings });
     return plan;
   }
 
@@ -106,10 +106,11 @@ export class WorkDesk {
     plan: StartPlan,
     watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
   ): Promise<WorkReport> {
-    const parts = this.#planned.get(plan) ?? (await this.parts());
+    const { parts, warnings } = this.#planned.get(plan) ?? { parts: await this.parts(), warnings: [] };
     const { workflow, id: run } = plan;
     if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
     watching.starting?.name(run);
+    for (const text of warnings) tellNote({ clock: parts.clock, run, listen: watching.listen }, text);
     const untaken = seedNotice(parts, plan.config);
     if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];
@@ -149,6 +150,12 @@ export class WorkDesk {
     await refuse();
     const known = pending === null ? planned : undefined;
     const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
+    // A run that has ended, or needs an answer first, calls no agent.
+    if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
+      const { agent, inputs } = request.config;
+      for (const text of await checkVersions(parts, agent, inputs))
+        tellNote({ clock: parts.clock, run, listen: params.listen }, text);
+    }
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.takeOrderBack(run, params.force === true ? "any" : "pause");
     const carried = { ...params, signal, workflow: request.workflow.shape.name };

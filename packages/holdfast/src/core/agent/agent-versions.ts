@@ -16,25 +16,25 @@ export const AGENT_VERSIONS: Readonly<Record<string, AgentVersion>> = {
     upgrade: "npm install -g @anthropic-ai/claude-code@latest",
   },
   codex: {
-    minimum: "0.46.0",
-    needs: "exec resume with thread events in --json",
+    minimum: "0.78.0",
+    needs: "--json after exec resume",
     upgrade: "npm install -g @openai/codex@latest",
   },
   gemini: { minimum: "0.42.0", needs: "--session-id", upgrade: "npm install -g @google/gemini-cli@latest" },
   opencode: { minimum: "1.17.12", needs: "run --auto", upgrade: "npm install -g opencode-ai@latest" },
   pi: {
-    minimum: "0.50.0",
-    needs: "--mode json with --session",
+    minimum: "0.45.0",
+    needs: "--mode json with the session in its first line",
     upgrade: "npm install -g @earendil-works/pi-coding-agent@latest",
   },
   copilot: {
-    minimum: "1.0.0",
-    needs: "--output-format=json with --session-id",
+    minimum: "1.0.51",
+    needs: "--session-id for a new session",
     upgrade: "npm install -g @github/copilot@latest",
   },
   qwen: {
-    minimum: "0.5.0",
-    needs: "--output-format stream-json with --session-id",
+    minimum: "0.10.2",
+    needs: "--session-id",
     upgrade: "npm install -g @qwen-code/qwen-code@latest",
   },
 };
