@@ -159,6 +159,62 @@ test("what is found has a kind, and never the secret itself", () => {
   expect(JSON.stringify(found)).not.toContain(secret);
 });
 
+test("in JSON, a number, a key and a state word that equal a secret stay; a text that holds it is masked", () => {
+  const known = secretValues({ PIN_TOKEN: "123456789012", API_TOKEN: "zk81-secret-value" });
+  const own = [...known, { name: "WORD", value: "completed" }];
+  const value = {
+    kind: "completed",
+    tokens: 123_456_789_012,
+    list: [123_456_789_012, "pin 123456789012", "completed"],
+    "zk81-secret-value": { text: "completed with zk81-secret-value" },
+  };
+  const expected = {
+    ...value,
+    list: [123_456_789_012, "pin ***", "***"],
+    "zk81-secret-value": { text: "*** with ***" },
+  };
+  const mask = (text: string): string => maskSecrets(text, own);
+  for (const indent of [undefined, 2])
+    expect(mask(JSON.stringify(value, null, indent))).toBe(JSON.stringify(expected, null, indent));
+  expect(maskValue(value, mask)).toEqual(expected);
+  // Each line of a stream by itself, and only where it is JSON.
+  const line = JSON.stringify(value);
+  expect(mask(`${line}\nthe pin is 123456789012\n${line}\n`)).toBe(
+    `${JSON.stringify(expected)}\nthe pin is ***\n${JSON.stringify(expected)}\n`,
+  );
+  expect(createLineMask(own)(line)).toBe(JSON.stringify(expected));
+  expect(mask('{"a\\"b": "c\\\\", "n": 123456789012}')).toBe('{"a\\"b": "c\\\\", "n": 123456789012}');
+  expect(mask("{not JSON: 123456789012}")).toBe("{not JSON: ***}");
+});
+
+test("any JSON stays JSON with the same numbers, keys and shape, whatever is secret", () => {
+  const word = fc.constantFrom("running", "12345678", "kind", "1e21", "a-b", '"', "\\", "null", "done");
+  fc.assert(
+    fc.property(
+      fc.jsonValue(),
+      fc.array(fc.oneof(word, fc.string({ minLength: 4 })), { maxLength: 4 }),
+      (value, values) => {
+        const own = values.map((text) => ({ name: "OWN", value: text }));
+        const text = JSON.stringify({ kind: "running", n: 12_345_678, value });
+        if (own.some((one) => /["*\\]/.test(one.value))) return;
+        const blank = (json: unknown): unknown =>
+          JSON.parse(JSON.stringify(json), (_key, item: unknown) => (typeof item === "string" ? "" : item));
+        const masked: unknown = JSON.parse(maskSecrets(text, own));
+        expect(blank(masked)).toEqual(blank(JSON.parse(text)));
+        expect(masked).toMatchObject({ kind: "running", n: 12_345_678 });
+      },
+    ),
+  );
+});
+
+test("an ordinary word or a short number in the environment is not taken for a secret; a phrase and a key are", () => {
+  const names = (value: string): number => secretValues({ DEPLOY_TOKEN: value }).length;
+  for (const value of ["running", "completed", "branch_diverged", "12345678", "wait-for-forge"])
+    expect(names(value), value).toBe(0);
+  for (const value of ["hunter2hunter2", "123456789012", "a value of my own", "correcthorsebatterystaple"])
+    expect(names(value), value).toBeGreaterThan(0);
+});
+
 // There is no clock in here: a pattern whose time grows with the square of the text would run into the limit of the test.
 test("200 KB of hostile text is masked in bounded time", () => {
   for (const piece of [

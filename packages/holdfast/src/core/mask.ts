@@ -3,7 +3,8 @@
  * commit messages, requests to a forge, the terminal.
  *
  * - The same text gives the same result, and masking twice is masking once.
- * - A line of JSON stays one. Ids, digests and commit ids are no secrets.
+ * - In JSON, only strings are changed: a number, a key or a state word that equals a secret stays, so that the document stays valid and true.
+ * - Ids, digests and commit ids are not secrets.
  * - Time grows with the length of the text: no pattern can backtrack over an unbounded run.
  */
 export function maskSecrets(text: string, known: readonly KnownSecret[] = []): string {
@@ -12,7 +13,9 @@ export function maskSecrets(text: string, known: readonly KnownSecret[] = []): s
   for (let pass = 0; pass < MOST_PASSES; pass += 1) {
     const found = findSecrets(masked, known);
     if (found.length === 0) break;
-    masked = replaced(masked, found);
+    const before = masked;
+    masked = replaced(masked, insideText(masked, found));
+    if (masked === before) break;
   }
   return masked;
 }
@@ -27,6 +30,88 @@ function replaced(text: string, found: readonly FoundSecret[]): string {
   return masked + text.slice(at);
 }
 
+/** The parts of what was found that stand in free text: in JSON (the whole text, or a line of it) in values that are strings. */
+function insideText(text: string, found: readonly FoundSecret[]): readonly FoundSecret[] {
+  const whole = jsonStrings(text);
+  if (whole !== null) return clip(found, whole, 0);
+  const inside: FoundSecret[] = [];
+  let line = { start: 0, end: -1, strings: [] as readonly Span[] | null };
+  for (const one of found) {
+    if (one.start > line.end) {
+      const start = text.lastIndexOf("\n", one.start - 1) + 1;
+      const next = text.indexOf("\n", one.start);
+      const end = next === -1 ? text.length : next;
+      line = { start, end, strings: jsonStrings(text.slice(start, end)) };
+    }
+    // A match that goes beyond its line is not part of a line of JSON.
+    if (line.strings === null || one.end > line.end) inside.push(one);
+    else inside.push(...clip([one], line.strings, line.start));
+  }
+  return inside;
+}
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The contents of strings that are values, in order; null: this is not a JSON object or array. */
+function jsonStrings(text: string): readonly Span[] | null {
+  if (!/^\s{0,20}[[{]/.test(text) || !isJson(text)) return null;
+  const spans: Span[] = [];
+  let key = "";
+  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at)) {
+    const start = at + 1;
+    for (at = start; text.charAt(at) !== '"'; at += 1) if (text.charAt(at) === "\\") at += 1;
+    const end = at;
+    at += 1;
+    while (/\s/.test(text.charAt(at))) at += 1;
+    if (text.charAt(at) === ":") key = text.slice(start, end);
+    else {
+      if (!isStateWord(key, text.slice(start, end))) spans.push({ start, end });
+      key = "";
+    }
+  }
+  return spans;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Both in order. */
+function clip(found: readonly FoundSecret[], spans: readonly Span[], offset: number): readonly FoundSecret[] {
+  const clipped: FoundSecret[] = [];
+  let at = 0;
+  for (const one of found) {
+    while (at > 0 && (spans[at - 1]?.end ?? 0) + offset > one.start) at -= 1;
+    for (; at < spans.length; at += 1) {
+      const span = spans[at];
+      if (span === undefined || span.start + offset >= one.end) break;
+      const start = Math.max(one.start, span.start + offset);
+      const end = Math.min(one.end, span.end + offset);
+      if (start < end) clipped.push({ ...one, start, end });
+    }
+  }
+  return clipped;
+}
+
+/** Holdfast and agents write fixed words under these keys. A reader that cannot find the word would take the status for another one. */
+const STATE_KEYS = new Set(
+  "kind type subtype status state outcome on event stage role cause code method workflow trigger source next answer verdict phase".split(
+    " ",
+  ),
+);
+
+function isStateWord(key: string, value: string): boolean {
+  return STATE_KEYS.has(key) && /^[a-z]+(?:[_.-][a-z]+){0,8}$/i.test(value) && value.length <= LONGEST_WORD;
+}
+
 /** In order, none overlapping another. */
 export function findSecrets(text: string, known: readonly KnownSecret[] = []): readonly FoundSecret[] {
   const found: FoundSecret[] = [];
@@ -36,6 +121,7 @@ export function findSecrets(text: string, known: readonly KnownSecret[] = []): r
   if (MAYBE.test(text)) {
     findPrivateKeys(text, found);
     findAwsKeys(text, found);
+    findWebTokens(text, found);
     for (const pattern of PATTERNS) findPattern(text, pattern, found);
   }
   return found.length < 2 ? found : merged(found);
@@ -112,10 +198,22 @@ const SHORTEST = 8;
 const SECRET_NAME =
   /(?:^|_)(?:(?:API|ACCESS|PRIVATE|SECRET|AUTH|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT|DSN)(?:_|$)|_KEY$/i;
 
+/**
+ * A single ordinary word or a short number. Hiding it wherever it occurs would change words and figures that have nothing to do with the variable, such as
+ * a run's status, and would protect nothing: a value of this kind can be guessed.
+ */
+function isGuessable(value: string): boolean {
+  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[a-z]+(?:[_-][a-z]+){0,8}$/i.test(value));
+}
+
+/** No state word is longer. */
+const LONGEST_WORD = 24;
+
 function secretsOf(name: string, value: string): readonly string[] {
   const isLong = (text: string): boolean => text.length >= SHORTEST && text !== MASK;
   // A path to a file of credentials is no secret.
-  if (SECRET_NAME.test(name)) return isLong(value) && !/^\.{0,2}\/[\w./-]*$/.test(value) ? [value] : [];
+  if (SECRET_NAME.test(name))
+    return isLong(value) && !isGuessable(value) && !/^\.{0,2}\/[\w./-]*$/.test(value) ? [value] : [];
   const password = /^[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,100}:([^\s/@]{3,300})@/i.exec(value)?.[1] ?? "";
   return isLong(password) ? [password] : [];
 }
@@ -161,8 +259,9 @@ function maskAny(value: unknown, mask: (text: string) => string, clean: WeakSet<
   if (prototype !== Object.prototype && prototype !== null) return value;
   let isSame = true;
   const entries = Object.entries(value).map(([key, item]: [string, unknown]) => {
-    const masked =
-      typeof item === "string" && PASSWORD_KEY.test(key) && isPassword(item) ? MASK : maskAny(item, mask, clean);
+    const isPasswordHere = typeof item === "string" && PASSWORD_KEY.test(key) && isPassword(item);
+    const isState = typeof item === "string" && isStateWord(key, item);
+    const masked = isPasswordHere ? MASK : isState ? item : maskAny(item, mask, clean);
     if (masked !== item) isSame = false;
     return [key, masked] as const;
   });
@@ -236,6 +335,25 @@ function hideAwsSecret(text: string): string {
   return /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text) ? MASK : text;
 }
 
+/** JSON web tokens, from their middle: a text may hold many beginnings, each as long as a header may be. */
+function findWebTokens(text: string, found: FoundSecret[]): void {
+  let last = 0;
+  for (const match of text.matchAll(WEB_TOKEN_REST)) {
+    let start = match.index;
+    for (let at = match.index - 1; at >= last && match.index - at <= LONGEST_HEADER; at -= 1) {
+      if (!/[A-Za-z0-9_-]/.test(text.charAt(at))) break;
+      if (text.startsWith("eyJ", at) && match.index - at >= SHORTEST_HEADER && !/\w/.test(text.charAt(at - 1)))
+        start = at;
+    }
+    last = match.index + match[0].length;
+    if (start < match.index) found.push({ start, end: last, kind: "JSON web token", isSure: true });
+  }
+}
+
+const WEB_TOKEN_REST = /\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{16,2000}/g;
+const SHORTEST_HEADER = 11;
+const LONGEST_HEADER = 403;
+
 interface Pattern {
   readonly kind: string;
   /** The first group, where there is one, stays. */
@@ -300,7 +418,6 @@ const PATTERNS: readonly Pattern[] = [
     /\b(?:lin_api_[A-Za-z0-9]{32,60}|ntn_[A-Za-z0-9]{40,60}|figd_[A-Za-z0-9_-]{30,60}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9.]{40,60}|glsa_[A-Za-z0-9_]{32,60}|sntrys_[A-Za-z0-9_=+/]{40,300}|sbp_[0-9a-f]{40}|PMAK-[0-9a-f-]{50,70}|pscale_(?:tkn|pw)_[A-Za-z0-9_.-]{30,60})/g,
   ),
   sure("age key", /\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b/g),
-  sure("JSON web token", /\beyJ[A-Za-z0-9_-]{8,400}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{16,2000}/g),
   {
     kind: "authorization header",
     pattern: /(\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/-]{16,2000}={0,2}/gi,
@@ -320,13 +437,13 @@ const PATTERNS: readonly Pattern[] = [
   {
     kind: "assigned secret",
     pattern:
-      /(\b[A-Z0-9_.-]{0,60}(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|token)(?:\\?["'])?\s{0,3}[=:]\s{0,3}(?:\\?["'])?)[A-Za-z0-9._~+/-]{16,400}={0,2}/gi,
+      /((?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|token)(?:\\?["'])?\s{0,3}[=:]\s{0,3}(?:\\?["'])?)[A-Za-z0-9._~+/-]{16,400}={0,2}/gi,
     isSure: false,
     isSecret: (value) => !isReference(value),
   },
   {
     kind: "assigned password",
-    pattern: /(\b[A-Z0-9_.-]{0,60}passw(?:or)?d(?:\\?["'])?\s{0,3}[=:]\s{0,3}(?:\\?["'])?)[^\s"'`,;\\*]{8,200}/gi,
+    pattern: /(passw(?:or)?d(?:\\?["'])?\s{0,3}[=:]\s{0,3}(?:\\?["'])?)[^\s"'`,;\\*]{8,200}/gi,
     isSure: false,
     isSecret: (value) => /\d/.test(value) && /[A-Za-z]/.test(value) && !isReference(value) && !/[(){}<>$]/.test(value),
   },

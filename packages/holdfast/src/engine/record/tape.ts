@@ -3,6 +3,7 @@ import { isJsonArray } from "../../core/json.ts";
 import type { Json } from "../../core/json.ts";
 import type { Environment } from "../../core/replay/environment.ts";
 import type { RecordedCall, RecordedClock, RecordedEnvironment } from "../../core/replay/recorded-call.ts";
+import { maskValue } from "../../core/mask.ts";
 import { pureSha256 } from "../../core/sha256.ts";
 import { canonicalJson, capture } from "../../core/values/index.ts";
 import type { Agent, AgentEvent } from "../../ports/agent.ts";
@@ -26,12 +27,9 @@ export class Tape {
     this.#environment = params.environment;
   }
 
-  /** A copy without secrets. Masking leaves a line of JSON one. */
+  /** A copy without secrets. */
   masked(value: unknown): Json {
-    const text = canonicalJson(capture(value));
-    const masked = this.mask(text);
-    // It was JSON before, and masking keeps it so.
-    return masked === text ? capture(value) : (JSON.parse(masked) as Json);
+    return maskValue(capture(value), this.mask);
   }
 
   note(call: RecordedCall): void {
