@@ -16,6 +16,15 @@ describe("the remote is asked, whatever is checked out here", () => {
     expect(done.status, done.stdout + done.stderr).toBe(0);
   });
 
+  test("a relative remote starts at the main worktree, in the run's worktree too", async () => {
+    const place = await work.begin();
+    await place.git("remote", "set-url", "origin", "../shop.git");
+    const agent = await place.agent([GOOD]);
+    const done = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(await place.git("ls-remote", place.remote, "refs/heads/holdfast/issue-1")).not.toBe("");
+  });
+
   test("a bare repository", async () => {
     const place = await work.begin();
     const bare = `${place.clone}.bare`;

@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PushResult, Refusal } from "../../ports/branch.ts";
 import { countGit } from "../../testing/counted-git.ts";
@@ -34,6 +34,14 @@ describe("push", () => {
       forced: false,
     });
     expect(remoteTip()).toBe(scene.tip());
+  });
+
+  test("a relative remote starts at the main worktree", async () => {
+    const { user, bare, branch } = scene;
+    user.git("remote", "set-url", "origin", relative(user.root, bare.root));
+    expect(await branch.fetch()).toEqual({ kind: "fetched" });
+    expect(await branch.push({ expected: null })).toMatchObject({ kind: "pushed" });
+    expect(await branch.lookUpRemote(branch.name)).toEqual({ kind: "known", commit: scene.tip() });
   });
 
   test("a branch that is gone from the remote is not there after a fetch, keeps its tracking ref, and can be pushed again", async () => {

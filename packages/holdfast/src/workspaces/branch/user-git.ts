@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { gitFailure } from "../git/git-command.ts";
 import { openScratch } from "../indexes/private-index.ts";
 import { runProcess, type ProcessResult } from "../../system/subprocess.ts";
@@ -10,15 +10,16 @@ import { hideCredentials } from "./hide-credentials.ts";
  * git as the user runs it, for what talks to a remote: their hooks, credential helpers, ssh command and proxies all apply. It never asks a
  * person: nobody may be there. Only what would lead it to another repository is taken out of its environment.
  */
-export async function runUserGit({ place }: AskingPlace, args: readonly string[]): Promise<UserGitResult> {
+export async function runUserGit({ place, git }: AskingPlace, args: readonly string[]): Promise<UserGitResult> {
   const scratch = await openScratch(place.home);
   try {
     const trace = join(scratch.folder, "trace");
+    const rewritten = await relativeRemotes({ place, git });
     const result = await runProcess({
       command: "git",
       args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
       cwd: place.root,
-      env: { ...environment(process.env), GIT_TRACE2_EVENT: trace },
+      env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
       timeoutMs: TIMEOUT_MS,
     });
     if (result.kind === "not_started") throw gitFailure(args, result);
@@ -27,6 +28,36 @@ export async function runUserGit({ place }: AskingPlace, args: readonly string[]
   } finally {
     await scratch.release();
   }
+}
+
+/**
+ * git resolves a relative remote against the worktree in which it runs. The user wrote it in the main worktree, so there it starts, as a rule that
+ * rewrites the URL for this one call.
+ */
+async function relativeRemotes({ place, git }: AskingPlace): Promise<readonly (readonly [string, string])[]> {
+  const { mainRoot } = place.repository;
+  if (mainRoot === null || mainRoot === place.root) return [];
+  const listed = await git.result({
+    args: ["config", "--null", "--get-regexp", String.raw`^remote\..*\.(url|pushurl)$`],
+  });
+  if (listed.kind !== "exited" || listed.code !== 0) return [];
+  const urls = listed.stdout
+    .toString("utf8")
+    .split("\0")
+    .map((setting) => setting.slice(setting.indexOf("\n") + 1));
+  // As git decides: a colon before any slash is host:path, and scheme:// is a transport.
+  const isRelative = (url: string): boolean => url !== "" && !url.startsWith("/") && !/^[^/]*:/.test(url);
+  return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
+}
+
+function withConfig(env: NodeJS.ProcessEnv, settings: readonly (readonly [string, string])[]): NodeJS.ProcessEnv {
+  if (settings.length === 0) return env;
+  const before = Number(env["GIT_CONFIG_COUNT"] ?? 0) || 0;
+  const added = settings.flatMap(([key, value], index) => [
+    [`GIT_CONFIG_KEY_${before + index}`, key],
+    [`GIT_CONFIG_VALUE_${before + index}`, value],
+  ]);
+  return { ...env, ...Object.fromEntries(added), GIT_CONFIG_COUNT: String(before + settings.length) };
 }
 
 export interface UserGitResult extends ProcessResult {
