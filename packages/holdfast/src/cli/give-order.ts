@@ -5,7 +5,7 @@ import type { Exit } from "../core/exit.ts";
 import { isAtWork } from "../core/run/run-standing.ts";
 import type { Shell } from "./command.ts";
 import { findRun } from "./find-run.ts";
-import { findStarting, startingName, stopStarting } from "./starting-run.ts";
+import { findStarting, startingName, stillStarting, stopStarting } from "./starting-run.ts";
 import { escapeText } from "./output/escape-text.ts";
 import { standingWord } from "./output/standing-word.ts";
 import { holderText } from "./wait-for-run.ts";
@@ -33,6 +33,7 @@ export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Ex
       return "done";
     }
   }
+  if (kind === "pause" && first !== undefined) throw stillStarting(first, "there is nothing to pause yet");
   const run = request.typed === undefined ? await onlyOne(holdfast, kind) : (await findRun(holdfast, request.typed)).id;
   if (kind === "pause") await refuseUnbegun(holdfast, run);
   const ordered = await holdfast.work.order({

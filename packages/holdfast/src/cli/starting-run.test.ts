@@ -145,6 +145,19 @@ test.each([
   120_000,
 );
 
+test("pause and rerun in the planning of a run say so, and leave it alone", async () => {
+  const { pid } = await startHeld();
+  for (const command of ["pause", "rerun"])
+    for (const typed of ["7", "issue-7"]) {
+      const refused = await run(command, typed);
+      expect([command, typed, refused.status]).toEqual([command, typed, 2]);
+      expect(refused.stderr.replaceAll(/\s+/g, " ")).toContain(`Process ${pid} is still preparing issue 7`);
+      expect(refused.stderr).toContain("holdfast stop 7");
+    }
+  expect(started?.exitCode).toBeNull();
+  expect(announced()).toHaveLength(1);
+}, 120_000);
+
 test("killed in its planning, a run leaves a stale file: it is ignored, and the next run removes it", async () => {
   const { ended } = await startHeld();
   started?.kill("SIGKILL");

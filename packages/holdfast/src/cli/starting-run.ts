@@ -25,6 +25,19 @@ export function startingName({ run, work, workflow }: Starting): string {
   return work.kind === "issue" ? `issue ${work.number}` : `a run of ${workflow}`;
 }
 
+/** For a command that needs a run's record. */
+export function stillStarting(starting: Starting, why: string): HoldfastError {
+  const name = startingName(starting);
+  const { work, run } = starting;
+  const typed = run ?? (work.kind === "issue" ? String(work.number) : "");
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Process ${starting.pid} is still preparing ${name}: ${why}`,
+    hint: `Try again once it has begun (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
+    data: { pid: starting.pid, run },
+  });
+}
+
 /**
  * Does what Ctrl+C does in their terminals, and waits until each has ended or released the lease that it acquired meanwhile. Returns the run that has a
  * record; null: nothing was begun.

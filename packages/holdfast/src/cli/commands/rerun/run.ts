@@ -5,6 +5,7 @@ import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
 import { spentKnown } from "../../output/spent-text.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
+import { findStarting, stillStarting } from "../../starting-run.ts";
 import { workflowFile } from "../../workflow-file.ts";
 import { planUses, usesText } from "../run/plan-uses.ts";
 import { planText } from "../run/plan-view.ts";
@@ -17,6 +18,8 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
   const as = input.text("as");
   checkNewRunId(as);
   const holdfast = await shell.open({ create: false });
+  const [starting] = address === undefined ? [] : await findStarting(holdfast, address);
+  if (starting !== undefined) throw stillStarting(starting, "there is nothing to run again yet");
   const { id: of } = await holdfast.resolveRun(address);
   const workflow = await workflowFile(shell, holdfast, { run: of, named: input.text("workflow") });
   const plan = await holdfast.work.planRerun({
