@@ -243,8 +243,8 @@ async function clearLocks(writer: RunWriter, step: string): Promise<void> {
 }
 
 /**
- * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, or it
- * is not of this try of this agent.
+ * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, it
+ * is not of this try of this agent, or the files that belong to it are gone.
  */
 async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   const { writer } = stay;
@@ -254,6 +254,9 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   if (begun === undefined) return null;
   const attempt = attemptOf(stay, name);
   const wasKept = writer.answered.delete(name);
+  if (aside?.isKept === false) return null;
+  // The agent's own record is found by the folder in which it worked.
+  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
   const kept = wasKept ? (ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
   const ended = kept ?? (await endedInRecord(stay, trying, begun));
   if (ended === null) {
@@ -270,7 +273,6 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   }
   writer.uncounted.delete(name);
   trying.checkout = checkoutBefore(writer, name);
-  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
   const estimate = begun.estimate ?? NOTHING;
   writer.budget = reopenLost(writer.budget, estimate);
   writer.running.set(name, begun);

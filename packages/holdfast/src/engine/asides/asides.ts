@@ -19,6 +19,8 @@ export interface OpenAside {
   readonly base: string;
   /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
   commit: string;
+  /** Is its folder still the one in which a call was cut off, or had ended, when the process before this one died? */
+  readonly isKept: boolean;
   /** The call that works in it. */
   busy: string | null;
 }
@@ -38,11 +40,11 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
     const commit = asideTip(writer.steps, { name, base });
-    stay.asides.set(name, { name, base, commit, busy: null });
     const place = placeOf(writer, name);
-    // One that is closed is asked for only because the stage runs again; one in which a session goes on is the session's as it is.
+    // One that is closed is asked for only because the stage runs again; one in which a call continues its session, or had ended, keeps its files.
     const isOpen = openAsides(writer.steps).has(name);
-    const kept = isOpen && goesOnIn(writer, name) ? await asides.find(place) : undefined;
+    const kept = isOpen && keepsFilesIn(writer, name) ? await asides.find(place) : undefined;
+    stay.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
     const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
     const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
     writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
@@ -68,12 +70,12 @@ async function playAside(stay: Stay, name: string, known: Json | undefined): Pro
   // Recorded by us, when it was opened.
   const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
   const { writer } = stay;
-  stay.asides.set(name, { name, base, commit: asideTip(writer.steps, { name, base }), busy: null });
+  stay.asides.set(name, { name, base, commit: asideTip(writer.steps, { name, base }), isKept: false, busy: null });
   return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
 }
 
-function goesOnIn({ asides, sessions }: RunWriter, name: string): boolean {
-  return [...asides].some(([step, aside]) => aside === name && sessions.has(step));
+function keepsFilesIn({ asides, sessions, answered }: RunWriter, name: string): boolean {
+  return [...asides].some(([step, aside]) => aside === name && (sessions.has(step) || answered.has(step)));
 }
 
 /** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */

@@ -1,0 +1,59 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { begin, define, ID } from "../../testing/toy-run.ts";
+import { startInWorktree } from "../../testing/toy-worktree.ts";
+import type { AnswerFile } from "../work-parts.ts";
+
+const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
+
+/** A call in a side worktree had ended, and Holdfast died before the journal had its result. */
+async function diedAfterCall() {
+  let calls = 0;
+  const toy = await startInWorktree((task) => {
+    calls += 1;
+    writeFileSync(join(task.cwd, "made.txt"), `call ${calls}\n`);
+    return { text: `call ${calls}` };
+  });
+  let kept: string | null = null;
+  const answer: AnswerFile = {
+    read: () => kept,
+    write: (text) => void (kept = text),
+    remove: () => void (kept = null),
+  };
+  Object.assign(toy.parts, { agentAnswer: () => answer });
+  const merges: unknown[] = [];
+  const roots: string[] = [];
+  const workflow = define({
+    work: async ({ aside, agent, mergeAside }) => {
+      const side = await aside("x");
+      roots.push(side.root);
+      const { commit } = await agent({ ...CALL, name: "work", aside: side });
+      merges.push(await mergeAside("merge", { aside: side, commit: commit ?? "" }));
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  // The first commit opens the aside, the second starts the call, the third would be its result.
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  expect(kept).not.toBeNull();
+  return { toy, workflow, merges, root: roots[0] ?? "", calls: () => calls };
+}
+
+test("a result that is adopted in a side worktree comes with the files of its call", async () => {
+  const { toy, workflow, merges, calls } = await diedAfterCall();
+  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
+  expect(toy.tree.read("made.txt")).toBe("call 1\n");
+  expect(calls()).toBe(1);
+});
+
+test("no result is adopted when the side worktree with its files is gone: the call runs again", async () => {
+  const { toy, workflow, merges, root, calls } = await diedAfterCall();
+  rmSync(root, { recursive: true });
+  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
+  expect(toy.tree.read("made.txt")).toBe("call 2\n");
+  expect(calls()).toBe(2);
+  expect((await toy.store.getRun(ID))?.state.kind).toBe("done");
+});
