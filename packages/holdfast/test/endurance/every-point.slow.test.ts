@@ -11,7 +11,7 @@ import type { Bad, Kill } from "./sweep.ts";
 
 const seed = suiteSeed();
 const report: string[] = [];
-vi.setConfig({ testTimeout: isFullRun() ? 8 * 3_600_000 : 300_000, maxConcurrency: 20 });
+vi.setConfig({ testTimeout: isFullRun() ? 8 * 3_600_000 : 1_800_000, maxConcurrency: 20 });
 afterAll(() => {
   clearScratch();
   for (const line of report) process.stdout.write(`endurance: ${line}\n`);

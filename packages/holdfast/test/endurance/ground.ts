@@ -143,6 +143,8 @@ function placeAt(root: string, worker: string): Place {
     NODE_OPTIONS: `--require ${join(dirname(worker), "count-calls.cjs")}`,
     NODE_COMPILE_CACHE: join(dirname(worker), "compile-cache"),
     ENDURANCE_CALLS: join(root, "calls"),
+    // Agents get an allow-listed environment; a variable of the user's own reaches them by name.
+    HOLDFAST_AGENT_ENV: "ENDURANCE_CALLS,NODE_COMPILE_CACHE",
   };
   const lines = async (name: string): Promise<readonly string[]> => {
     const text = await readFile(join(root, name), "utf8").catch(() => "");

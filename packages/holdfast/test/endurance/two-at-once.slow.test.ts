@@ -12,7 +12,7 @@ import { inPlace } from "./in-place.ts";
 import { testify } from "./witness.ts";
 
 const seed = suiteSeed();
-vi.setConfig({ testTimeout: 600_000 });
+vi.setConfig({ testTimeout: 1_800_000 });
 afterAll(clearScratch);
 
 test("two runs of one issue at once: one works, the other says who holds it and exits 5", async () => {

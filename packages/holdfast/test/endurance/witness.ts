@@ -80,6 +80,7 @@ export async function testify(place: Place): Promise<Testimony> {
       ...leftBehind(store.id),
       ...(await unfinished(place)),
       ...(await asidesLeft(place, head)),
+      ...(await changedFence(store)),
     ],
   };
 }
@@ -125,11 +126,15 @@ function finishedIn(
   );
 }
 
-/** Without what rightly depends on the way: numbers of checkpoints (a rescue makes one more) and time. */
+/**
+ * Without what rightly depends on the way: numbers of checkpoints (a rescue makes one more) and time. The fence is random in each run, so two runs
+ * differ in it; `changedFence` checks that one run keeps its own.
+ */
 function comparable(position: Position): unknown {
-  const { budget, visit, best, ...rest } = position;
+  const { budget, visit, best, fence, ...rest } = position;
   return {
     ...rest,
+    isFenced: fence !== undefined,
     best: best?.score ?? null,
     limit: budget.limit,
     reserved: budget.reserved,
@@ -184,6 +189,16 @@ async function verify(holdfast: Holdfast): Promise<readonly string[]> {
   for await (const event of holdfast.verify())
     if (event.kind === "problem") found.push(`verify: ${event.problem.code} ${event.problem.what}`);
   return found;
+}
+
+/** A resumed run derives its nonces from the same secret: another one would change the prompts of calls that it repeats. */
+async function changedFence(store: Store): Promise<readonly string[]> {
+  const checkpoints = await store.listCheckpoints({ run: RUN });
+  const positions = await Promise.all(
+    checkpoints.map(async ({ sequence }) => (await store.getCheckpoint({ run: RUN, sequence })).planes.position),
+  );
+  const fences = new Set(positions.map(({ fence }) => fence));
+  return fences.size > 1 ? [`the run has ${fences.size} fences: ${[...fences].join(", ")}`] : [];
 }
 
 /** Marks of processes that live on. Nobody of this store may. */
