@@ -109,6 +109,19 @@ describe("an agent that speaks ACP", () => {
     }
   });
 
+  test("an OpenCode whose summaries do not help against a prompt that is too long is ended", async ({
+    onTestFinished,
+  }) => {
+    const log = `level=ERROR message="stream error" error.error="AI_APICallError: maximum context length is 9 tokens."`;
+    const step = `await say(client, "a summary"); console.error(${JSON.stringify(log)});`;
+    const prompt = `for (;;) { ${step} await new Promise((resolve) => setTimeout(resolve, 50)); }`;
+    const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+    const { task } = prepareCall({ cwd }, { model });
+    const hint = expect.stringContaining("Shorten");
+    expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "context_too_long", hint });
+    assertGone(task.mark);
+  });
+
   test("a Qwen Code that makes a failed request again and again is ended, and its record says why", async ({
     onTestFinished,
   }) => {

@@ -3,7 +3,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { shellCommand } from "../../system/shell-command.ts";
 import { runAgentProcess } from "../agent-process.ts";
 import { createWaitingWatch } from "../frame/waiting-watch.ts";
-import { STREAM_ERROR } from "../opencode/classify.ts";
+import { isOverflow, STREAM_ERROR } from "../opencode/classify.ts";
 import { passedEnvironment } from "../passed-environment.ts";
 import { createCallRecord } from "./call-record.ts";
 import type { AcpEnd } from "./classify.ts";
@@ -80,7 +80,11 @@ async function perform(params: {
 }): Promise<AgentOutcome> {
   const { sdk, task, env, line } = params;
   const watch = createWaitingWatch(task.idleMs);
-  const record = createCallRecord({ task, env, line: nameOf(line), onWork: () => watch.line(false) });
+  const onWork = (kind: "text" | "tool"): void => {
+    watch.line(false);
+    if (kind === "tool") watch.acted();
+  };
+  const record = createCallRecord({ task, env, line: nameOf(line), onWork });
   const stop = new AbortController();
   const timers: NodeJS.Timeout[] = [];
   const stopIn = (milliseconds: number): void => void timers.push(setTimeout(() => stop.abort(), milliseconds));
@@ -101,6 +105,7 @@ async function perform(params: {
     onLine: () => undefined,
     onErrorLine(text) {
       if (STREAM_ERROR.test(text)) watch.line(true);
+      if (isOverflow(text)) watch.overflow();
     },
     // What the agent answers after this is its reaction to being ended, such as "cancelled": it says nothing about the turn.
     onStop: () => (ends.atStop = ends.last),

@@ -20,7 +20,7 @@ export function createCallRecord(params: {
   readonly env: Readonly<Record<string, string>>;
   readonly line: string;
   /** Text or a tool call has come. */
-  readonly onWork: () => void;
+  readonly onWork: (kind: "text" | "tool") => void;
 }) {
   const { task, env, line, onWork } = params;
   const emit = quietly(task.onEvent);
@@ -38,7 +38,7 @@ export function createCallRecord(params: {
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") {
       worked = true;
-      onWork();
+      onWork(event.kind);
     }
     emit(event);
   };

@@ -76,8 +76,10 @@ async function perform<State>(params: {
   let worked = false;
   let atStop: State | null = null;
   let told = 0;
+  const watch = createWaitingWatch(task.idleMs);
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") worked = true;
+    if (event.kind === "tool") watch.acted();
     if (event.kind === "session" && event.id === session) return;
     if (event.kind === "session") session = event.id;
     if (event.kind === "usage") told += event.tokens;
@@ -85,7 +87,6 @@ async function perform<State>(params: {
   };
   // Told before the start: a crash at any moment after it can go on with this one.
   if (call.session !== null && !task.signal.aborted) tell({ kind: "session", id: call.session });
-  const watch = createWaitingWatch(task.idleMs);
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
     env: call.env,
@@ -96,6 +97,7 @@ async function perform<State>(params: {
     onStop: () => (atStop = state),
     onErrorLine(line) {
       if (dialect.isWaiting?.(line) === true) watch.line(true);
+      if (dialect.isOverflow?.(line) === true) watch.overflow();
     },
     onLine(line) {
       const step = dialect.read(state, line);

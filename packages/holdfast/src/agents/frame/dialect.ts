@@ -45,6 +45,8 @@ export interface CliDialect<State> {
   read(state: State, line: string): CliStep<State>;
   /** Does a line of standard error say only that the agent waits and tries again? Such a line is no sign of life for the watchdog. */
   isWaiting?(line: string): boolean;
+  /** Does a line of standard error say that the model refused the prompt because it is too long, while the agent itself continues? */
+  isOverflow?(line: string): boolean;
   /** What the lines came to, whatever the exit. */
   end(state: State, exit: AgentExit, call: CliCall): CliEnd;
   /** Of this call alone, also when it was killed. Nothing of the agent runs any more. */

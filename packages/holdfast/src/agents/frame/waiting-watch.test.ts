@@ -26,3 +26,15 @@ test("without a time there is no end", async () => {
   await pause(30);
   expect(watch.signal.aborted).toBe(false);
 });
+
+test("the third prompt in a row that is too long is the end, but not with a tool call in between", () => {
+  const watch = createWaitingWatch(null);
+  for (let count = 0; count < 5; count += 1) {
+    watch.overflow();
+    watch.overflow();
+    watch.acted();
+  }
+  expect(watch.signal.aborted).toBe(false);
+  for (let count = 0; count < 3; count += 1) watch.overflow();
+  expect(watch.signal.aborted).toBe(true);
+});

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { classifyOpencode } from "./classify.ts";
+import { classifyOpencode, isOverflow } from "./classify.ts";
 import { NOTHING_READ, type OpencodeState } from "./reader.ts";
 
 function classify(state: Partial<OpencodeState>, params: { resumes?: boolean; code?: number; stderr?: string } = {}) {
@@ -41,4 +41,14 @@ test("a session that is not there, or whose history is refused", () => {
   expect(classify({}, { code: 1, stderr })).toEqual({ kind: "open" });
   expect(classify(refused(400), { resumes: true })).toMatchObject({ cause: "session_lost" });
   expect(classify({ ...refused(400), hasActed: true }, { resumes: true })).toMatchObject({ cause: "crash" });
+});
+
+test("a call that was ended because its prompt stays too long is that, and nothing that came before", () => {
+  const stderr = `level=ERROR message="stream error" small=false error.error="AI_APICallError: maximum context length is 9 tokens."`;
+  const exit = { kind: "idle", code: null, stderr } as const;
+  const end = { kind: "waiting", cause: "context_too_long" };
+  for (const state of [NOTHING_READ, { ...NOTHING_READ, reason: "stop", text: "a summary" }])
+    expect(classifyOpencode({ state, exit, resumes: false, now: 0 })).toMatchObject(end);
+  expect(isOverflow(stderr)).toBe(true);
+  expect(isOverflow(stderr.replace("maximum context", "no"))).toBe(false);
 });

@@ -13,11 +13,14 @@ export function classifyOpencode(params: {
   readonly now: number;
 }): CliEnd {
   const { state, exit } = params;
+  const waiting = waitingInLog(exit.stderr);
+  // Ended because it summarized its history again and again, and the prompt stayed too long.
+  if (exit.kind === "idle" && waiting.kind === "waiting" && waiting.cause === "context_too_long") return waiting;
   if (state.error !== null) return failedWith(state.error, params);
   if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
     return failure("session_lost", "the session is not there");
   if (state.isEmpty) return { ...failure("network", "the provider's answers are empty"), kind: "waiting" };
-  if (state.reason === null) return waitingInLog(exit.stderr);
+  if (state.reason === null) return waiting;
   if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
   if (state.reason === "stop") return { kind: "completed", text: state.text };
   const cause = causeOfAnswer(state.reason) ?? "crash";
@@ -26,6 +29,12 @@ export function classifyOpencode(params: {
 
 /** A line of its log: a request failed, and will be made again. */
 export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\\.)*)"/;
+
+/** OpenCode then summarizes its history and asks again, without end where that does not help. */
+export function isOverflow(line: string): boolean {
+  const words = STREAM_ERROR.exec(line)?.[1];
+  return words !== undefined && causeOfWords(words) === "context_too_long";
+}
 
 /** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
 export function waitingInLog(stderr: string): CliEnd {

@@ -3,7 +3,7 @@ import { createCliAgent, type CliAgentParams } from "../frame/cli-agent.ts";
 import type { CliDialect } from "../frame/dialect.ts";
 import { probeVersion } from "../frame/probe-version.ts";
 import { opencodeArgs, opencodeEnv } from "./argv.ts";
-import { classifyOpencode, STREAM_ERROR } from "./classify.ts";
+import { classifyOpencode, isOverflow, STREAM_ERROR } from "./classify.ts";
 import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
 import { pricedUsage } from "../frame/priced-usage.ts";
 
@@ -41,6 +41,7 @@ const OPENCODE: CliDialect<OpencodeState> = {
   }),
   read: readOpencodeLine,
   isWaiting: (line) => STREAM_ERROR.test(line),
+  isOverflow,
   end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
   // Each step is told once, of this call alone.
   usage: ({ spent }) => pricedUsage(spent),
