@@ -1,9 +1,13 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { openHoldfast } from "../../app.ts";
 import { emptyPlanes } from "../../core/checkpoint/checkpoint.ts";
+import type { Encoded } from "../../formats/format.ts";
+import { loopJson } from "../../formats/loop-json/loop-json.ts";
+import { setAside } from "./set-aside.ts";
 
 test("a mirror of documents writes nothing out of the repository through a link", async () => {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-mirror-"));
@@ -22,3 +26,33 @@ test("a mirror of documents writes nothing out of the repository through a link"
   await expect(mirror()).rejects.toMatchObject({ code: "IO_FAILED", message: expect.stringContaining("link") });
   expect(readdirSync(outside)).toEqual([]);
 });
+
+test("nor does the copy of a file that is in the place of another loop's", () => {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-mirror-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const [root, outside] = [join(directory, "root"), join(directory, "outside")];
+  for (const place of [root, outside]) mkdirSync(place);
+  const [mine, evil] = [encodedLoop("mine"), encodedLoop("evil")];
+  // A clone may hold a file that says it belongs to another loop, whose directory is a link.
+  const path = join(root, mine.path);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, gzipSync(evil.bytes));
+  const second = join(root, evil.elsewhere ?? "");
+  mkdirSync(dirname(dirname(second)), { recursive: true });
+  symlinkSync(outside, dirname(second));
+  const copy = () => setAside({ to: "loop-json", root, path, encoded: mine });
+  expect(copy).toThrow(expect.objectContaining({ code: "IO_FAILED", message: expect.stringContaining("link") }));
+  expect(readdirSync(outside)).toEqual([]);
+  expect(gunzipSync(readFileSync(path)).equals(evil.bytes)).toBe(true);
+});
+
+function encodedLoop(loop: string): Encoded {
+  const golden = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../../formats/golden/loop-json/least.json"), "utf8"),
+  );
+  const document = { ...golden, loop_id: loop, checkpoint_id: `cp-${loop}-0-20260101000000000` };
+  const bytes = new TextEncoder().encode(JSON.stringify(document));
+  const [checkpoint] = loopJson.decode({ path: "document.json", bytes, compression: "none" }).checkpoints;
+  if (checkpoint === undefined) throw new Error("the document holds no checkpoint");
+  return loopJson.encode(checkpoint);
+}

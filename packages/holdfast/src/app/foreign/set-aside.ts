@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
 import type { Encoded, ForeignCheckpoint, FormatName } from "../../formats/format.ts";
 import { formatNamed } from "./choose-format.ts";
 import { readSource } from "./read-source.ts";
-import { placeUnder, writeDocument } from "./write-foreign.ts";
+import { placeUnder, refuseOutside, writeDocument } from "./write-foreign.ts";
 import type { Written } from "./write-foreign.ts";
 
 /**
@@ -31,7 +32,9 @@ export function setAside(params: {
   if (there === undefined || (there.id === next?.id && there.createdAt === next.createdAt)) return [];
   const { elsewhere } = codec.encode(there);
   if (elsewhere === undefined) return [];
-  return [writeDocument({ bytes: source.file.bytes, losses: [] }, placeUnder(params.root, elsewhere))];
+  const place = placeUnder(params.root, elsewhere);
+  refuseOutside(params.root, dirname(place));
+  return [writeDocument({ bytes: source.file.bytes, losses: [] }, place)];
 }
 
 function taken(path: string, cause: unknown): HoldfastError {
