@@ -1,9 +1,12 @@
 import { basename, relative } from "node:path";
-import type { ConsentItem, Use } from "../config/consent.ts";
+import { agentFileItems } from "../config/agent-files.ts";
+import { agentsNamedBy, overallDigest, ownDigest } from "../config/consent.ts";
+import type { ConsentItem, FileText, Use } from "../config/consent.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
 import { mergeConfig } from "../config/effective-config.ts";
 import { findRepositoryRoot, loadConfig } from "../config/load-config.ts";
 import type { LoadedConfig, LoadParams } from "../config/load-config.ts";
+import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
 import type { CrunchSettings } from "../core/crunch/settings.ts";
 import { HoldfastError } from "../core/error.ts";
 import { grantTrust, readTrust, trustKey } from "../system/trust-record.ts";
@@ -35,7 +38,7 @@ export interface ConsentRequest {
   readonly uses: readonly Use[];
   /** Keys that flags of this command replace. */
   readonly replaced?: ReadonlySet<string>;
-  /** Settings from elsewhere than the config: files of crunch's teams, a workflow, an imported document. */
+  /** What is not a setting: files that agents execute or load, a workflow, an imported document. */
   readonly more?: readonly ConsentItem[];
 }
 
@@ -44,8 +47,10 @@ export interface Consent {
   settings(): Promise<ReadSettings>;
   /** The settings as the file states them, to be shown and not to be used. */
   stated(): Promise<EffectiveConfig>;
-  /** All settings of the repository that need consent, with those of crunch's teams. */
-  items(): Promise<readonly TrustedItem[]>;
+  /** All that needs consent in the repository: settings, files of crunch's teams, files that agents execute or load. `more` is added to it. */
+  items(more?: readonly ConsentItem[]): Promise<readonly TrustedItem[]>;
+  /** The value of HOLDFAST_TRUST that accepts these items: one digest for all of the repository, one for each other item. */
+  trustValue(items: readonly ConsentItem[]): Promise<string>;
   isTrusted(item: ConsentItem): boolean;
   /** Asks for what has no consent yet. UNTRUSTED_SETTINGS where the user cannot be asked, or says no. */
   require(request: ConsentRequest): Promise<void>;
@@ -55,6 +60,8 @@ export interface Consent {
   remember(items: readonly ConsentItem[]): void;
   /** Of crunch's teams: those of the repository, or the defaults under --no-config. Require "crunch" before. */
   crunchSettings(): Promise<CrunchSettings>;
+  /** Why an agent may not be called in a worktree; null: it may. Nothing is asked: this is for the moment before each call. */
+  refuseCall(call: { readonly agent: string; readonly worktree: string }): Promise<string | null>;
   readonly root: string;
   /** Says once that the store which the file names has no consent, and that another one is read. */
   warnOfStore(): Promise<void>;
@@ -90,12 +97,15 @@ export function createConsent(params: ConsentParams): Consent {
   const key = (): string => (repository ??= trustKey(root));
   let granted: Set<string> | undefined;
   const grants = (): Set<string> => (granted ??= new Set(readTrust(env, key()).grants.map(({ digest }) => digest)));
-  let whole = variable.all || params.trustFlag;
+  const whole = variable.all || params.trustFlag;
+  /** Digests of the items that a digest in HOLDFAST_TRUST was made from. */
+  let covered: ReadonlySet<string> = new Set();
   let loaded: Promise<LoadedConfig> | undefined;
   let warned = false;
   let warnedOfStore = false;
 
-  const isTrusted = (item: ConsentItem): boolean => whole || grants().has(item.digest);
+  const isTrusted = (item: ConsentItem): boolean =>
+    whole || grants().has(item.digest) || covered.has(item.digest) || variable.digests.includes(ownDigest(item));
   const layers = { cwd, env, storeFlag: params.storeFlag };
   const read = (allows: LoadParams["allows"]): Promise<LoadedConfig> =>
     params.noConfig
@@ -104,8 +114,8 @@ export function createConsent(params: ConsentParams): Consent {
   const load = (): Promise<LoadedConfig> =>
     (loaded ??= (async () => {
       if (!whole && variable.digests.length > 0) {
-        const { overallDigest } = await import("../config/consent.ts");
-        whole = variable.digests.includes(overallDigest(await allItems()));
+        const items = await allItems();
+        if (variable.digests.includes(overallDigest(items))) covered = new Set(items.map(({ digest }) => digest));
       }
       return await read(isTrusted);
     })());
@@ -114,10 +124,17 @@ export function createConsent(params: ConsentParams): Consent {
     const { crunchConsents } = await import("../config/crunch/load-crunch.ts");
     return await crunchConsents(cwd);
   };
-  const allItems = async (): Promise<readonly ConsentItem[]> => [
-    ...(await read(() => false)).consents,
-    ...(await crunchItems()),
-  ];
+  const allItems = async (): Promise<readonly ConsentItem[]> => {
+    const [{ consents }, team] = [await read(() => false), await crunchItems()];
+    const played = team.length === 0 ? [] : await crunchAgents();
+    const agents = [...AGENT_PROGRAMS, ...agentsNamedBy(consents), ...played];
+    return [...consents, ...team, ...agentFileItems({ agents, root })];
+  };
+  /** Agents of crunch's teams. A file that does not parse starts none. */
+  const crunchAgents = async (): Promise<readonly string[]> => {
+    const settings = await consent.crunchSettings().catch(() => null);
+    return Object.values(settings?.agents ?? {}).flatMap(({ agent }) => agent ?? []);
+  };
   const isReplaced = (item: ConsentItem, replaced: ReadonlySet<string> | undefined): boolean =>
     replaced?.has(item.key) === true ||
     (item.key === "store" && (params.storeFlag !== undefined || (env["HOLDFAST_STORE"] ?? "") !== ""));
@@ -141,9 +158,17 @@ export function createConsent(params: ConsentParams): Consent {
       if (found.ok) return found.config;
       throw configError(found);
     },
-    async items() {
+    async items(more = []) {
       await load();
-      return (await allItems()).map((item) => ({ item, trusted: isTrusted(item) }));
+      const all = [...(await allItems()), ...more];
+      return [...new Map(all.map((item) => [item.digest, { item, trusted: isTrusted(item) }])).values()];
+    },
+    async trustValue(items) {
+      const all = await allItems();
+      const known = new Set(all.map(({ digest }) => digest));
+      const others = items.filter(({ digest }) => !known.has(digest)).map(ownDigest);
+      const needsAll = others.length < items.length || covered.size > 0;
+      return [...(needsAll ? [overallDigest(all)] : []), ...new Set(others)].join(",");
     },
     async require({ uses, replaced, more = [] }) {
       const files = uses.includes("crunch") ? await crunchItems() : [];
@@ -154,9 +179,9 @@ export function createConsent(params: ConsentParams): Consent {
       if (params.trustFlag) consent.remember(missing);
       const untrusted = missing.filter((item) => !isTrusted(item));
       if (untrusted.length === 0) return;
-      const error = await untrustedError(untrusted);
+      const error = await untrustedError(untrusted, relevant);
       params.say(consentText(untrusted, root, page));
-      const answer = await params.confirm("Use these settings? The answer is remembered until one of them changes.");
+      const answer = await params.confirm(QUESTION);
       if (answer !== "yes") throw error;
       consent.grant(untrusted);
     },
@@ -181,6 +206,15 @@ export function createConsent(params: ConsentParams): Consent {
         params.say(`${paint(page, "yellow", "warning:")} The consent cannot be remembered: ${escapeText(why)}`);
       }
     },
+    async refuseCall({ agent, worktree }) {
+      await load();
+      const items = agentFileItems({ agents: [agent], root, worktree });
+      if (params.trustFlag) consent.remember(items);
+      const untrusted = items.filter((item) => !isTrusted(item));
+      if (untrusted.length === 0) return null;
+      const names = untrusted.map(({ key, danger }) => `${key} (${DANGER_TEXT[danger]})`);
+      return `${splitAgent(agent).provider} was not started, because files in the run's worktree need your consent: ${names.join(", ")}`;
+    },
     async crunchSettings() {
       if (params.noConfig) return (await import("../core/crunch/default-settings.ts")).defaultCrunchSettings;
       return await (await import("../config/crunch/load-crunch.ts")).loadCrunch(cwd);
@@ -198,19 +232,26 @@ export function createConsent(params: ConsentParams): Consent {
     },
   };
 
-  const untrustedError = async (items: readonly ConsentItem[]): Promise<HoldfastError> => {
-    const { overallDigest } = await import("../config/consent.ts");
-    const digest = overallDigest(await allItems());
-    const count = items.length === 1 ? "1 setting" : `${items.length} settings`;
+  const untrustedError = async (
+    items: readonly ConsentItem[],
+    relevant: readonly ConsentItem[],
+  ): Promise<HoldfastError> => {
+    const digest = await consent.trustValue(relevant);
+    const files = items.filter(({ value }) => value === null).length;
+    const counts = [counted(items.length - files, "setting"), counted(files, "file")].flatMap((count) => count ?? []);
     return new HoldfastError({
       code: "UNTRUSTED_SETTINGS",
-      message: `This repository has ${count} that need your consent; nothing was started`,
-      hint: `Read them and accept them with \`holdfast trust\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores all of them. docs/trust.md explains it.`,
+      message: `This repository has ${counts.join(" and ")} that need your consent; nothing was started`,
+      hint: `Read them and accept them with \`holdfast trust\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
       retry: "ask",
       data: { digest, items: items.map(itemDocument), excerpt: items.map((item) => lineText(item, root)).join("\n") },
     });
   };
   return consent;
+}
+
+function counted(count: number, noun: string): string | null {
+  return count === 0 ? null : `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** `1` trusts whatever is there, for machines whose checkouts are trusted already; a digest trusts only that. */
@@ -226,17 +267,39 @@ function readVariable(text: string | undefined): { readonly all: boolean; readon
   return { all: words.includes("1"), digests: words.filter((word) => word.length === 32) };
 }
 
-/** Every setting with its value, place and reason; the text of a file that it refers to under it. */
-export function consentText(items: readonly ConsentItem[], root: string, page: Page): string {
-  const blocks = items.map((item) => {
-    const [head = ""] = [`${lineText(item, root)}: ${DANGER_TEXT[item.danger]}`];
-    return [`  ${escapeText(head)}\n`, ...textLines(item).map((line) => `    | ${line}\n`)].join("");
-  });
-  return `${paint(page, "bold", "These settings of the repository need your consent:")}\n${blocks.join("")}`;
+/** Every item with its value, place and reason, and under it the text of its files: the first lines, or all of it. */
+export function consentText(
+  items: readonly ConsentItem[],
+  root: string,
+  page: Page,
+  shown: "first lines" | "all" = "first lines",
+): string {
+  const head = paint(page, "bold", "These settings and files of the repository need your consent:");
+  return `${head}\n${blocksText(items, root, page, shown)}`;
 }
+
+export function blocksText(
+  items: readonly ConsentItem[],
+  root: string,
+  page: Page,
+  shown: "first lines" | "all",
+): string {
+  const blocks = items.map((item) => {
+    const head = `${lineText(item, root)}: ${DANGER_TEXT[item.danger]}`;
+    const lines = item.files.flatMap((file) => [
+      ...(item.files.length === 1 ? [] : [`${escapeText(file.name)}:`]),
+      ...textLines(file, shown === "all" ? Infinity : SHOWN_LINES, page),
+    ]);
+    return [`  ${escapeText(head)}\n`, ...lines.map((line) => `    | ${line}\n`)].join("");
+  });
+  return blocks.join("");
+}
+
+export const QUESTION = "Accept these settings and files? The answer is remembered until one of them changes.";
 
 const DANGER_TEXT: Readonly<Record<ConsentItem["danger"], string>> = {
   executes: "runs a command or a program",
+  loads: "is loaded by your agent and can start programs",
   rights: "gives an agent more rights",
   prompt: "changes what agents are asked to do",
   captures: "saves more files than the default",
@@ -250,7 +313,8 @@ export function itemDocument({ key, value, danger, file, line, digest }: Consent
 }
 
 export function lineText(item: ConsentItem, root: string): string {
-  if (item.value === null) return item.key;
+  // The file of a worktree is not the one of the checkout.
+  if (item.value === null) return relative(root, item.file).startsWith("..") ? `${item.key} (${item.file})` : item.key;
   const value = typeof item.value === "string" ? item.value : JSON.stringify(item.value);
   return `${item.key}: ${value} (${placeText(item, root)})`;
 }
@@ -259,12 +323,11 @@ function placeText({ file, line }: ConsentItem, root: string): string {
   return `${relative(root, file) || file}:${line}`;
 }
 
-function textLines({ text }: ConsentItem): readonly string[] {
-  if (text === null) return [];
+function textLines({ text }: FileText, most: number, page: Page): readonly string[] {
   const lines = escapeLines(text).trimEnd().split("\n");
-  return lines.length <= SHOWN_LINES
-    ? lines
-    : [...lines.slice(0, SHOWN_LINES), `… and ${lines.length - SHOWN_LINES} more lines`];
+  if (lines.length <= most) return lines;
+  const hidden = lines.length - most;
+  return [...lines.slice(0, most), `… ${hidden} more lines are not shown; to see all: ${page.program} trust --show`];
 }
 
 const SHOWN_LINES = 60;

@@ -1,8 +1,8 @@
-import type { Holdfast } from "../app.ts";
+import type { Holdfast, WorkParts } from "../app.ts";
 import { openParamsOf } from "../config/effective-config.ts";
 import type { EffectiveConfig, Origin } from "../config/effective-config.ts";
 import { HoldfastError } from "../core/error.ts";
-import type { ReadSettings } from "./consent.ts";
+import type { Consent, ReadSettings } from "./consent.ts";
 import { WAIT_MS } from "./wait-for-run.ts";
 
 export async function openStore(params: {
@@ -11,10 +11,13 @@ export async function openStore(params: {
   readonly pretend: boolean;
   readonly readOnly: boolean;
   readonly settings: ReadSettings;
+  readonly refuseCall: Consent["refuseCall"];
 }): Promise<Holdfast> {
   const { config, broken } = params.settings;
   const { openHoldfast } = await import("../app.ts");
-  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config) };
+  const { refuseCall } = params;
+  const decorate = (parts: WorkParts): WorkParts => ({ ...parts, refuseCall });
+  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), parts: decorate };
   // Where there is no store: the file that does not parse may well be the one that says where it is.
   try {
     return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });

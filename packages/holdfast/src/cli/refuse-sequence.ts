@@ -4,7 +4,7 @@ import { HoldfastError } from "../core/error.ts";
 /** For commands about a whole run: RUN@7 would be answered as if @7 had not been typed. */
 export function refuseSequence(
   address: string | undefined,
-  command: "list" | "log" | "gc" | "verify" | "replay" | "rerun",
+  command: "list" | "log" | "gc" | "verify" | "replay" | "rerun" | "trust",
 ): void {
   if (address === undefined || !address.includes("@")) return;
   const { run } = parseAddress(address);

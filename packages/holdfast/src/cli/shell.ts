@@ -91,7 +91,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       holdfast ??= (async () => {
         const settings = await read();
         await consent.warnOfStore();
-        return await openStore({ cwd, create, pretend, readOnly: !writes, settings });
+        return await openStore({ cwd, create, pretend, readOnly: !writes, settings, refuseCall: consent.refuseCall });
       })();
       return holdfast;
     },

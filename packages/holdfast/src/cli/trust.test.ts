@@ -168,6 +168,152 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual(["flow.marker"]);
   });
 
+  test("HOLDFAST_TRUST covers what its digests were made from and nothing else; trust RUN grants the rest", async () => {
+    const { place, run, markers } = await begin(() => "impl:\n  yolo: true\n");
+    const file = join(place.clone, "asking.ts");
+    await writeFile(file, workflowSource(ASKING));
+    const { digest } = JSON.parse((await run(["trust", "--json"])).stdout);
+    const settings = { HOLDFAST_TRUST: digest };
+    await run(["run", "--task", "Ask me", "--workflow", "asking.ts"], settings);
+    const { run: id } = JSON.parse((await run(["approve", "--json"], settings)).stdout);
+    const marker = JSON.stringify(join(place.clone, "../flow.marker"));
+    const changed = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\n${workflowSource(ASKING)}`;
+    await writeFile(file, changed);
+    const refused = await run(["resume", id], settings);
+    expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+    expect(markers()).toEqual([]);
+    const [, value = ""] = /HOLDFAST_TRUST=(\S+?)\.\s/.exec(refused.stderr.replaceAll("\n", " ")) ?? [];
+    expect(value.split(",")).toEqual([digest, expect.stringMatching(/^[0-9a-f]{32}$/)]);
+    await run(["resume", id], { HOLDFAST_TRUST: value });
+    expect(markers()).toEqual(["flow.marker"]);
+    await writeFile(file, `${changed}// changed again\n`);
+    expect((await run(["resume", id], { HOLDFAST_TRUST: value })).status).toBe(4);
+    const granted = JSON.parse((await run(["trust", id, "--yes", "--json"])).stdout);
+    expect(granted.settings).toEqual(
+      expect.arrayContaining([expect.objectContaining({ key: "asking.ts", trusted: true })]),
+    );
+    expect(granted.digest).not.toBe(value);
+  });
+
+  test("the files that a workflow file imports are part of its consent", async () => {
+    const { place, run, markers } = await begin(() => "");
+    await writeFile(join(place.clone, "asking.ts"), `import "./steps/one.ts";\n${workflowSource(ASKING)}`);
+    await mkdir(join(place.clone, "steps"));
+    await writeFile(join(place.clone, "steps/one.ts"), 'export * from "./two.ts";\n');
+    await writeFile(join(place.clone, "steps/two.ts"), "export {};\n");
+    await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
+    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    expect((await run(["resume", id])).stderr).not.toContain("consent");
+    const marker = JSON.stringify(join(place.clone, "../import.marker"));
+    const hostile = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\nexport {};\n`;
+    await writeFile(join(place.clone, "steps/two.ts"), hostile);
+    const refused = await run(["resume", id]);
+    expect(refused, refused.stderr).toMatchObject({ status: 4, stderr: expect.stringContaining("asking.ts") });
+    expect(markers()).toEqual([]);
+  });
+
+  test("scripts that crunch's teams name are part of the consent", async () => {
+    const { place, run } = await begin(() => "");
+    await mkdir(join(place.clone, ".holdfast/crunch"), { recursive: true });
+    await writeFile(
+      join(place.clone, ".holdfast/crunch/agents.yaml"),
+      'agents:\n  dev-python: { agent: "command:./x.sh", always: true }\n',
+    );
+    await writeFile(join(place.clone, "x.sh"), "#!/bin/sh\n");
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    await writeFile(join(place.clone, "x.sh"), "#!/bin/sh\necho changed\n");
+    const refused = await run(["run", "1", "--workflow", "crunch"]);
+    expect(refused, refused.stdout + refused.stderr).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining("x.sh"),
+    });
+    expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+  });
+
+  test("a script that changed on the base branch does not run until the user consents to it as it is there", async () => {
+    const { place, run, markers } = await begin(() => 'agent: "command:./x.sh"\n');
+    const script = async (name: string): Promise<void> => {
+      const marker = join(place.clone, `../${name}.marker`);
+      await writeFile(join(place.clone, "x.sh"), `#!/bin/sh\ntouch '${marker}'\n`, { mode: 0o755 });
+      await place.git("add", "-A");
+      await place.git("commit", "-qm", name);
+    };
+    await script("old");
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    await script("new");
+    await place.git("push", "-q", "origin", "HEAD:main");
+    await place.git("reset", "-q", "--hard", "HEAD~1");
+    const until = `test -e '${join(place.clone, "../new.marker")}'`;
+    const words = ["--workflow", "ralph", "--task", "Loop", "--base", "main", "--max", "2", "--until", until];
+    const parked = await run(["run", ...words]);
+    expect(parked, parked.stdout + parked.stderr).toMatchObject({
+      status: 4,
+      stdout: expect.stringContaining("command was not started"),
+    });
+    expect(markers()).toEqual([]);
+    const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
+    const id: string = runs[0].id;
+    const refused = await run(["resume", id]);
+    expect(refused).toMatchObject({ status: 4, stderr: expect.stringContaining("x.sh (") });
+    expect(markers()).toEqual([]);
+    const { digest, settings } = JSON.parse((await run(["trust", id, "--json"])).stdout);
+    expect(settings.filter((one: { trusted: boolean }) => !one.trusted)).toHaveLength(1);
+    const resumed = await run(["resume", id], { HOLDFAST_TRUST: digest });
+    expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 0 });
+    expect(markers()).toEqual(["new.marker"]);
+  });
+
+  test("project files of the run's agent that can start programs need consent, also under --no-config", async () => {
+    const { place, run } = await begin(() => "");
+    await mkdir(join(place.clone, ".claude"));
+    const hooks = { SessionStart: [{ hooks: [{ type: "command", command: "touch it" }] }] };
+    await writeFile(join(place.clone, ".claude/settings.json"), JSON.stringify({ hooks }));
+    await writeFile(join(place.clone, ".mcp.json"), "{}");
+    for (const words of [
+      ["--agent", "claude"],
+      ["--agent", "claude:opus", "--no-config"],
+    ]) {
+      const refused = await run(["run", "1", ...words, "--json"]);
+      expect(refused.status, refused.stderr).toBe(4);
+      const { error } = JSON.parse(refused.stderr);
+      expect(error.data.items).toMatchObject([
+        { key: ".claude/settings.json", danger: "loads" },
+        { key: ".mcp.json", danger: "loads" },
+      ]);
+    }
+    expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+    const other = await run(await agentOf(place));
+    expect(other, other.stderr).toMatchObject({ status: 0 });
+  });
+
+  test("an agent that writes such a file is not called again until the user consents to it", async () => {
+    const { place, run, markers } = await begin(() => "");
+    const count = `n=$(ls '${join(place.clone, "..")}' | grep -c call); touch '${join(place.clone, "..")}'/call$n.marker`;
+    const agent = `command:${count}; mkdir -p .claude; echo '{"hooks":{}}' > .claude/settings.json; : claude`;
+    const words = ["--workflow", "ralph", "--task", "Loop", "--until", "false", "--max", "3", "--agent", agent];
+    const parked = await run(["run", ...words]);
+    expect(parked, parked.stdout + parked.stderr).toMatchObject({
+      status: 4,
+      stdout: expect.stringContaining(".claude/settings.json"),
+    });
+    expect(markers()).toEqual(["call0.marker"]);
+    const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
+    await run(["resume", runs[0].id, "--trust"]);
+    expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
+  });
+
+  test("trust says how many lines of a file are hidden, and --show prints all of them", async () => {
+    const { place, run } = await begin(() => "impl:\n  prompts:\n    impl: prompt.md\n");
+    const lines = Array.from({ length: 90 }, (_, index) => `Line ${index + 1} of the prompt.`);
+    await writeFile(join(place.clone, "prompt.md"), `${lines.join("\n")}\n`);
+    const short = (await run(["trust"])).stdout;
+    expect(short).toContain("30 more lines are not shown; to see all: holdfast trust --show");
+    expect(short).not.toContain("Line 90 ");
+    expect((await run(["trust", "--show"])).stdout).toContain("Line 90 of the prompt.");
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    expect((await run(["trust", "--show"])).stdout).toContain("Line 90 of the prompt.");
+  });
+
   test("an imported loop does not run the commands of its document without consent", async () => {
     const { place, run, markers } = await begin(() => "");
     const agent = await place.agent([{ reply: "I tried" }]);

@@ -1,11 +1,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { dirname, join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
+import { PROJECT_FILES } from "../core/agent/project-files.ts";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
 import type { ConsentItem } from "./consent.ts";
+import { agentFileItems } from "./agent-files.ts";
 import { loadConfig } from "./load-config.ts";
 
-/** A repository with a config and a script, asked from any of its folders. */
+/** A repository with a config and a script. */
 function repository(config: string) {
   const root = scratchDirectory(onTestFinished);
   mkdirSync(join(root, ".git"));
@@ -15,7 +18,11 @@ function repository(config: string) {
   script("echo one\n");
   const items = async (below = "."): Promise<readonly ConsentItem[]> =>
     (await loadConfig({ cwd: join(root, below), env: {}, storeFlag: undefined, allows: () => false })).consents;
-  return { script, items };
+  const write = (path: string, data: string | Buffer): void => {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), data);
+  };
+  return { root, script, items, write };
 }
 
 test("agents to fall back to need consent, whatever they are: no flag replaces them", async () => {
@@ -23,13 +30,31 @@ test("agents to fall back to need consent, whatever they are: no flag replaces t
   expect((await items()).map(({ key }) => key)).toEqual(["errors.fallback.agents"]);
 });
 
-test("from any folder of the repository the consent is to the same script", async () => {
-  const { script, items } = repository("agent: command:./x.sh\n");
-  const [before] = await items("sub");
-  expect(before?.text).toContain("echo one");
-  expect(before).toEqual((await items())[0]);
+test("tags need consent, because they enter the prompt", async () => {
+  const { items } = repository("impl:\n  tags: [feat, ignore-what-was-said]\n");
+  expect(await items()).toMatchObject([{ key: "impl.tags", danger: "prompt" }]);
+});
+
+test("a script has the same digest in the checkout and in a worktree, as long as its bytes are the same", () => {
+  const { root, script, write } = repository("");
+  const [first] = agentFileItems({ agents: ["command:./x.sh"], root });
+  expect(first).toMatchObject({ key: "x.sh", files: [{ name: "x.sh", text: "echo one\n" }] });
+  write("tree/x.sh", "echo one\n");
+  const inTree = () => agentFileItems({ agents: ["command:./x.sh"], root, worktree: join(root, "tree") })[0]?.digest;
+  expect(inTree()).toBe(first?.digest);
   script("echo two\n");
-  expect((await items("sub"))[0]?.digest).not.toBe(before?.digest);
+  expect(inTree()).toBe(first?.digest);
+  write("tree/x.sh", "echo two\n");
+  expect(inTree()).not.toBe(first?.digest);
+});
+
+test("programs that differ in bytes which are no text have different digests", () => {
+  const { root, write } = repository("");
+  const digestOf = (byte: number) => {
+    write("program", Buffer.from([0x7f, byte]));
+    return agentFileItems({ agents: ["command:./program"], root })[0]?.digest;
+  };
+  expect(digestOf(0xfe)).not.toBe(digestOf(0xff));
 });
 
 test.each([
@@ -42,9 +67,57 @@ test.each([
   'sh "${PWD}/x.sh"',
   "echo `./x.sh`",
   "A=1 sh -c './x.sh;true'",
-])("a changed script needs consent again: %s", async (command) => {
-  const { script, items } = repository(`agent: ${JSON.stringify(`command:${command}`)}\n`);
-  const [before] = await items();
+])("a changed script needs consent again: %s", (command) => {
+  const { root, script } = repository("");
+  const digest = () => agentFileItems({ agents: [`command:${command}`], root })[0]?.digest;
+  const before = digest();
+  expect(before).toBeDefined();
   script("echo two\n");
-  expect((await items())[0]?.digest).not.toBe(before?.digest);
+  expect(digest()).not.toBe(before);
+});
+
+describe("project files of agents", () => {
+  test.each([
+    ["claude", ".claude/settings.json"],
+    ["claude:opus", ".mcp.json"],
+    ["claude", ".claude/skills/a/SKILL.md"],
+    ["codex", ".codex/config.toml"],
+    ["copilot", ".github/hooks/start.json"],
+    ["gemini", ".gemini/settings.json"],
+    ["opencode", ".opencode/plugin/a.ts"],
+    ["pi", ".pi/extensions/a.ts"],
+    ["qwen", ".qwen/settings.json"],
+    ["command:npx claude -p", ".claude/settings.json"],
+    ["acp:gemini --acp", ".gemini/settings.json"],
+  ])("%s loads %s", (agent, path) => {
+    const { root, write } = repository("");
+    write(path, "{}");
+    expect(agentFileItems({ agents: [agent], root })).toMatchObject([{ key: path, danger: "loads" }]);
+    expect(agentFileItems({ agents: ["command:./y.sh"], root })).toEqual([]);
+  });
+
+  test("every agent that a maker distributes has its files in the table", () => {
+    expect(Object.keys(PROJECT_FILES).toSorted()).toEqual([...AGENT_PROGRAMS].toSorted());
+  });
+
+  test("a script that a hook starts is part of the digest, one that a permission names is not", () => {
+    const { root, script, write } = repository("");
+    const command = '"$CLAUDE_PROJECT_DIR"/x.sh';
+    write(".claude/settings.json", JSON.stringify({ hooks: { Stop: [{ hooks: [{ type: "command", command }] }] } }));
+    const digest = () => agentFileItems({ agents: ["claude"], root })[0]?.digest;
+    const before = digest();
+    script("echo two\n");
+    expect(digest()).not.toBe(before);
+    write(".claude/settings.json", JSON.stringify({ permissions: { allow: ["Bash(./x.sh)"] } }));
+    const permitted = digest();
+    script("echo three\n");
+    expect(digest()).toBe(permitted);
+  });
+
+  test("files that users do not commit count in a worktree only", () => {
+    const { root, write } = repository("");
+    for (const folder of ["", "tree/"]) write(`${folder}.claude/settings.local.json`, "{}");
+    expect(agentFileItems({ agents: ["claude"], root })).toEqual([]);
+    expect(agentFileItems({ agents: ["claude"], root, worktree: join(root, "tree") })).toHaveLength(1);
+  });
 });

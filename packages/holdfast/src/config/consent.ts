@@ -1,5 +1,6 @@
+import { isUtf8 } from "node:buffer";
 import { readFileSync, statSync } from "node:fs";
-import { isAbsolute, relative, resolve, sep } from "node:path";
+import { isAbsolute, relative, resolve } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
 import { canonicalJson } from "../core/values/index.ts";
 import { sha256 } from "../system/hash.ts";
@@ -10,8 +11,11 @@ import type { FileConfig } from "./config-schema.ts";
  * must not run a command, raise an agent's rights, change a prompt, widen a snapshot or write outside by its mere settings.
  */
 
-/** Why: it runs something, raises an agent's rights, changes a prompt, saves more files, writes elsewhere, sends a login, or skews a limit. */
-export type Danger = "executes" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
+/**
+ * Why: it runs something, an agent loads it and it can start programs, it raises an agent's rights, changes a prompt, saves more files, writes
+ * elsewhere, sends a login, or skews a limit.
+ */
+export type Danger = "executes" | "loads" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
 
 /** When a setting takes effect: whenever something is saved, whenever agents work, when any run starts, or one of this workflow. */
 export type Use = "store" | "save" | "work" | "start" | "impl" | "crunch" | "ralph";
@@ -26,11 +30,17 @@ export interface ConsentItem {
   /** Absolute path of the file that sets it. */
   readonly file: string;
   readonly line: number;
-  /** Text of the file that the value refers to, which is part of the digest. null: none, or it cannot be read. */
-  readonly text: string | null;
+  /** Files whose content is part of the digest: a whole file itself, what it imports or names, a prompt that a value names. */
+  readonly files: readonly FileText[];
   readonly uses: readonly Use[];
-  /** Of key, value and text. The consent is given to this. */
+  /** Of key, value and files. The consent is given to this. */
   readonly digest: string;
+}
+
+export interface FileText {
+  /** Relative to the repository or the worktree, so that the same content has the same digest in both. */
+  readonly name: string;
+  readonly text: string;
 }
 
 interface Rule {
@@ -38,9 +48,8 @@ interface Rule {
   readonly uses: readonly Use[];
   /** Absent: any value needs consent. */
   readonly when?: (value: unknown) => boolean;
-  /** Paths of the files whose content belongs to the setting: relative to the config file, or to the repository of a command. */
+  /** Paths of the files whose content belongs to the setting, relative to the config file. */
   readonly files?: (value: unknown) => readonly string[];
-  readonly commandFiles?: (value: unknown) => readonly string[];
 }
 
 /** Every key has a class of its own: a new key of the schema, at any depth, does not compile until it is classified here. */
@@ -69,7 +78,6 @@ const agentRule = (uses: readonly Use[]): Rule => ({
   danger: "executes",
   uses,
   when: (value) => asList(value).some((named) => !isPlainAgent(named)),
-  commandFiles: (value) => asList(value).flatMap(filesOfAgent),
 });
 const place = (uses: readonly Use[]): Rule => ({ danger: "outside", uses });
 const prompt: Rule = { danger: "prompt", uses: ["impl"], files: asList };
@@ -129,14 +137,16 @@ const RULES: Rules<FileConfig> = {
     draft: "harmless",
     afterRebase: "harmless",
     gate: { danger: "executes", uses: ["impl", "crunch"] },
-    // A name that git could take for an option is not a branch.
+    // A name that git could take for an option is not a branch. A branch is harmless: whatever it holds, what an agent would execute of it is
+    // compared with the consents before each call.
     base: {
       danger: "executes",
       uses: STARTS,
       when: (value) => typeof value !== "string" || !/^\w[\w./-]*$/.test(value),
     },
     prompts: { impl: prompt, review: prompt, simplify: prompt, rebase: prompt },
-    tags: "harmless",
+    // They enter the prompt.
+    tags: { danger: "prompt", uses: ["impl"] },
     thresholds: { faithful: "harmless", style: "harmless", docs: "harmless", cornerCases: "harmless" },
   },
   ralph: {
@@ -205,42 +215,37 @@ export interface ConfigFile {
   readonly lines: ReadonlyMap<string, number>;
 }
 
-/** The settings of a config file that need consent. `root`: the repository, where commands start. */
+/** The settings of a config file that need consent. */
 export function consentItems(file: ConfigFile, root: string): readonly ConsentItem[] {
   const name = relative(root, file.path);
   return ruled(file.values).flatMap(({ key, value, rule }) => {
     if (rule.when?.(value) === false) return [];
-    const named = (rule.files?.(value) ?? []).map((path) => resolve(file.directory, path));
-    const inside = (rule.commandFiles?.(value) ?? []).map((path) => resolve(root, path)).filter(isBelow(root));
-    const texts = [...named, ...inside].flatMap((path) => textOf(path) ?? []);
-    const text = texts.length === 0 ? null : texts.join("\n");
+    const files = (rule.files?.(value) ?? []).flatMap((path) => {
+      const text = textOf(resolve(file.directory, path));
+      return text === undefined ? [] : [{ name: path, text }];
+    });
     const { danger, uses } = rule;
     const line = file.lines.get(key) ?? 1;
-    return [{ key, value, danger, uses, file: file.path, line, text, digest: digestOf({ name, key, value, text }) }];
+    return [{ key, value, danger, uses, file: file.path, line, files, digest: digestOf({ name, key, value, files }) }];
   });
 }
 
-/** A whole file of the repository that needs consent by its bytes. */
+/** A whole file that needs consent by its bytes, with those of the files that it uses. */
 export function fileItem(params: {
   readonly path: string;
+  /** The repository, or a worktree of it. */
   readonly root: string;
   readonly text: string;
+  readonly more?: readonly FileText[];
   readonly danger: Danger;
   readonly uses: readonly Use[];
 }): ConsentItem {
-  const { path, root, text, danger, uses } = params;
+  const { path, root, text, danger, uses, more = [] } = params;
   const inside = relative(root, path);
   const key = inside.startsWith("..") || isAbsolute(inside) ? path : inside;
-  return {
-    key,
-    value: null,
-    danger,
-    uses,
-    file: path,
-    line: 1,
-    text,
-    digest: digestOf({ name: key, key, value: null, text }),
-  };
+  const files = [{ name: key, text }, ...more];
+  const digest = digestOf({ name: key, key, value: null, files });
+  return { key, value: null, danger, uses, file: path, line: 1, files, digest };
 }
 
 /** Settings of an imported document, which the user did not type. */
@@ -249,13 +254,18 @@ export function documentItem(params: {
   readonly value: unknown;
   readonly file: string;
 }): ConsentItem {
-  const digest = digestOf({ name: "", key: params.key, value: params.value, text: null });
-  return { ...params, danger: "executes", line: 1, text: null, uses: ["work"], digest };
+  const digest = digestOf({ name: "", key: params.key, value: params.value, files: [] });
+  return { ...params, danger: "executes", line: 1, files: [], uses: ["work"], digest };
 }
 
 /** What `HOLDFAST_TRUST` names: all settings of a repository that need consent, as one digest. */
 export function overallDigest(items: readonly ConsentItem[]): string {
   return sha256(canonicalJson(["holdfast-trust-1", items.map(({ digest }) => digest).toSorted()])).slice(0, 32);
+}
+
+/** What `HOLDFAST_TRUST` names for a single item that is not a setting of the checkout: a changed workflow file, a file of a run's worktree. */
+export function ownDigest(item: ConsentItem): string {
+  return overallDigest([item]);
 }
 
 /** The same file without the settings that may not take effect. */
@@ -310,13 +320,12 @@ function digestOf(of: {
   readonly name: string;
   readonly key: string;
   readonly value: unknown;
-  readonly text: string | null;
+  readonly files: readonly FileText[];
 }): string {
   // Parsed values are JSON but for what a pattern was compiled to, which no setting with a rule has.
   const value = JSON.stringify(of.value) ?? "";
-  return sha256(
-    canonicalJson(["holdfast-setting-1", of.name, of.key, value, of.text === null ? null : sha256(of.text)]),
-  );
+  const files = of.files.map(({ name, text }) => [name, sha256(text)]);
+  return sha256(canonicalJson(["holdfast-setting-2", of.name, of.key, value, files]));
 }
 
 /** A program that its maker distributes, with a model that cannot be taken for an option. */
@@ -325,36 +334,23 @@ function isPlainAgent(named: string): boolean {
   return AGENT_PROGRAMS.includes(provider) && (model === null || /^\w[\w.:/@[\]-]*$/.test(model));
 }
 
-/** A script or a program of the repository that an agent's command names. What it starts in turn cannot be known. */
-function filesOfAgent(named: string): readonly string[] {
-  const { provider, model } = splitAgent(named);
-  if (model === null || AGENT_PROGRAMS.includes(provider)) return [];
-  if (provider.startsWith("scripted")) return [model];
-  // A name may hold what is a sign of the shell elsewhere, so that words between spaces count too.
-  const plain = model.replaceAll(/\$(?:PWD|\{PWD\})\//g, "");
-  const words = plain.split(/\s+/).map((word) => word.replaceAll(/^["']|["']$/g, ""));
-  const parts = plain.split(/[\s;|&()<>`"'{}=$]+/);
-  return [...new Set([...words, ...parts])].filter((word) => word !== "");
+/** Agents that settings name. A maker's program without further ado needs no consent and is in none of the items. */
+export function agentsNamedBy(items: readonly ConsentItem[]): readonly string[] {
+  return items.filter(({ key }) => AGENT_KEYS.has(key)).flatMap(({ value }) => asList(value));
 }
 
-function isBelow(root: string): (path: string) => boolean {
-  return (path) => path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
+const AGENT_KEYS: ReadonlySet<string> = new Set(["agent", "models.impl", "models.review", "errors.fallback.agents"]);
 
-/** Links are followed, as any user of the file follows them. undefined: there is no such file. */
-function textOf(path: string): string | undefined {
+/** Links are followed, as any user of the file follows them. Of a program only its digest is shown. undefined: there is no such file. */
+export function textOf(path: string): string | undefined {
   try {
-    const { size, mtimeMs, isFile } = describe(path);
-    if (!isFile) return undefined;
-    return size > MAX_BYTES ? `(${size} bytes, changed ${mtimeMs})` : readFileSync(path, "utf8");
+    if (!statSync(path).isFile()) return undefined;
+    const bytes = readFileSync(path);
+    if (isUtf8(bytes) && bytes.length <= MAX_BYTES) return bytes.toString("utf8");
+    return `(${bytes.length} bytes with the SHA-256 digest ${sha256(bytes)})`;
   } catch {
     return undefined;
   }
-}
-
-function describe(path: string): { readonly size: number; readonly mtimeMs: number; readonly isFile: boolean } {
-  const stat = statSync(path);
-  return { size: stat.size, mtimeMs: stat.mtimeMs, isFile: stat.isFile() };
 }
 
 const MAX_BYTES = 16 * 1024 ** 2;

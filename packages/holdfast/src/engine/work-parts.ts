@@ -31,6 +31,11 @@ export interface WorkParts extends Parts {
   readonly prices: PriceTable;
   /** What follows a change in the user's main checkout during an agent call; absent: it is not watched. */
   readonly mainCheckout?: "ask" | "report";
+  /**
+   * Why this agent may not be called in this worktree: the user has not consented to what it would execute there. null: it may. The run then
+   * waits for the user. Absent: every call may be made.
+   */
+  readonly refuseCall?: (call: { readonly agent: string; readonly worktree: string }) => Promise<string | null>;
   /** null: no forge is configured or could be told from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;

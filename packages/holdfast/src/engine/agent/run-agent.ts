@@ -29,6 +29,7 @@ import { answerFile, keepAnswer, ownAnswer } from "./kept-answer.ts";
 import type { KeptAnswer } from "./kept-answer.ts";
 import { enterAside, requireOpen } from "../asides/asides.ts";
 import { keepTalk } from "./kept-talk.ts";
+import { parkRun } from "../conduct/park.ts";
 import { attemptOf, beginStep, failStep, markOf } from "../stage/run-step.ts";
 import { clearStaleLocks } from "../resume/resume-run.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
@@ -138,6 +139,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const adopted = await adoptAnswer(stay, trying);
   if (adopted !== null) return await afterCall(stay, trying, adopted);
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: writer.sessions.has(call.name) });
+  await parkRefused(stay, trying);
   const opened = await openSession(stay, trying);
   stay.check();
   await reserveOrPark(stay, estimate);
@@ -175,6 +177,13 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
       ended: { outcome, milliseconds },
     });
   return await afterCall(stay, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
+}
+
+/** Before each try: a rebase, or the agent's last call, may have changed what this call would execute. */
+async function parkRefused(stay: Stay, { agent, model, workspace }: Trying): Promise<void> {
+  const named = model === null ? agent.name : `${agent.name}:${model}`;
+  const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
+  if (reason !== null) await parkRun(stay, { on: "person", reason, until: null });
 }
 
 interface Ended {

@@ -8,7 +8,7 @@ import type { Input, Shell } from "../../command.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { checkNewRunId } from "../../check-run-id.ts";
 import { runHeld } from "../../wait-for-run.ts";
-import { workflowFile } from "../../workflow-file.ts";
+import { workflowFile } from "../../run-consent.ts";
 import { replayText } from "../replay/view.ts";
 import { forkedText, nextText, planText } from "./view.ts";
 import type { forkSpec } from "./spec.ts";

@@ -3,7 +3,7 @@ import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { parseCount } from "../../parse-count.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
-import { workflowFile } from "../../workflow-file.ts";
+import { workflowFile } from "../../run-consent.ts";
 import type { replaySpec } from "./spec.ts";
 import { replayText } from "./view.ts";
 

@@ -5,9 +5,9 @@ import { checkNewRunId } from "../../check-run-id.ts";
 import type { Input, Shell } from "../../command.ts";
 import { spentKnown } from "../../output/spent-text.ts";
 import { refuseSequence } from "../../refuse-sequence.ts";
+import { workflowFile } from "../../run-consent.ts";
 import { findStarting, stillStarting } from "../../starting-run.ts";
-import { workflowFile } from "../../workflow-file.ts";
-import { planUses, usesText } from "../run/plan-uses.ts";
+import { planUses, rolesOf, usesText } from "../run/plan-uses.ts";
 import { planText } from "../run/plan-view.ts";
 import type { rerunSpec } from "./spec.ts";
 import { rerunText } from "./view.ts";
@@ -37,6 +37,10 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
     });
     return "done";
   }
+  const { agentFileItems } = await import("../../../config/agent-files.ts");
+  const { fallback } = (await shell.config()).settings.work.errors;
+  const agents = rolesOf(plan, fallback.agents).map(({ agent }) => agent);
+  await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }) });
   let report: RerunReport | undefined;
   const exit = await carryRun(shell, holdfast, async (listen) => {
     report = await holdfast.work.rerun({ of, plan, listen, signal: shell.signal });

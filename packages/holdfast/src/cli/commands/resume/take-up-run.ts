@@ -10,7 +10,7 @@ import type { Page } from "../../output/page.ts";
 import { rollbackText } from "../../rollback-text.ts";
 import { planUses, usesText } from "../run/plan-uses.ts";
 import { readPrompts } from "../run/read-prompts.ts";
-import { workflowFile } from "../../workflow-file.ts";
+import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../../run-consent.ts";
 import { readAdoptedOptions } from "../run/read-request.ts";
 import type { ResumeFlags } from "../run/outcome-view.ts";
 import { heldError } from "../run/run-refusals.ts";
@@ -91,6 +91,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
   const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request));
+  if (!params.dryRun) await requireWorktree(shell, holdfast, params, planned);
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
   const { rollback } = params;
@@ -143,23 +144,26 @@ async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }:
   const { labels, workflow } = await (await holdfast.run(run)).summary();
   const [last] = labels["import"] === undefined ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
   if (last === undefined) return;
-  const { documentItem } = await import("../../../config/consent.ts");
-  const { config, context } = (await holdfast.store.getCheckpoint(last)).planes;
-  const inputs = Object.entries(config.inputs).filter(([name, value]) => CARRIED.has(name) && value !== null);
-  const { settings } = context.values;
-  const value = { agent: config.agent, model: config.model, ...Object.fromEntries(inputs), settings: settings ?? null };
-  const carries = inputs.length > 0 || config.agent !== null || settings !== undefined;
-  const more = carries ? [documentItem({ key: `the imported document of ${run}`, value, file: run })] : [];
   const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
   const begins =
     last.trigger !== "import" ? [] : workflow === "impl" ? (["start", "impl"] as const) : (["start"] as const);
-  await shell.consent.require({ uses: begins, replaced, more });
+  await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run) });
 }
 
-/** Options of our workflows that run something, raise rights or go into a prompt. */
-const CARRIED: ReadonlySet<string> = new Set(
-  "until steps skill gate prompts yolo implModel reviewModel model models settings task".split(" "),
-);
+/** Its worktree may hold other files than the checkout: of the branch that it began from, of a rebase, or of the agent. */
+async function requireWorktree(
+  shell: Shell,
+  holdfast: Holdfast,
+  { run, agent }: TakeUp,
+  planned: Awaited<ReturnType<Holdfast["work"]["preflight"]>>,
+): Promise<void> {
+  // Nothing is executed for a run that has ended.
+  if (planned.checkpoint === null) return;
+  const { config } = planned.current;
+  if (agent !== undefined) await rememberTyped(shell, [agent]);
+  const more = await worktreeItems(shell, holdfast, { run, workflow: planned.run.workflow, config });
+  await shell.consent.require({ uses: [], more });
+}
 
 /** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
 async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: TakeUp): Promise<ResumeFlags> {

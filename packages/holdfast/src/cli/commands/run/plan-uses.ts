@@ -94,8 +94,11 @@ export function usesText(uses: PlanUses, page: Page): string {
 const LABEL = 11;
 
 /** Each role with its agent, as the workflows choose it. */
-function rolesOf(
-  plan: PlannedRun,
+export function rolesOf(
+  plan: {
+    readonly config: Pick<StartPlan["config"], "agent" | "model" | "inputs">;
+    readonly shape: { readonly name: string };
+  },
   fallback: readonly string[],
 ): readonly { readonly role: string; readonly agent: string }[] {
   const { agent, model, inputs } = plan.config;

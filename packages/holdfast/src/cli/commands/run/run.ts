@@ -5,7 +5,8 @@ import type { CrunchSettings } from "../../../core/crunch/settings.ts";
 import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { RunSummary, Work } from "../../../core/run/run.ts";
-import type { ImplSettings } from "../../../config/work-settings.ts";
+import { splitAgent } from "../../../core/agent/agent-names.ts";
+import type { ImplSettings, WorkSettings } from "../../../config/work-settings.ts";
 import type { Input, Shell } from "../../command.ts";
 import { RUN_ID_VARIABLE, carryDetached } from "../../carry-detached.ts";
 import { carryRun } from "../../carry-run.ts";
@@ -14,10 +15,10 @@ import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import { USES_OF } from "../../consent.ts";
 import { readPlace } from "../../read-place.ts";
-import { loadConsented } from "../../workflow-file.ts";
+import { loadConsented, rememberTyped } from "../../run-consent.ts";
 import { takeUpRun } from "../resume/take-up-run.ts";
 import { parkedUntil } from "../resume/wait-for-time.ts";
-import { planUses, usesText } from "./plan-uses.ts";
+import { planUses, rolesOf, usesText } from "./plan-uses.ts";
 import { planText } from "./plan-view.ts";
 import { readPrompts } from "./read-prompts.ts";
 import { readRalphFiles } from "./read-ralph-options.ts";
@@ -29,9 +30,10 @@ import type { runSpec } from "./spec.ts";
 type RunInput = Input<(typeof runSpec)["flags"]>;
 
 export async function run(shell: Shell, input: RunInput): Promise<Exit> {
-  if (!input.on("dry-run")) await requireStart(shell, input);
+  const stated = await shell.consent.stated();
+  if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
   // A dry run shows what the file states, and uses none of it.
-  const { settings } = await (input.on("dry-run") ? shell.consent.stated() : shell.config());
+  const { settings } = input.on("dry-run") ? stated : await shell.config();
   for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({
@@ -93,16 +95,38 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
 }
 
-/** Asked before anything is begun. A flag replaces a setting, which then needs no consent. */
-async function requireStart(shell: Shell, input: RunInput): Promise<void> {
+/** Asked before anything is begun. A flag replaces a setting, which then needs no consent. `settings`: as the file states them. */
+async function requireStart(shell: Shell, input: RunInput, settings: WorkSettings): Promise<void> {
   const { REPLACED_BY } = await import("../../../config/consent.ts");
+  const { agentFileItems } = await import("../../../config/agent-files.ts");
   const typed: { on(flag: string): boolean } = input;
   const replaced = Object.entries(REPLACED_BY).flatMap(([key, flags]) =>
     flags.some((flag) => typed.on(flag)) ? [key] : [],
   );
   const workflow = STARTS.find((name) => name === (input.text("workflow") ?? "impl"));
   const uses = [...USES_OF.works, "start" as const, ...(workflow === undefined ? [] : [workflow])];
-  await shell.consent.require({ uses, replaced: new Set(replaced) });
+  const agents = await agentsOf(shell, readRequest(input, settings), settings);
+  const words = TYPED.flatMap((flag) => input.texts(flag));
+  await rememberTyped(
+    shell,
+    agents.filter((agent) => words.some((word) => word === agent || word.endsWith(`=${agent}`))),
+  );
+  const more = agentFileItems({ agents, root: shell.consent.root });
+  await shell.consent.require({ uses, replaced: new Set(replaced), more });
+}
+
+/** Flags that name an agent; `--model` as `ROLE=AGENT`. */
+const TYPED = ["agent", "impl-model", "review-model", "backend", "model"] as const;
+
+/** The agents that the run would start. */
+async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSettings): Promise<readonly string[]> {
+  const { workflow: name, agent, options } = request;
+  const team = name === "crunch" ? withoutAgents(await shell.consent.crunchSettings(), request.agentTyped) : null;
+  const { provider = null, model = null } = agent === null ? {} : splitAgent(agent);
+  const inputs = team === null ? options : { ...options, settings: { agents: team.agents } };
+  return rolesOf({ config: { agent: provider, model, inputs }, shape: { name } }, settings.errors.fallback.agents).map(
+    (role) => role.agent,
+  );
 }
 
 const STARTS = ["impl", "crunch", "ralph"] as const;

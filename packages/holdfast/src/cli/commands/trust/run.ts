@@ -2,10 +2,11 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import { listTrust, revokeTrust, trustKey } from "../../../system/trust-record.ts";
 import type { Input, Shell } from "../../command.ts";
-import { consentText, itemDocument, lineText } from "../../consent.ts";
+import { blocksText, consentText, itemDocument, lineText, QUESTION } from "../../consent.ts";
 import type { TrustedItem } from "../../consent.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
+import { refuseSequence } from "../../refuse-sequence.ts";
 import type { Page } from "../../output/page.ts";
 import type { trustSpec } from "./spec.ts";
 
@@ -18,16 +19,21 @@ export async function run(shell: Shell, input: TrustInput): Promise<Exit> {
       message: "Both --list and --revoke were given",
       hint: "Leave one of them out.",
     });
+  if ((input.on("list") || input.on("revoke")) && input.operand(0) !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "A run was given with --list or --revoke",
+      hint: "Both are about repositories: leave the run out.",
+    });
   if (input.on("list")) return list(shell);
   if (input.on("revoke")) return revoke(shell);
   return await grant(shell, input);
 }
 
 async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
-  const { overallDigest } = await import("../../../config/consent.ts");
-  const found = await shell.consent.items();
+  const found = await shell.consent.items(await itemsOfRun(shell, input.operand(0)));
   const waiting = found.filter(({ trusted }) => !trusted).map(({ item }) => item);
-  const digest = overallDigest(found.map(({ item }) => item));
+  const digest = await shell.consent.trustValue(found.map(({ item }) => item));
   const may = waiting.length > 0 && (await mayGrant(shell, input, waiting));
   if (may) shell.consent.grant(waiting);
   const repository = trustKey(shell.consent.root);
@@ -38,7 +44,10 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
       settings: found.map(({ item, trusted }) => ({ ...Object(itemDocument(item)), trusted: trusted || may })),
       granted: may ? waiting.length : 0,
     }),
-    text: (page) => grantText({ found, may, asked: shell.canAsk && !input.on("yes") }, digest, shell, page),
+    text: (page) => {
+      const asked = shell.canAsk && !input.on("yes");
+      return grantText({ found, may, asked, all: input.on("show") }, digest, shell, page);
+    },
   });
   if (waiting.length === 0 || may) return "done";
   shell.say(
@@ -47,16 +56,31 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
   return "decision";
 }
 
+async function itemsOfRun(shell: Shell, address: string | undefined): Promise<readonly TrustedItem["item"][]> {
+  if (address === undefined) return [];
+  refuseSequence(address, "trust");
+  const holdfast = await shell.open({ create: false, writes: false });
+  const { id } = await holdfast.resolveRun(address);
+  const { runItems } = await import("../../run-consent.ts");
+  return await runItems(shell, holdfast, id);
+}
+
 async function mayGrant(shell: Shell, input: TrustInput, waiting: readonly TrustedItem["item"][]): Promise<boolean> {
   if (input.on("yes")) return true;
   if (!shell.canAsk) return false;
-  shell.say(consentText(waiting, shell.consent.root, shell.talk));
-  const answer = await shell.confirm("Use these settings? The answer is remembered until one of them changes.");
+  shell.say(consentText(waiting, shell.consent.root, shell.talk, input.on("show") ? "all" : "first lines"));
+  const answer = await shell.confirm(QUESTION);
   return answer === "yes";
 }
 
 function grantText(
-  state: { readonly found: readonly TrustedItem[]; readonly may: boolean; readonly asked: boolean },
+  state: {
+    readonly found: readonly TrustedItem[];
+    readonly may: boolean;
+    readonly asked: boolean;
+    /** Whole files, also of what has consent. */
+    readonly all: boolean;
+  },
   digest: string,
   shell: Shell,
   page: Page,
@@ -65,9 +89,13 @@ function grantText(
   if (found.length === 0) return "This repository has no settings that need consent.\n";
   const trusted = found.filter((one) => one.trusted).map(({ item }) => item);
   const waiting = found.filter((one) => !one.trusted).map(({ item }) => item);
-  const known = trusted.map((item) => `  ${escapeText(lineText(item, shell.consent.root))}\n`).join("");
+  const { root } = shell.consent;
+  const lines = state.all ? "all" : "first lines";
+  const known = state.all
+    ? blocksText(trusted, root, page, lines)
+    : trusted.map((item) => `  ${escapeText(lineText(item, root))}\n`).join("");
   const head = known === "" ? "" : `${paint(page, "bold", "With your consent already:")}\n${known}`;
-  const shown = waiting.length === 0 || state.asked ? "" : consentText(waiting, shell.consent.root, page);
+  const shown = waiting.length === 0 || state.asked ? "" : consentText(waiting, root, page, lines);
   const count = waiting.length === 1 ? "1 setting" : `${waiting.length} settings`;
   return `${head}${shown}${may ? `Accepted ${count}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
 }
