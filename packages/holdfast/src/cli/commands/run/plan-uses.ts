@@ -1,4 +1,5 @@
 import { previewAgent } from "../../../app/observe-agents.ts";
+import { agentFileItems } from "../../../config/agent-files.ts";
 import type { EffectiveConfig } from "../../../config/effective-config.ts";
 import { isJsonObject } from "../../../core/json.ts";
 import type { Json } from "../../../core/json.ts";
@@ -51,7 +52,12 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
     return { role, agent, argv: preview?.argv ?? [], env: preview?.env ?? [] };
   });
   const { mirror, aiwg, forge } = work;
-  const untrusted = (await shell.consent.items()).filter(({ trusted }) => !trusted);
+  const named = agents.map(({ agent }) => agent);
+  const own = new Set(agentFileItems({ agents: named, root: shell.consent.root }).map(({ digest }) => digest));
+  // Of the project files only those of this run's agents matter.
+  const untrusted = (await shell.consent.items()).filter(
+    ({ item, trusted }) => !trusted && (item.danger !== "loads" || own.has(item.digest)),
+  );
   return {
     agents,
     gate: commandOf(inputs["gate"]),
