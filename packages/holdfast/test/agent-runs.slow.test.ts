@@ -157,7 +157,7 @@ for (const real of [REAL_PI, REAL_COPILOT, REAL_OPENCODE]) {
   );
 }
 
-for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN]) {
+for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE]) {
   const { name } = real.agent;
   const found = findRealAgent(name);
   test.skipIf(found.kind === "absent")(

@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { prepareCall } from "../testing/agent-contract/harness.ts";
 import { withEnvironment } from "../testing/agent-contract/with-environment.ts";
@@ -7,6 +9,7 @@ import { MODEL, openClaudeScene } from "../testing/scenes/claude-scene.ts";
 import { CODEX_MODEL, openCodexScene } from "../testing/scenes/codex-scene.ts";
 import { REAL_COPILOT } from "../testing/scenes/copilot-scene.ts";
 import type { AgentScene } from "../testing/scenes/open-agent-scene.ts";
+import { REAL_OPENCODE } from "../testing/scenes/opencode-scene.ts";
 import { REAL_PI } from "../testing/scenes/pi-scene.ts";
 import { REAL_QWEN } from "../testing/scenes/qwen-scene.ts";
 
@@ -62,5 +65,33 @@ test.for(ROWS)(
       const cut = Math.floor((end * at) / 40);
       expect(sessions?.answerIn?.(text.slice(0, cut), PROMPT), `cut at ${cut} of ${text.length}`).toBeNull();
     }
+  },
+);
+
+test(
+  "the database of the real opencode shows a turn that ended, by its prompt, and never one that was cut off",
+  { timeout: 240_000 },
+  async ({ skip, onTestFinished }) => {
+    const found = findRealAgent("opencode");
+    if (found.kind === "absent") return skip(found.why);
+    const steps = [{ tool: REAL_OPENCODE.shell("echo hi") }, { text: "All done." }];
+    const scene = await REAL_OPENCODE.open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
+    const { records } = scene.agent;
+    const { task } = prepareCall(scene, { prompt: PROMPT, model: REAL_OPENCODE.model });
+    const outcome = await scene.agent.run(task);
+    const at = { session: outcome.session ?? "", cwd: scene.cwd };
+    const answer = async (prompt: string) => await withEnvironment(scene.env, async () => records?.answer(at, prompt));
+    expect(await answer(PROMPT)).toBe("All done.");
+    expect(await answer("Something else.")).toBeNull();
+    const { inputTokens, outputTokens } = outcome.usage;
+    const tokens = await withEnvironment(scene.env, async () => records?.tokens(at));
+    expect(tokens).toEqual({ input: inputTokens, output: outputTokens });
+    // As the database is before the answer is whole, and before it has begun.
+    using database = new DatabaseSync(join(scene.env["XDG_DATA_HOME"] ?? "", "opencode/opencode.db"));
+    const last = "(SELECT max(id) FROM message)";
+    database.exec(`UPDATE message SET data = json_remove(data, '$.finish', '$.time.completed') WHERE id = ${last}`);
+    expect(await answer(PROMPT)).toBeNull();
+    database.exec(`PRAGMA foreign_keys = ON; DELETE FROM message WHERE id = ${last}`);
+    expect(await answer(PROMPT)).toBeNull();
   },
 );

@@ -12,6 +12,8 @@ export interface Agent {
   readonly capabilities: AgentCapabilities;
   /** Its own record of sessions; null: what it prints is all that there is of a conversation. */
   readonly sessions: AgentSessions | null;
+  /** For an agent whose sessions Holdfast can read and cannot put back, such as rows of its database. */
+  readonly records?: SessionReader;
   run(task: AgentTask): Promise<AgentOutcome>;
   /** The program that a call would start, with its arguments and the names of its variables. Starts nothing. */
   preview?(task: AgentTask): AgentPreview;
@@ -54,6 +56,19 @@ export interface AgentSessions {
    * that ended when nobody listened any more.
    */
   answerIn?(text: string, prompt: string): string | null;
+}
+
+/** What an agent's own storage shows of a session. */
+export interface SessionReader {
+  /** Of all answers in it, as `tokensIn`; null: it is not there. */
+  tokens(at: SessionPlace): Promise<{ readonly input: number; readonly output: number } | null>;
+  /** As `answerIn`. */
+  answer(at: SessionPlace, prompt: string): Promise<string | null>;
+}
+
+export interface SessionPlace {
+  readonly session: string;
+  readonly cwd: string;
 }
 
 export interface AgentTranscript {

@@ -17,6 +17,7 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAge
     name: dialect.name,
     capabilities: dialect.capabilities,
     sessions: dialect.sessions,
+    ...(dialect.records === undefined ? {} : { records: dialect.records }),
     async run(given) {
       const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
       const extra = params.args?.[dialect.name] ?? [];

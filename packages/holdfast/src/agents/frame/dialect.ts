@@ -6,6 +6,7 @@ import type {
   AgentTask,
   AgentUsage,
   FailureCause,
+  SessionReader,
 } from "../../ports/agent.ts";
 import type { ProcessResult } from "../../system/subprocess.ts";
 import type { AgentExit } from "../agent-process.ts";
@@ -27,6 +28,7 @@ export interface CliDialect<State> {
   readonly install: string;
   readonly capabilities: AgentCapabilities;
   readonly sessions: AgentSessions | null;
+  readonly records?: SessionReader;
   /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
   readonly idleMs: number;
   /** What the program finds in its environment whatever it is started for. */

@@ -5,6 +5,7 @@ import { probeVersion } from "../frame/probe-version.ts";
 import { opencodeArgs, opencodeEnv } from "./argv.ts";
 import { classifyOpencode, isOverflow, STREAM_ERROR } from "./classify.ts";
 import { NOTHING_READ, readOpencodeLine, type OpencodeState } from "./reader.ts";
+import { opencodeRecords } from "./session-reader.ts";
 import { pricedUsage } from "../frame/priced-usage.ts";
 
 /** `opencode:PROVIDER/MODEL`. */
@@ -27,8 +28,9 @@ const OPENCODE: CliDialect<OpencodeState> = {
     cost: true,
     structuredOutput: false,
   },
-  // All sessions are in one database.
+  // All sessions are in one database, which is read and never written.
   sessions: null,
+  records: opencodeRecords,
   // It tells an answer when it is whole and a command when it has ended, and reports in its log alone that it tries again.
   idleMs: 15 * 60_000,
   environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },

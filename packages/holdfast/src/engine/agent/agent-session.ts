@@ -51,7 +51,8 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
   }
   const cwd = workspace.root;
   const there = await readRecord(stay, agent, { session, cwd });
-  const counted = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
+  const inRecord = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
+  const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
   await countLost(stay, caller, counted);
   const plan = planSession({ agent, kept: keptTalk(writer, call), session, there });
   switch (plan.kind) {
@@ -190,7 +191,8 @@ export function fenceOf({ position, run, visit }: Pick<RunWriter, "position" | "
 async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { name, prompt } = call;
-  const counted = agent.sessions?.tokensIn === undefined ? null : { input: 0, output: 0 };
+  const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
+  const counted = isCounted ? { input: 0, output: 0 } : null;
   if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, counted, told: null };
   const { parts } = writer;
   const conversation = keptTalk(writer, call);

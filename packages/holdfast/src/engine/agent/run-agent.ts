@@ -1,7 +1,7 @@
 import { NOTHING, reopenLost } from "../../core/position/budget.ts";
-import type { RunningStep } from "../../core/position/visit.ts";
+import type { RecordTokens, RunningStep } from "../../core/position/visit.ts";
 import { NO_ERRORS, restOfDelay } from "../../core/error-policy/call-errors.ts";
-import type { AgentEvent, AgentOutcome } from "../../ports/agent.ts";
+import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "../../ports/agent.ts";
 import { afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import { askedOf, takeAgent } from "../record/record-agent.ts";
@@ -315,17 +315,26 @@ async function endedInRecord(
   begun: RunningStep,
 ): Promise<KeptAnswer["ended"]> {
   const session = writer.sessions.get(call.name) ?? null;
-  const { sessions } = agent;
-  if (session === null || begun.counted === undefined || sessions?.answerIn === undefined) return null;
-  const record = await sessions.read({ session, cwd: workspace.root }).catch(() => null);
-  const now = record === null ? null : (sessions.tokensIn?.(record.text) ?? null);
-  const text = record === null ? null : sessions.answerIn(record.text, call.prompt);
+  if (session === null || begun.counted === undefined) return null;
+  const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
   if (now === null || text === null) return null;
   const inputTokens = now.input - begun.counted.input;
   const outputTokens = now.output - begun.counted.output;
   if (inputTokens + outputTokens <= 0) return null;
   const usage = { inputTokens, outputTokens, microUsd: null };
   return { outcome: { kind: "completed", text, session, usage }, milliseconds: 0 };
+}
+
+async function turnOf(
+  { sessions, records }: Pick<Agent, "sessions" | "records">,
+  at: SessionPlace,
+  prompt: string,
+): Promise<{ readonly now: RecordTokens | null; readonly text: string | null }> {
+  if (records !== undefined) return { now: await records.tokens(at), text: await records.answer(at, prompt) };
+  const record = (await sessions?.read(at).catch(() => null)) ?? null;
+  if (record === null) return { now: null, text: null };
+  const { text } = record;
+  return { now: sessions?.tokensIn?.(text) ?? null, text: sessions?.answerIn?.(text, prompt) ?? null };
 }
 
 async function sayLimit(writer: RunWriter, text: string): Promise<void> {
