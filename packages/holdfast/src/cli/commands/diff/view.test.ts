@@ -50,3 +50,11 @@ test("a pipe gets the patch byte for byte, at its end", () => {
 test("names are names only", () => {
   expect(diffText(diff, "names", PAGE)).toBe("a.txt\n");
 });
+
+test("names with characters that cannot be shown are quoted as git quotes them, on a terminal and in a pipe", () => {
+  const names = ["plain é.txt", 'a\u009b2J\u202eb"c\\.txt', String.raw`"quoted\n.txt"`];
+  const files = names.map((path) => ({ path, status: "modified", from: null }) as const);
+  const expected = `plain é.txt\n"a\\302\\2332J\\342\\200\\256b\\"c\\\\.txt"\n"quoted\\n.txt"\n`;
+  for (const terminal of [true, false])
+    expect(diffText({ ...diff, files: { text: "", files } }, "names", { ...PAGE, terminal })).toBe(expected);
+});

@@ -1,7 +1,7 @@
 import type { HoldfastDiff } from "../../../app.ts";
 import type { Json } from "../../../core/json.ts";
 import { truncate } from "../../output/display-width.ts";
-import { escapeLines, escapeText } from "../../output/escape-text.ts";
+import { escapeLines, escapeText, quoteName } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page, Style } from "../../output/page.ts";
 
@@ -15,7 +15,7 @@ export function diffText(diff: HoldfastDiff, format: "patch" | "stat" | "names",
 }
 
 function namesOf(diff: HoldfastDiff): string {
-  return (diff.files?.files ?? []).map(({ path }) => `${path}\n`).join("");
+  return (diff.files?.files ?? []).map(({ path }) => `${quoteName(path)}\n`).join("");
 }
 
 /** A pipe gets the patch byte for byte; a terminal gets our own colours and nothing of the files' own. */

@@ -8,6 +8,7 @@ import type { Shell } from "../../command.ts";
 import { escapeText } from "../../output/escape-text.ts";
 import { paint } from "../../output/page.ts";
 import type { Page } from "../../output/page.ts";
+import { wrap } from "../../output/wrap.ts";
 import { sectionText } from "../show/fields.ts";
 
 /** Everything that a run would execute or write to, as `run --dry-run` prints it. Nothing of it is started. */
@@ -80,7 +81,7 @@ export function usesText(uses: PlanUses, page: Page): string {
     ...uses.agents.flatMap(({ role, agent, argv, env }): readonly (readonly [string, string])[] => [
       [role, agent],
       ["  runs", argv.join(" ")],
-      ["  variables", env.join(" ")],
+      ...wrap(env.join(" "), WIDTH - LABEL - 2).map((names, at) => [at === 0 ? "  variables" : "", names] as const),
     ]),
     ["gate", uses.gate ?? "none"],
     ["checks", uses.checks.join(" && ") || "none"],
@@ -98,6 +99,8 @@ export function usesText(uses: PlanUses, page: Page): string {
 }
 
 const LABEL = 11;
+/** Names of variables are a list, so they may be broken between two. */
+const WIDTH = 80;
 
 /** Each role with its agent, as the workflows choose it. */
 export function rolesOf(
