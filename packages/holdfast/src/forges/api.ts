@@ -45,9 +45,10 @@ export function createApi(params: ApiParams): Api {
     for (let attempt = 1; ; attempt += 1) {
       const judged = await once({ method: "GET", path });
       if (judged.kind === "ok" || judged.kind === "absent") return judged;
-      const reason = judged.kind === "lost" ? judged.reason : `status ${judged.status}: ${judged.message}`;
-      if (judged.kind === "refused" || attempt === ATTEMPTS)
-        throw unreadable(forge, `GET ${withoutQuery(path)}`, reason, judged.kind === "lost" ? judged.until : undefined);
+      const what = `GET ${withoutQuery(path)}`;
+      if (judged.kind === "refused")
+        throw unreadable(forge, what, { reason: `status ${judged.status}: ${judged.message}` });
+      if (attempt === ATTEMPTS) throw unreadable(forge, what, judged);
       await setTimeout(pauseMs * 2 ** (attempt - 1));
     }
   };
@@ -56,7 +57,7 @@ export function createApi(params: ApiParams): Api {
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
     const where = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-    throw unreadable(forge, what, `the answer has another shape than expected${where}`);
+    throw unreadable(forge, what, { reason: `the answer has another shape than expected${where}` });
   };
   return {
     parse,
@@ -75,7 +76,8 @@ export function createApi(params: ApiParams): Api {
       return found;
     },
     write: once,
-    lost: (what, { reason, until }) => unreadable(forge, what, `${reason}; whether it was done is not known`, until),
+    lost: (what, loss) =>
+      unreadable(forge, what, { ...loss, reason: `${loss.reason}; whether it was done is not known` }),
   };
 }
 
@@ -96,12 +98,17 @@ function withoutQuery(path: string): string {
   return path.split("?")[0] ?? path;
 }
 
-function unreadable(forge: string, what: string, reason: string, until?: string): HoldfastError {
+function unreadable(
+  forge: string,
+  what: string,
+  { reason, until, why }: Omit<Extract<Judged, { kind: "lost" }>, "kind">,
+): HoldfastError {
+  const failed = why === "connection" ? `The connection to ${forge} failed` : `${forge} gave no usable answer`;
   return new HoldfastError({
     code: "FORGE_FAILED",
-    message: `${forge} gave no answer to go on with (${what}): ${reason}`,
-    hint: "Try again when the network and the forge are well; what was done already is found and not done again.",
+    message: `${failed} (${what}): ${reason}`,
+    hint: "Try again when the network and the forge work; what was done already is found and not done again.",
     retry: "later",
-    ...(until === undefined ? {} : { data: { until } }),
+    data: { ...(until === undefined ? {} : { until }), ...(why === undefined ? {} : { why }) },
   });
 }

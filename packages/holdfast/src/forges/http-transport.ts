@@ -20,7 +20,8 @@ export function createHttpTransport(params: {
       try {
         return await ask(`${root}/${request.path}`, request, params.headers, timeoutMs);
       } catch (error) {
-        return { kind: "lost", reason: hideSecrets(reasonOf(error, timeoutMs), [token]) };
+        const reason = hideSecrets(reasonOf(error, timeoutMs), [token]);
+        return { kind: "lost", reason, ...(isTimeout(error) ? {} : { why: "connection" }) };
       }
     },
     marked: () => transport,
@@ -48,6 +49,10 @@ async function ask(
 /** fetch says only "fetch failed", and has the reason behind it. */
 function reasonOf(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === "TimeoutError") return `no answer within ${timeoutMs / 1000} s`;
+  if (isTimeout(error)) return `no answer within ${timeoutMs / 1000} s`;
   return error.cause instanceof Error && error.cause.message !== "" ? error.cause.message : error.message;
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.name === "TimeoutError";
 }

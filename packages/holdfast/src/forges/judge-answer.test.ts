@@ -62,7 +62,11 @@ test("what a program prints is read back: status, headers, body, with either lin
   const parsed = parseResponse(text);
   expect(parsed).toMatchObject({ kind: "answered", status: 200, body: { a: "b\n\nc" } });
   expect(parseResponse("HTTP/1.1 204 No Content\nDate: x\r\n\r\n")).toMatchObject({ status: 204, body: undefined });
-  expect(parseResponse(text.slice(0, -3))).toEqual({ kind: "lost", reason: "the answer was cut off" });
+  expect(parseResponse(text.slice(0, -3))).toEqual({
+    kind: "lost",
+    reason: "the answer was cut off",
+    why: "connection",
+  });
   expect(parseResponse("error connecting to api.github.com\n")).toBeNull();
   expect(parseResponse("")).toBeNull();
 });

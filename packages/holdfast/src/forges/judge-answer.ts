@@ -1,7 +1,7 @@
 import { HoldfastError } from "../core/error.ts";
 import { isJsonArray, isJsonObject, type Json } from "../core/json.ts";
 import { hideSecrets } from "./hide-secrets.ts";
-import type { ApiAnswer } from "./transport.ts";
+import type { ApiAnswer, LossCause } from "./transport.ts";
 
 type Answered = Extract<ApiAnswer, { kind: "answered" }>;
 
@@ -12,7 +12,7 @@ export type Judged =
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly status: number; readonly message: string; readonly body: Json | undefined }
   /** It may have acted or not. */
-  | { readonly kind: "lost"; readonly reason: string; readonly until?: string }
+  | { readonly kind: "lost"; readonly reason: string; readonly until?: string; readonly why?: LossCause }
   /** Not let in, or sent away for a while: it has not acted. */
   | { readonly kind: "turned_away"; readonly error: HoldfastError };
 
@@ -20,7 +20,7 @@ export function judgeAnswer(
   answer: ApiAnswer,
   at: { readonly forge: string; readonly what: string; readonly fix: string; readonly now: number },
 ): Judged {
-  if (answer.kind === "lost") return { kind: "lost", reason: answer.reason };
+  if (answer.kind === "lost") return answer;
   if (answer.kind === "no_login") return { kind: "turned_away", error: denied(at, answer.reason, at.fix) };
   const { status, headers, body } = answer;
   const message = messageOf(answer);

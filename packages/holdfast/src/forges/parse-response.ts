@@ -26,7 +26,7 @@ export function parseBody(status: number, headers: ReadonlyMap<string, string>, 
     const body: Json = JSON.parse(text);
     return { kind: "answered", status, headers, body };
   } catch {
-    return { kind: "lost", reason: "the answer was cut off" };
+    return { kind: "lost", reason: "the answer was cut off", why: "connection" };
   }
 }
 

@@ -51,7 +51,9 @@ function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiAn
   if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 300)) return parsed;
   if (parsed?.kind === "lost") return parsed;
   const reason = said === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${said}`;
-  return result.code === 4 || /auth login/.test(said) ? { kind: "no_login", reason } : { kind: "lost", reason };
+  return result.code === 4 || /auth login/.test(said)
+    ? { kind: "no_login", reason }
+    : { kind: "lost", reason, why: "connection" };
 }
 
 /** It must not ask anybody, colour its output, page it, print what it sends, or carry the mark of an outer run. */

@@ -35,6 +35,9 @@ export type ApiAnswer =
       readonly body: Json | undefined;
     }
   /** No complete answer came: whether the forge acted is not known. */
-  | { readonly kind: "lost"; readonly reason: string }
+  | { readonly kind: "lost"; readonly reason: string; readonly why?: LossCause }
   /** There is no login to go with; nothing was sent. */
   | { readonly kind: "no_login"; readonly reason: string };
+
+/** "connection": it could not be made, or ended before the answer was complete. */
+export type LossCause = "connection";

@@ -1,0 +1,114 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { buildCommand, type BuiltCommand, type Finished } from "../src/cli/testing/built-command.ts";
+import { GOOD } from "../src/cli/testing/work-repository.ts";
+import type { Fault } from "../src/testing/forge-server/faults.ts";
+import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/scenes/github-scene.ts";
+import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
+
+/** What GitHub answers when the pull request is to be created, and how the command ends then. */
+let holdfast: BuiltCommand;
+let bin: string;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+  // Without gh: the token is used.
+  bin = join(holdfast.directory, "only-git");
+  mkdirSync(bin);
+  for (const name of ["git", "sh", "sync"])
+    symlinkSync(execFileSync("which", [name], { encoding: "utf8" }).trim(), join(bin, name));
+  symlinkSync(process.execPath, join(bin, "node"));
+}, 120_000);
+afterAll(() => holdfast.remove());
+
+const soon = (): string => String(Math.ceil(Date.now() / 1000) + 2);
+type Answer = Extract<Fault["effect"], { kind: "answer" }>;
+const FAILURES: readonly (readonly [string, () => Answer])[] = [
+  ["429 with Retry-After", () => ({ kind: "answer", status: 429, headers: { "retry-after": "2" } })],
+  [
+    "403 with the time of the reset",
+    () => ({
+      kind: "answer",
+      status: 403,
+      headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": soon() },
+      body: { message: "API rate limit exceeded" },
+    }),
+  ],
+  ["502 with Retry-After", () => ({ kind: "answer", status: 502, headers: { "retry-after": "2" } })],
+];
+
+test.each(FAILURES)("%s: exit 7 until the time that it gives, then resume continues", async (_name, effect) => {
+  const { scene, run } = await begin(effect());
+  const parked = await run("run", "1", "--no-review", "--agent");
+  expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+  expect(parked.stdout).toContain("Waiting for the forge issue-1");
+  expect(scene.repository.pulls).toEqual([]);
+  const { condition } = JSON.parse((await run("--json", "status", "1")).stdout);
+  expect(condition).toMatchObject({ kind: "parked", on: "forge", until: expect.any(String) });
+  const done = await run("resume", "1", "--wait");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  expect(scene.repository.pulls).toHaveLength(1);
+});
+
+test.each(FAILURES.slice(1, 2))("%s: with --wait the run continues by itself", async (_name, effect) => {
+  const { scene, run } = await begin(effect());
+  const done = await run("run", "1", "--no-review", "--wait", "--agent");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  expect(scene.server.faults.left).toBe(0);
+  expect(scene.repository.pulls).toHaveLength(1);
+  // No iteration is spent on it.
+  expect(done.stdout.match(/impl #\d/g)).toEqual(["impl #1"]);
+});
+
+test("a missing scope of the token waits for you, with the scope that is needed", async () => {
+  const headers = { "x-oauth-scopes": "read:org", "x-accepted-oauth-scopes": "repo" };
+  const { run } = await begin({ kind: "answer", status: 404, headers, body: { message: "Not Found" } });
+  const asked = await run("run", "1", "--no-review", "--agent");
+  expect(asked.status, asked.stdout + asked.stderr).toBe(4);
+  expect(asked.stdout.replaceAll(/\s+/g, " ")).toContain('The login has "read:org" and needs one of "repo"');
+});
+
+test("a connection that ends is named as the reason, and the request is made once", async () => {
+  const { scene, run } = await begin({ kind: "drop" });
+  const done = await run("run", "1", "--no-review", "--agent");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  expect(done.stdout.replaceAll(/\s+/g, " ")).toContain("The connection to GitHub failed (POST repos/octo/app/pulls)");
+  expect(scene.repository.pulls).toHaveLength(1);
+});
+
+/** `run`: the agent's name is added after a last `--agent`. */
+async function begin(effect: Fault["effect"]): Promise<{
+  readonly scene: GithubScene;
+  readonly run: (...args: readonly string[]) => Promise<Finished>;
+}> {
+  const scene = await createGithubScene(null);
+  onTestFinished(() => scene.dispose());
+  const { remote, server, repository } = scene;
+  const at = "2026-01-01T00:00:00Z";
+  const issue = { author: "dev", title: "Answer", body: "What is it?\n", createdAt: at, updatedAt: at } as const;
+  repository.issues.push({ ...issue, number: 1, state: "open", labels: [] });
+  server.faults.set({ match: /^POST .*\/pulls$/, times: 1, when: "before", effect });
+  const root = join(remote.folder, "clone");
+  remote.bare.git("clone", "-q", remote.bare.root, root);
+  testRepositoryAt(root).git("remote", "set-url", "origin", "https://github.com/octo/app.git");
+  writeFileSync(
+    join(remote.folder, ".gitconfig"),
+    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
+  );
+  const script = join(remote.folder, "agent.json");
+  writeFileSync(script, JSON.stringify({ answers: [GOOD] }));
+  const env = {
+    PATH: bin,
+    HOME: remote.folder,
+    GIT_CONFIG_NOSYSTEM: "1",
+    GITHUB_TOKEN: TOKEN,
+    GITHUB_SERVER_URL: "https://github.com",
+    GITHUB_API_URL: server.url,
+  };
+  return {
+    scene,
+    run: (...args) =>
+      holdfast.run([...args, ...(args.at(-1) === "--agent" ? [`scripted:${script}`] : [])], { cwd: root, env }),
+  };
+}
