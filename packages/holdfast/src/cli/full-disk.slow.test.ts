@@ -15,6 +15,8 @@ interface FullDisk {
   /** What lies on the small file system. */
   readonly full: string;
   readonly args: readonly string[];
+  /** Fills it to the last byte, as the gate does. */
+  fill(): void;
   /** Makes room again. */
   free(): void;
 }
@@ -45,6 +47,7 @@ async function fullDisk(what: "store" | "objects" | "worktrees"): Promise<FullDi
     place,
     full,
     args: ["run", "1", "--agent", agent, "--gate", `sh ${gate}`],
+    fill: () => void execFileSync("sh", [gate]),
     free() {
       for (const path of [filler, `${filler}2`]) rmSync(path, { force: true });
     },
@@ -82,6 +85,27 @@ test.skipIf(cannotMount !== null)(
     const { place, args, free } = await fullDisk("store");
     const waiting = place.start(...args, "--wait");
     await waiting.says("The disk is full");
+    free();
+    const done = await waiting.ended;
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(done.stdout).toContain("Done issue-1");
+  },
+);
+
+test.skipIf(cannotMount !== null)(
+  `a disk that is full before the first worktree is made: exit 7, and --wait continues when space is back (${cannotMount ?? "as root"})`,
+  async () => {
+    const { place, args, fill, free } = await fullDisk("worktrees");
+    fill();
+    const first = await place.run(...args);
+    expect(first.status, first.stdout + first.stderr).toBe(7);
+    const waiting = place.start(...args, "--wait");
+    await new Promise<void>((resolve, reject) => {
+      waiting.child.stderr?.on("data", (text: string) => {
+        if (text.includes("Waiting until there is space")) resolve();
+      });
+      void waiting.ended.then((done) => reject(new Error(`it ended: ${JSON.stringify(done)}`)));
+    });
     free();
     const done = await waiting.ended;
     expect(done.status, done.stdout + done.stderr).toBe(0);

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Holdfast, StartParams, StartPlan } from "../../../app.ts";
 import type { CrunchSettings } from "../../../core/crunch/settings.ts";
 import { HoldfastError } from "../../../core/error.ts";
@@ -87,13 +88,39 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   shell.signal.throwIfAborted();
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
-  const exit = await carryRun(shell, holdfast, (listen) =>
-    holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
-  );
+  const start = (): Promise<Exit> =>
+    carryRun(shell, holdfast, (listen) =>
+      holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
+    );
+  const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
   const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
   return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
 }
+
+/**
+ * Starts again when there is space, while the disk is too full to make the first worktree: until then there is no run that could be parked. A start that
+ * failed is continued by the next one with the same plan.
+ */
+async function startWithSpace(
+  shell: Shell,
+  hasRoom: () => Promise<boolean>,
+  start: () => Promise<Exit>,
+): Promise<Exit> {
+  for (let said = ""; ;) {
+    try {
+      return await start();
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
+      if (error.message !== said) shell.say(`Waiting until there is space on the disk: ${escapeText(error.message)} …`);
+      said = error.message;
+    }
+    do await sleep(LOOK_AGAIN_MS, undefined, { signal: shell.signal });
+    while (!(await hasRoom()));
+  }
+}
+
+const LOOK_AGAIN_MS = 2000;
 
 /** Asked before anything is begun. A flag replaces a setting, which then needs no consent. `settings`: as the file states them. */
 async function requireStart(shell: Shell, input: RunInput, settings: WorkSettings): Promise<void> {
