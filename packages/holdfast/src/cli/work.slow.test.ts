@@ -107,7 +107,7 @@ describe("run", () => {
     expect(await place.run("checkpoint")).toMatchObject({ status: 0 });
   });
 
-  test("a remote that is gone is a question on resume, and no error", async () => {
+  test("a remote that is gone is waited for on resume: exit 7, and --wait continues when it is back", async () => {
     const place = await work.begin();
     const started = place.start("run", "1", "--no-review", "--agent", await place.agent([HANG]));
     await started.says("half.txt");
@@ -117,10 +117,13 @@ describe("run", () => {
     const asked = await place.run("resume", "1", "--dry-run");
     expect(asked.stdout + asked.stderr).toMatch(/there is no git repository at/);
     const resumed = await place.run("resume", "1");
-    expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 4 });
-    expect(resumed.stdout).toContain("--accept forge_unreachable");
+    expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
+    expect(resumed.stdout).toContain("Waiting for the forge issue-1");
+    expect((await place.json("status", "1")).condition).toMatchObject({ kind: "parked", on: "forge" });
+    const waiting = place.start("resume", "1", "--wait", "--agent", await place.agent([GOOD]));
+    await waiting.says("Waiting for the forge issue-1");
     await rename(`${place.remote}.away`, place.remote);
-    const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+    const done = await waiting.ended;
     expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
   });
 

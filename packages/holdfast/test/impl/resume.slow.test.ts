@@ -124,11 +124,10 @@ describe("what changed while the run was away", () => {
     await promisify(execFile)("sh", ["-c", push("later")]);
     expect((await preflight(bench)).kind).toBe("ask");
     expect((await preflight(bench, { branch_diverged: "accept" })).kind).toBe("warn");
-    // Foreign commits are built upon only when the user says so.
-    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
-    await bench.answer("theirs");
+    // Accepting is the answer: the run keeps its own commits, and its push replaces what was accepted.
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("hello");
+    expect(await bench.git("remote", "log", "--format=%s", BRANCH)).not.toMatch(/foreign|later/);
   });
 
   test("a clock that was set back two days: the run goes on, does nothing twice, and no time is given back", async () => {

@@ -2,6 +2,7 @@ import type { ExecutionConfig } from "../../core/checkpoint/checkpoint.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { defaultFindingPolicy } from "../../core/resume/finding.ts";
 import type { Finding } from "../../core/resume/finding.ts";
+import { isJsonObject } from "../../core/json.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Budget } from "../../core/position/position.ts";
 import type { RestoreStep } from "../../core/resume/restore-step.ts";
@@ -84,6 +85,8 @@ export async function carryOn<S extends JsonObject>(
   refuseStanding(run, planned);
   for (const { step, outcome, text } of await apply(parts, planned))
     if (outcome !== "skipped") tell(parts, run, watching, `restore, ${step}: ${text}`);
+  const waiting = await parkOnForge(parts, planned);
+  if (waiting !== null) return { run, outcome: waiting };
   const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
   if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
@@ -98,6 +101,31 @@ export async function carryOn<S extends JsonObject>(
   });
   return { run, outcome };
 }
+
+/**
+ * A resume that is kept only by a forge that does not answer for now waits for it, on record, so that `--wait` and supervisors try again. null: it is not
+ * that, or a question to the user is open, which a new wait would replace.
+ */
+async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise<RunOutcome | null> {
+  if (plan.kind !== "ask" || (run.state.kind === "parked" && run.state.decision !== undefined)) return null;
+  const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
+  const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
+  const [first] = waits;
+  if (first === undefined || first === null || waits.includes(null)) return null;
+  const until =
+    typeof first["until"] === "string" ? first["until"] : new Date(parts.clock.now() + ASK_AGAIN_MS).toISOString();
+  const body = {
+    on: "forge",
+    reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
+    until,
+  } as const;
+  await using lease = await holdLease(parts, run.id);
+  await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.parked", body }] });
+  return { kind: "parked", ...body };
+}
+
+/** When a forge that names no time is asked again. */
+const ASK_AGAIN_MS = 15_000;
 
 function tell(parts: WorkParts, run: string, { listen }: Pick<Watching, "listen">, text: string): void {
   listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });

@@ -30,4 +30,10 @@ export function wasAccepted(accepted: Accepted, finding: Finding): boolean {
   return before !== undefined && canonicalJson(before) === canonicalJson(finding.actual);
 }
 
+/** Has the user accepted, on a resume, that the run's branch on the remote stands at `tip`? The run keeps its own commits then, and replaces these. */
+export function isAcceptedTip(extensions: JsonObject, tip: string | null): boolean {
+  const { branch_diverged: accepted } = readAccepted(extensions);
+  return tip !== null && isJsonObject(accepted) && accepted["commit"] === tip;
+}
+
 const EXTENSION = "accepted";

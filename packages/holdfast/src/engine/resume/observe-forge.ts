@@ -34,8 +34,14 @@ export async function observeForge(params: {
     if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
     // A run that never had anything there lost nothing when nobody is logged in: the remote alone named this forge.
     if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
-    return { findings: [unreachable(error.message)], merged: false };
+    return { findings: [unreachable(error.message, waitOf(error))], merged: false };
   }
+}
+
+/** A forge that may answer later without any help, and when to ask it again (null: it names no time). */
+function waitOf({ retry, data }: HoldfastError): { readonly until: string | null } | null {
+  if (retry !== "later") return null;
+  return { until: typeof data["until"] === "string" ? data["until"] : null };
 }
 
 const SILENT: ReadonlySet<string> = new Set(["FORGE_FAILED", "FORGE_DENIED"]);
@@ -141,7 +147,7 @@ function reliesOnForge(relied: ReliedOn, effects: readonly Effect[]): boolean {
   return relied.issue !== null || (relied.pullRequest ?? numberOf(effects)) !== null;
 }
 
-function unreachable(reason: string): Finding {
-  const summary = `Nobody could tell whether the issue or the pull request changed: ${reason}`;
-  return { kind: "forge_unreachable", summary, expected: null, actual: reason };
+function unreachable(reason: string, wait: { readonly until: string | null } | null = null): Finding {
+  const summary = `It is not known whether the issue or the pull request changed: ${reason}`;
+  return { kind: "forge_unreachable", summary, expected: null, actual: wait === null ? reason : { reason, ...wait } };
 }

@@ -1,3 +1,4 @@
+import { isAcceptedTip } from "../../core/resume/accepted.ts";
 import type { AnyContext } from "../any-context.ts";
 import { unreachable } from "./find-base.ts";
 import { askForge } from "./forge-answer.ts";
@@ -22,7 +23,7 @@ export async function settleRemote(
       return { tip, ours: tip === null || (await branch.isAncestor({ ancestor: tip, of: head })) };
     }),
   );
-  if (found.ours) return { kind: "go", expected: found.tip };
+  if (found.ours || isAcceptedTip(context.extensions, found.tip)) return { kind: "go", expected: found.tip };
   const answer = await context.decide({
     name: "foreign-commits",
     question: `${branch.name} on the remote is at ${found.tip ?? "nothing"}, which is not part of this run's work (${head}). Replace it, or stop?`,

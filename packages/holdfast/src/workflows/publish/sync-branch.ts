@@ -1,3 +1,4 @@
+import { isAcceptedTip } from "../../core/resume/accepted.ts";
 import type { RebaseResult } from "../../ports/branch.ts";
 import type { Base } from "./find-base.ts";
 import type { AnyContext } from "../any-context.ts";
@@ -23,7 +24,8 @@ export async function syncBranch(
   const { branch } = worktree;
   const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name));
   const isForeign = pushed !== null && (await context.step("pushed-foreign", () => isNew(worktree, pushed, base)));
-  const answer = isForeign ? await askForeign(context, worktree, pushed) : "ours";
+  const isOpen = isForeign && !isAcceptedTip(context.extensions, pushed);
+  const answer = isOpen ? await askForeign(context, worktree, pushed) : "ours";
   if (answer === "stop")
     return {
       kind: "stopped",

@@ -4,7 +4,7 @@ export const statusSpec = {
   name: "status",
   summary: "where a run stands, and who holds it",
   details: [
-    "Told from the journal and the lease, so it is true also when the process that worked on the run was killed: running (with who holds it), parked (on what, until when), crashed or stopped (and how to go on), done, or fatal with the reason. Without an argument: all runs that are not finished. A run that is being prepared and has no record yet (its process reads the issue, fetches and plans) is shown as starting.",
+    "Read from the journal and the lease, so it is true also when the process that worked on the run was killed: running (with who holds it), parked (on what, until when), crashed or stopped (and how to continue), done, or fatal with the reason. Without an argument: all runs that are not finished. A run that is being prepared and has no record yet (its process reads the issue, fetches and plans) is shown as starting.",
     "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is the least it can have been. A graph too large for the screen is summed up, one line a batch.",
   ],
   operands: [

@@ -1,3 +1,4 @@
+import { isAcceptedTip } from "../../../core/resume/accepted.ts";
 import type { StageResult } from "../../../core/position/workflow.ts";
 import { commitWork } from "../../commit-work.ts";
 import { unreachable } from "../../publish/find-base.ts";
@@ -102,6 +103,7 @@ async function settleOwn(
     case "other":
       break;
   }
+  if (isAcceptedTip(context.extensions, judged.commit)) return { kind: "go", build: null };
   const where = judged.kind === "added" ? " on top of what this run pushed" : "";
   const answer = await context.decide({
     name: "foreign-commits",
