@@ -53,7 +53,7 @@ export interface AgentSessions {
   tokensIn?(text: string): { readonly input: number; readonly output: number } | null;
   /**
    * The agent's last words, where such a record surely shows that its last turn began with this prompt and has ended; null: it does not. For turns
-   * that ended when nobody listened any more.
+   * that ended after Holdfast had ended.
    */
   answerIn?(text: string, prompt: string): string | null;
 }

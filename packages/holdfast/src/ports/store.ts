@@ -126,7 +126,7 @@ export interface Store {
   withheld?(): readonly CutRun[];
   /**
    * Frees the space that the store keeps for the last entries on a full disk, made when it was opened for writing; returns the bytes. For a
-   * caller that is told DISK_FULL and must record that it waits. Absent: this store keeps none.
+   * caller that gets DISK_FULL and must record that it waits. Absent: this store keeps none.
    */
   makeRoom?(): Promise<number>;
   stats(): Promise<StoreStats>;

@@ -128,7 +128,7 @@ const AZURE: readonly string[] = ["AZURE_*"];
 
 type Rule = (call: Pick<AgentEnvironmentParams, "variables" | "model" | "args">) => readonly string[];
 
-/** Settings and login of each agent. A cloud's credentials pass where the agent is told to use that cloud. */
+/** Settings and login of each agent. A cloud's credentials pass where the agent is configured to use that cloud. */
 const RULES: Readonly<Record<string, Rule>> = {
   claude: ({ variables }) => [
     ...words("ANTHROPIC_* CLAUDE_* API_TIMEOUT_MS BASH_DEFAULT_TIMEOUT_MS BASH_MAX_* DISABLE_* IS_SANDBOX"),

@@ -62,7 +62,7 @@ export function settleLost(budget: Budget): Budget {
   return { ...budget, spent: sum(budget.spent, budget.reserved), reserved: NOTHING };
 }
 
-/** The inverse, for one call whose result was found after all: what was set aside for it is set aside again. */
+/** The inverse, for one call whose result was found after all: what was reserved for it is reserved again. */
 export function reopenLost(budget: Budget, estimate: Amounts): Budget {
   return {
     ...budget,

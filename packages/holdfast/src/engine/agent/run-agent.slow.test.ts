@@ -410,7 +410,7 @@ test.each([
           expect(calls, where).toBe(isCutOff ? 2 : 1);
           expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
           const { planes } = (await toy.store.latest(ID)) ?? {};
-          // A process that died before or in the call had set its estimate aside, and that counts.
+          // A process that died before or in the call had reserved its estimate, and that counts.
           expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
           expect(toy.file("made.txt"), where).toBe(changesFiles);
           expect(toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read(), where).toBeNull();

@@ -306,7 +306,7 @@ async function reportMasked(writer: RunWriter, step: string, lines: number): Pro
 }
 
 /**
- * A turn that ended when nobody listened any more, as the agent's own record shows it: with an answer to this prompt, and with more tokens than it
+ * A turn that ended after Holdfast had ended, as the agent's own record shows it: with an answer to this prompt, and with more tokens than it
  * had when the call began, so that it is no older turn with the same words.
  */
 async function endedInRecord(

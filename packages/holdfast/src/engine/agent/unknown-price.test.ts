@@ -54,7 +54,7 @@ test("it is said once in a run, also over a kill; with no other limit that is sa
   expect(notices.filter((notice) => notice.includes("The limit on money"))).toEqual([
     expect.stringContaining("nothing else limits this run"),
   ]);
-  // Two calls, and the one that was cut off: nobody knows what that took.
+  // Two calls, and the one that was cut off, whose usage is unknown.
   const { spent } = (await store.latest(ID))?.planes.position.budget ?? expect.fail();
   expect(spent).toMatchObject({ unpriced: 3, uncounted: 1 });
 });

@@ -97,7 +97,7 @@ function openReading(layout: Layout, params: OpenSqliteParams): Reading {
       const id = storeIdOf(opened.db);
       const handle = handleOn(layout, params, { db: opened.db, id });
       const cuts = findCuts(handle, "skip");
-      // A writer that came in between has told the witness of what these files do not hold yet.
+      // A concurrent writer has recorded entries in the high-water mark that these files do not hold yet.
       if (cuts.length > 0 && opened.moved()) {
         opened.close();
         continue;

@@ -19,7 +19,7 @@ export type Opened =
 const HEAD_WAITS_MS = [2_000, 10_000, 30_000];
 
 /**
- * One pull request per head: an open one for it is adopted, whoever opened it. What Holdfast can fix itself (drafts that are switched off, a head that the
+ * One pull request per head: an open one for it is adopted, also when the run did not open it. What Holdfast can fix itself (drafts that are switched off, a head that the
  * forge does not know yet) is fixed and tried again. Everything else that the forge refuses waits for the user: no agent can change it.
  */
 export async function openPullRequest(

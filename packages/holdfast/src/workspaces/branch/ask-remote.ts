@@ -66,8 +66,8 @@ export async function lookUpRemote(
 }
 
 /**
- * Commits at the tips of all branches of the remote that is pushed to, as that remote says: refs of this repository may be anybody's. Not told, or
- * pushes go to several places: none.
+ * Commits at the tips of all branches of the remote that is pushed to, as that remote answers: an agent can write the refs of this repository. None where
+ * the remote does not answer, or pushes go to several places.
  */
 export async function publishedTips(at: AskingPlace, configured: string | null): Promise<readonly string[]> {
   const remote = await findRemote(at, configured, "push");

@@ -18,7 +18,7 @@ export interface Asking {
   readonly node: string | null;
   readonly phase: Phase;
   readonly priority: Envelope["priority"];
-  /** What the agent is told; every text from outside goes through the fence of the call. */
+  /** The prompt; every text from outside goes through the fence of the call. */
   readonly prompt: (fence: Fence) => string;
   readonly timeoutMs: number | null;
   /** 1 for the first try. */
