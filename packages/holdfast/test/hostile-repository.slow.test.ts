@@ -39,6 +39,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["1", "--dry-run"],
     ["1", "--agent", "claude"],
     ["--task", "Do it"],
+    ["1", "--agent", "claude", "--no-config"],
     ["1", "--workflow", "crunch"],
     ["1", "--workflow", "crunch", "--dry-run"],
     ["--workflow", "ralph", "--task", "Loop"],
@@ -82,7 +83,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   setup: [[], ["--dry-run"]],
   init: [[], ["--dry-run"]],
   config: [[], ["check"], ["--crunch"], ["--path"]],
-  trust: [[], ["--list"], ["--revoke"]],
+  trust: [[], ["--show"], ["mine"], ["--list"], ["--revoke"]],
   completion: [["bash"]],
   help: [[], ["run"]],
   complete: [["--", "show", ""]],
@@ -131,6 +132,18 @@ describe("a hostile repository, without consent", () => {
     expect(keys).toEqual(expect.arrayContaining(["agents.args", "forge.path", "impl.yolo", "impl.gate", "impl.base"]));
     expect(keys).toEqual(expect.arrayContaining(["impl.prompts.impl", "errors.import", "mirror.directory", "prices"]));
   });
+
+  test.each(Object.entries(PROJECT))(
+    "%s is not started in it: its project files need consent",
+    async (agent, files) => {
+      const refused = await run("run", "1", "--agent", agent, "--no-config", "--json");
+      expect(refused.status, refused.stderr).toBe(4);
+      const { error } = JSON.parse(refused.stderr);
+      const keys = error.data.items.map((item: { key: string }) => item.key);
+      expect(keys).toEqual(expect.arrayContaining(Object.keys(files)));
+      expect(readdirSync(markers)).toEqual([]);
+    },
+  );
 
   test("with --agent and --no-config that agent alone runs", async () => {
     // A run commits with the content filters of the user's git config, as `git commit` does (git-lfs, git-crypt). A clone brings none.
@@ -181,7 +194,8 @@ async function makeHostile(): Promise<void> {
   );
   await write(".claude/checkpoint-config.yaml", 'checkpoints:\n  location: "../../outside/{issue}"\n');
   await write(".claude/state.json", JSON.stringify({ version: 1, issue_no: 1, current_stage: "impl", iteration: 1 }));
-  await write(".claude/settings.json", JSON.stringify({ hooks: { SessionStart: [{ hooks: [hook("claude-hook")] }] } }));
+  for (const files of Object.values(PROJECT))
+    for (const [path, text] of Object.entries(files)) await write(path, text());
   await symlink(join(world, "outside"), join(clone, ".aiwg"));
   await symlink(join(world, "outside"), join(clone, ".claude/crunch"));
   await write(".gitattributes", "* filter=evil diff=evil merge=evil\n");
@@ -277,11 +291,43 @@ prices: { "claude:opus": { input: 0, output: 0 } }
 
 function crunchAgents(): string {
   const agent = JSON.stringify(`command:${touch("crunch-agent")}`);
-  return `agents:\n  dev-typescript: { agent: ${agent}, always: true }\n`;
+  return `agents:\n  dev-python: { agent: ${agent}, always: true }\n`;
 }
 
-function hook(name: string): unknown {
-  return { type: "command", command: touch(name) };
+/** Files that an agent loads by itself and that start a program, by agent. */
+const PROJECT: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  claude: {
+    ".claude/settings.json": () => JSON.stringify({ hooks: { SessionStart: hooked("claude-hook") } }),
+    ".mcp.json": () => JSON.stringify({ mcpServers: { evil: server("mcp") } }),
+  },
+  codex: {
+    ".codex/config.toml": () =>
+      `[mcp_servers.evil]\ncommand = "sh"\nargs = ["-c", ${JSON.stringify(touch("codex-mcp"))}]\n`,
+  },
+  copilot: {
+    ".github/hooks/evil.json": () =>
+      JSON.stringify({ version: 1, hooks: { sessionStart: [{ type: "command", bash: touch("copilot-hook") }] } }),
+  },
+  gemini: { ".gemini/settings.json": () => JSON.stringify({ mcpServers: { evil: server("gemini-mcp") } }) },
+  opencode: {
+    ".opencode/plugin/evil.js": () => program("opencode-plugin"),
+    "opencode.json": () =>
+      JSON.stringify({ mcp: { evil: { type: "local", command: ["sh", "-c", touch("opencode-mcp")] } } }),
+  },
+  pi: { ".pi/extensions/evil.ts": () => program("pi-extension") },
+  qwen: { ".qwen/settings.json": () => JSON.stringify({ hooks: { SessionStart: hooked("qwen-hook") } }) },
+};
+
+function hooked(name: string): unknown {
+  return [{ hooks: [{ type: "command", command: touch(name) }] }];
+}
+
+function server(name: string): unknown {
+  return { command: "sh", args: ["-c", touch(name)] };
+}
+
+function program(name: string): string {
+  return `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(join(markers, name))}, "");\nexport default () => ({});\n`;
 }
 
 function touch(name: string): string {
