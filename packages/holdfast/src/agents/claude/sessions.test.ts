@@ -15,7 +15,13 @@ describe.skipIf(REAL_CLAUDE.kind === "absent")(`the real Claude Code's record of
     const rules = ["one", "two", "three", "four"].map(says);
     const { server, agent, cwd, env } = await openClaudeScene({ script: { rules }, later: onTestFinished });
     // Sessions are looked for where this very process would have them.
+    const before = { ...process.env };
+    const names = [...Object.keys(env), "OTHER_API_KEY"];
     Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
+    onTestFinished(() => {
+      for (const name of names) delete process.env[name];
+      Object.assign(process.env, before);
+    });
     const run = async (change: Partial<AgentTask>) => {
       const call = prepareCall({ cwd }, { model: MODEL, ...change });
       return { ...call, outcome: await agent.run(call.task) };
