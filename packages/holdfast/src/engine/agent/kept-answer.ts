@@ -33,6 +33,15 @@ export function readAnswer(file: AnswerFile): KeptAnswer | null {
   }
 }
 
+/** The files that belong to the result are gone, so it must not be adopted. The tokens of the call stay known. */
+export function forgetResult(file: AnswerFile): void {
+  const kept = readAnswer(file);
+  if (kept === null || kept.ended === null) return;
+  const { inputTokens, outputTokens } = kept.ended.outcome.usage;
+  const tokens = Math.max(kept.tokens, (inputTokens ?? 0) + (outputTokens ?? 0));
+  keepAnswer(file, { ...kept, tokens, ended: null });
+}
+
 export function answerFile(writer: RunWriter, step: string): AnswerFile {
   const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
   return writer.parts.agentAnswer(key);

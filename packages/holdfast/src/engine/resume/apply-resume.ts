@@ -8,6 +8,7 @@ import type { RestoreStep } from "../../core/resume/restore-step.ts";
 import type { Judgement, ResumeAction, ResumePlan } from "../../core/resume/resume.ts";
 import type { RunSummary } from "../../core/run/run.ts";
 import type { Workspace } from "../../ports/workspace.ts";
+import { forgetResult } from "../agent/kept-answer.ts";
 import { unparked } from "../conduct/park.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "../restore/restorer.ts";
@@ -102,6 +103,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     if (action.kind === "quarantine")
       await parts.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
   }
+  if (actions.some(({ kind }) => REPLACES_FILES.has(kind))) await forgetResults(work);
   const place = await repairPlace({ ...work, actions });
   const { workspace } = place;
   const saver = new Saver(parts, run);
@@ -152,6 +154,22 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     trigger: "restore",
   });
   return { workspace, checkpoint: restored, ...told };
+}
+
+/** Actions after which the worktree no longer holds what a call under way had written there. */
+const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
+  "recreate_worktree",
+  "finish_restore",
+  "put_files_back",
+  "go_back",
+]);
+
+/** Before the files are replaced: killed in between, the next resume calls the agent again instead of adopting a result without its files. */
+async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
+  const { progress } = await readProgress(parts, run.id);
+  const { number: visit, running = {} } = progress.position.visit;
+  for (const [step, { files }] of Object.entries(running))
+    if (files) forgetResult(parts.agentAnswer({ run: run.id, visit, step }));
 }
 
 /** Actions whose outcome is part of the next checkpoint. */

@@ -1,14 +1,17 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { begin, define, ID } from "../../testing/toy-run.ts";
+import { defaultFindingPolicy } from "../../core/resume/finding.ts";
+import { begin, define, ID, TOY_CONFIG } from "../../testing/toy-run.ts";
 import { startInWorktree } from "../../testing/toy-worktree.ts";
+import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
+import { applyTakeUp, planTakeUp } from "../resume/resume-run.ts";
 import type { AnswerFile } from "../work-parts.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 
-/** A call in a side worktree had ended, and Holdfast died before the journal had its result. */
-async function diedAfterCall() {
+/** A call, in a side worktree or in the run's own, had ended, and Holdfast died before the journal had its result. */
+async function diedAfterCall(where: "aside" | "own") {
   let calls = 0;
   const toy = await startInWorktree((task) => {
     calls += 1;
@@ -26,6 +29,10 @@ async function diedAfterCall() {
   const roots: string[] = [];
   const workflow = define({
     work: async ({ aside, agent, mergeAside }) => {
+      if (where === "own") {
+        await agent({ ...CALL, name: "work" });
+        return { event: "worked", reason: "did it" };
+      }
       const side = await aside("x");
       roots.push(side.root);
       const { commit } = await agent({ ...CALL, name: "work", aside: side });
@@ -34,14 +41,14 @@ async function diedAfterCall() {
     },
   });
   await begin(toy.parts, workflow, toy.workspace);
-  // The first commit opens the aside, the second starts the call, the third would be its result.
-  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  // Commits: the side worktree is opened, the call starts, the third would be its result.
+  expect(await toy.crash(workflow, where === "own" ? 2 : 3, "before")).toBe("died");
   expect(kept).not.toBeNull();
   return { toy, workflow, merges, root: roots[0] ?? "", calls: () => calls };
 }
 
 test("a result that is adopted in a side worktree comes with the files of its call", async () => {
-  const { toy, workflow, merges, calls } = await diedAfterCall();
+  const { toy, workflow, merges, calls } = await diedAfterCall("aside");
   await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
   expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
   expect(toy.tree.read("made.txt")).toBe("call 1\n");
@@ -49,11 +56,31 @@ test("a result that is adopted in a side worktree comes with the files of its ca
 });
 
 test("no result is adopted when the side worktree with its files is gone: the call runs again", async () => {
-  const { toy, workflow, merges, root, calls } = await diedAfterCall();
+  const { toy, workflow, merges, root, calls } = await diedAfterCall("aside");
   rmSync(root, { recursive: true });
   await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
   expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
   expect(toy.tree.read("made.txt")).toBe("call 2\n");
   expect(calls()).toBe(2);
   expect((await toy.store.getRun(ID))?.state.kind).toBe("done");
+});
+
+test("no result is adopted when the run's own worktree had to be made again: the call runs again", async () => {
+  const { toy, workflow, calls } = await diedAfterCall("own");
+  rmSync(toy.workspace.root, { recursive: true });
+  const parts = { ...toy.parts, branches: createGitBranches() };
+  const planned = await planTakeUp({
+    parts,
+    run: ID,
+    current: { definition: workflow.definition, config: TOY_CONFIG },
+    policy: defaultFindingPolicy,
+    answers: {},
+    force: false,
+  });
+  const lease = await toy.store.takeLease({ run: ID, label: "test" });
+  await applyTakeUp({ parts, lease, planned });
+  await toy.store.releaseLease(lease);
+  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(calls()).toBe(2);
+  expect(toy.tree.read("made.txt")).toBe("call 2\n");
 });
