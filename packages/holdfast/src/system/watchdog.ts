@@ -51,14 +51,18 @@ const MAX_RESTARTS = 5;
 function start(): ChildProcess | null {
   try {
     const args = ["--disable-warning=ExperimentalWarning", PROGRAM, SUPERVISOR, traitOfChildren()?.filter ?? ""];
-    const child = spawn(process.execPath, args, {
-      // By a relative path, so that `pkill -f holdfast` does not take the watchdog along.
-      cwd: import.meta.dirname,
-      env: Object.fromEntries(KEPT_VARIABLES.map((name) => [name, process.env[name]])),
-      stdio: ["pipe", "ignore", "ignore"],
-      detached: true,
-      windowsHide: true,
-    });
+    // With the trait itself, for as long as this process lives: between two agents no other process would have it, and another Holdfast could
+    // choose the same. Its watchdog would then end ours.
+    const child = spawnSupervised(() =>
+      spawn(process.execPath, args, {
+        // By a relative path, so that `pkill -f holdfast` does not take the watchdog along.
+        cwd: import.meta.dirname,
+        env: Object.fromEntries(KEPT_VARIABLES.map((name) => [name, process.env[name]])),
+        stdio: ["pipe", "ignore", "ignore"],
+        detached: true,
+        windowsHide: true,
+      }),
+    );
     child.on("error", () => forget(child));
     child.once("exit", () => {
       forget(child);
