@@ -47,6 +47,7 @@ export async function buildWorker(): Promise<string> {
     bundle(join(import.meta.dirname, "worker.ts"), "worker"),
     bundle(join(SOURCES, "agents/script-runner.ts"), "script-runner"),
     bundle(join(SOURCES, "gates/node-parser.ts"), "node-parser"),
+    bundle(join(SOURCES, "system/watchdog-process.ts"), "watchdog-process"),
     writeFile(join(folder, "count-calls.cjs"), COUNT_CALLS),
   ]);
   return join(folder, "worker.cjs");
