@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { defuse } from "./defuse.ts";
+import { defuse, hasOutsideEffect } from "./defuse.ts";
 
 const shown = (text: string): string => text.replaceAll("\u200B", "");
 const body = (text: string): string => defuse(text, { own: 42, kind: "markdown" });
@@ -60,4 +60,17 @@ test("twice is once, and people read the same text", () => {
       expect(shown(once)).toBe(text);
     }),
   );
+});
+
+test("a commit message is asked about when it closes another issue or notifies a group, not for code that looks like a mention", () => {
+  for (const message of ["Fixes #77", "thanks @everyone", "@here: done", "closes #42 and #7"])
+    expect(hasOutsideEffect(message, 42), message).toBe(true);
+  for (const message of [
+    "Bump @types/node",
+    "Closes #42",
+    "Use @all/things and @here-doc",
+    "@param x",
+    "mail a@all.example",
+  ])
+    expect(hasOutsideEffect(message, 42), message).toBe(false);
 });

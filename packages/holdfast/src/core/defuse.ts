@@ -6,15 +6,23 @@ export function defuse(
   text: string,
   params: { readonly own: number | null; readonly kind: "markdown" | "plain" },
 ): string {
-  const closed = text.replaceAll(CLOSING, (all: string) =>
-    all.replaceAll(REFERENCE, (one) => withoutEffect(one, params.own)),
-  );
+  const closed = withoutClosing(text, params.own);
   if (params.kind === "plain") return withoutMentions(closed);
   // A mention in code has no effect, and code must stay what it is.
   return closed
     .split(CODE)
     .map((piece, index) => (index % 2 === 1 ? piece : withoutMentions(piece)))
     .join("");
+}
+
+/**
+ * Whether a commit message closes another issue or notifies a group. Other mentions do not count: `@types/node` and `@param` are code, and
+ * asking about each of them would teach users to answer without reading.
+ */
+export function hasOutsideEffect(message: string, own: number | null): boolean {
+  return (
+    withoutClosing(message, own) !== message || /(?<![\w.+/-])@(?:everyone|all|here|channel)\b(?![/-])/i.test(message)
+  );
 }
 
 /** Invisible: people read the same text, forges see no reference. */
@@ -26,6 +34,10 @@ const CLOSING =
 const REFERENCE =
   /(?:[\w.-]{1,60}(?:\/[\w.-]{1,60}){1,3})?#[ \t]?\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9}/gi;
 const CODE = /(```[^]*?(?:```|$)|`[^`\n]{1,400}`)/;
+
+function withoutClosing(text: string, own: number | null): string {
+  return text.replaceAll(CLOSING, (all: string) => all.replaceAll(REFERENCE, (one) => withoutEffect(one, own)));
+}
 
 function withoutEffect(reference: string, own: number | null): string {
   const short = /^#[ \t]?(\d+)$/.exec(reference);

@@ -39,7 +39,7 @@ export interface Branch {
 
   /**
    * What a push would publish that the user must see first: secrets, whichever commit adds them; what was too large to be searched; and messages that
-   * mention people or close an issue other than `issue`.
+   * notify a group or close an issue other than `issue`.
    */
   inspectPush(params: { readonly issue: number | null }): Promise<PushInspection>;
   /** Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); forces only over that. */

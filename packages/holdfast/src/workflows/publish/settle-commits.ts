@@ -29,7 +29,7 @@ export async function settleCommits(context: AnyContext, { branch }: Worktree): 
   await ask(context, {
     name: "references",
     found: references.map(({ commit, text }) => `commit ${commit.slice(0, 10)}: ${text}`),
-    what: "commit messages that mention people or close other issues",
+    what: "commit messages that close other issues or notify a group",
     fix: `To change them, reword the commits of ${branch.name} in ${branch.root}, then ${resume}.`,
     otherwise: "To publish them as they are, answer push.",
   });

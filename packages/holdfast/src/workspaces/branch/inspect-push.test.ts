@@ -166,16 +166,16 @@ test("a branch of the remote that this repository has never fetched does no harm
   expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
 });
 
-test("a message that closes a foreign issue or mentions people is named line by line, the run's own issue is not", async () => {
+test("a message that closes a foreign issue or notifies a group is named line by line, the run's own issue is not", async () => {
   const { write, commit, look, git } = repository();
   write("a.txt", "a\n");
-  commit("add a\n\nCloses #42\nsee #7, mail a@example.org");
+  commit("add @types/node\n\nCloses #42\nsee #7 and @param, mail a@example.org");
   expect((await look()).references).toEqual([]);
   write("a.txt", "b\n");
-  commit(`resolves other/app#42\n\nthanks @org/team for ${TOKEN}`);
+  commit(`resolves other/app#42\n\nthanks @everyone for ${TOKEN}`);
   const head = git("rev-parse", "HEAD").trim();
   expect((await look()).references).toEqual([
     { commit: head, text: "resolves other/app#42" },
-    { commit: head, text: "thanks @org/team for ***" },
+    { commit: head, text: "thanks @everyone for ***" },
   ]);
 });

@@ -1,4 +1,4 @@
-import { defuse } from "../../core/defuse.ts";
+import { hasOutsideEffect } from "../../core/defuse.ts";
 import { findSecrets, maskSecrets, secretValues, type FoundSecret, type KnownSecret } from "../../core/mask.ts";
 import type { PushedSecret, PushInspection } from "../../ports/branch.ts";
 import { gitFailure } from "../git/git-command.ts";
@@ -114,7 +114,7 @@ function createPatchReader(
     }
   };
   const refer = (text: string): void => {
-    if (references.length >= MOST || defuse(text, { own: issue, kind: "plain" }) === text) return;
+    if (references.length >= MOST || !hasOutsideEffect(text, issue)) return;
     references.push({ commit, text: maskSecrets(text, known).trim().slice(0, SHOWN) });
   };
   const isInAll = (key: string): boolean => {
