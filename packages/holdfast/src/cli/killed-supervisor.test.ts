@@ -1,5 +1,4 @@
-import { spawn } from "node:child_process";
-import { existsSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -33,41 +32,6 @@ test.skipIf(readProcessTable() === null)(
     expect(pids.map((pid) => readProcess(pid)?.mark ?? "")).toEqual(Array(3).fill(expect.stringContaining("issue-1")));
     child.kill("SIGKILL");
     await until(() => pids.every((pid) => readProcess(pid) === null));
-  },
-);
-
-/** No variable, no parent and no session leads to the second process, and the first exits before anything can look at it. */
-const CLEARED = `
-sh -c 'env -i setsid sh -c "trap \\"\\" TERM HUP; echo \\$\\$ > \\"\\$1/cleared.pid\\"; exec sleep 600" sh "$1" >/dev/null 2>&1 </dev/null &' sh "$1"
-echo $$ > "$1/agent.pid"
-sleep 600
-`;
-
-test.skipIf(readProcessTable() === null || !existsSync("/proc/self/coredump_filter"))(
-  "a process of the agent with a cleared environment ends too; one of the user's in the same folder does not",
-  async ({ onTestFinished }) => {
-    const { clone, ...place } = await work.begin();
-    const notes = dirname(clone);
-    await writeFile(join(notes, "cleared.sh"), CLEARED);
-    const { child } = place.start(
-      "run",
-      "1",
-      "--no-review",
-      "--agent",
-      `command:sh ${join(notes, "cleared.sh")} ${notes}`,
-    );
-    const files = ["agent", "cleared"].map((name) => join(notes, `${name}.pid`));
-    await until(() => files.every((path) => existsSync(path) && readFileSync(path, "utf8").endsWith("\n")));
-    const [agent = 0, cleared = 0] = files.map((path) => Number(readFileSync(path, "utf8")));
-    await until(() => readProcess(cleared)?.parent !== agent);
-    expect(readFileSync(`/proc/${cleared}/environ`, "utf8")).not.toMatch(/HOLDFAST/);
-    const worktree = readlinkSync(`/proc/${agent}/cwd`);
-    const users = spawn("sleep", ["600"], { cwd: worktree, env: {}, detached: true, stdio: "ignore" });
-    onTestFinished(() => void users.kill("SIGKILL"));
-    await until(() => readProcess(users.pid ?? 0) !== null);
-    child.kill("SIGKILL");
-    await until(() => [agent, cleared].every((pid) => readProcess(pid) === null));
-    expect(readProcess(users.pid ?? 0)).not.toBeNull();
   },
 );
 

@@ -4,7 +4,7 @@ import { constants } from "node:os";
 import type { Writable } from "node:stream";
 import { LONGEST_TIMER_MS } from "../core/longest-timer.ts";
 import { endTree } from "./process-tree.ts";
-import { spawnSupervised, supervisedVariables, watchChild } from "./watchdog.ts";
+import { supervisedVariables, watchChild } from "./watchdog.ts";
 
 /**
  * Runs a program whose whole tree must be gone when this returns, whatever it started: the mark in `env` (see childEnvironment)
@@ -80,18 +80,15 @@ function start(params: MarkedParams): ChildProcess | string {
   if (statSync(params.cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     return `${params.cwd} is not a directory`;
   try {
-    const env = { ...params.env, ...supervisedVariables() };
-    return spawnSupervised(() =>
-      spawn(params.command, params.args, {
-        cwd: params.cwd,
-        env,
-        stdio: ["pipe", "pipe", "pipe"],
-        // Its own session: Ctrl+C in our terminal is ours to handle.
-        detached: process.platform !== "win32",
-        windowsHide: true,
-        shell: false,
-      }),
-    );
+    return spawn(params.command, params.args, {
+      cwd: params.cwd,
+      env: { ...params.env, ...supervisedVariables() },
+      stdio: ["pipe", "pipe", "pipe"],
+      // Its own session: Ctrl+C in our terminal is ours to handle.
+      detached: process.platform !== "win32",
+      windowsHide: true,
+      shell: false,
+    });
   } catch (error) {
     // Too long an environment or a NUL byte in it is thrown, not told by an event.
     return error instanceof Error ? error.message : String(error);

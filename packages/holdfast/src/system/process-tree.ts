@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "../core/error.ts";
-import { readProcess, readProcessTable, type MarkSource, type ProcessEntry } from "./process-table.ts";
+import { MARK_VARIABLE, readProcess, readProcessTable, type MarkVariable, type ProcessEntry } from "./process-table.ts";
 import { carries, findTargets, strangersOf, type Target } from "./process-targets.ts";
 
 /**
@@ -10,7 +10,7 @@ import { carries, findTargets, strangersOf, type Target } from "./process-target
  * Our own process and its ancestors are never touched. Throws WORKSPACE_BUSY when something cannot be ended.
  */
 export async function endTree(params: EndParams): Promise<EndedTree> {
-  const { mark, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
+  const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const seen = new Map<number, Target>();
   const told = new Set<string>();
@@ -23,12 +23,7 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
   for (let round = 0, emptyRounds = 0; ; round += 1) {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
-    const table = readProcessTable({
-      known,
-      onSight: isForced ? hold : undefined,
-      variable: params.variable,
-      trait: params.trait,
-    });
+    const table = readProcessTable({ known, onSight: isForced ? hold : undefined, variable });
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
     known = strangersOf(table, targets);
@@ -42,14 +37,16 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
     // Held before any of them is ended: a script whose command ends first would go on with its next one.
     const asked = targets.filter(({ entry }) => isForced || !seen.has(entry.pid));
-    for (const name of isForced ? FORCE : ASK) for (const target of asked) signal(target, params, name);
+    for (const name of isForced ? FORCE : ASK) for (const target of asked) signal(target, { mark, variable }, name);
     for (const target of targets) seen.set(target.entry.pid, target);
     await pause(emptyRounds > 0 ? 1 : Math.min(2 ** round, MAX_PAUSE_MS));
   }
 }
 
-export interface EndParams extends MarkSource {
+export interface EndParams {
   readonly mark: string;
+  /** Which variable of a process holds the mark; HOLDFAST_MARK by default. */
+  readonly variable?: MarkVariable;
   /** Between asking and forcing. */
   readonly graceMs?: number;
   /** After this much forcing it is said that it cannot be done. */
@@ -76,16 +73,21 @@ function ancestors(): ReadonlySet<number> {
   return found;
 }
 
-function signal(target: Target, sought: EndParams, name: NodeJS.Signals): void {
+interface Sought {
+  readonly mark: string;
+  readonly variable: MarkVariable;
+}
+
+function signal(target: Target, sought: Sought, name: NodeJS.Signals): void {
   if (isStill(target, sought)) send(target.entry.pid, name);
 }
 
 /** Looked at right before each signal: between a scan and a kill the pid may have been given to somebody else. */
-function isStill({ entry, foundBy }: Target, sought: EndParams): boolean {
-  const now = readProcess(entry.pid, sought);
+function isStill({ entry, foundBy }: Target, { mark, variable }: Sought): boolean {
+  const now = readProcess(entry.pid, variable);
   if (now?.started !== entry.started) return false;
   // The same process without a mark has put another program in its place; one with a foreign mark is not the one we found.
-  return foundBy === "parent" || now.mark === null || carries(now.mark, sought.mark);
+  return foundBy === "parent" || now.mark === null || carries(now.mark, mark);
 }
 
 function send(pid: number, name: NodeJS.Signals): void {

@@ -3,7 +3,7 @@ import { SUPERVISOR_VARIABLE } from "./process-table.ts";
 import { endTree } from "./process-tree.ts";
 
 /*
- * The program of the watchdog (see watchdog.ts). Its arguments are the supervisor's id and the trait of its children, its input names process groups: `+PID` began, `-PID` ended.
+ * The program of the watchdog (see watchdog.ts). Its argument is the supervisor's id, its input names process groups: `+PID` began, `-PID` ended.
  * The end of its input is the end of the supervisor. It looks until it finds nothing, and then exits: after a supervisor that ended in
  * order that is its first look.
  */
@@ -12,8 +12,7 @@ const SWEEP_MS = 250;
 /** About a minute: a process that outlives SIGKILL for so long hangs in the kernel. */
 const MAX_SWEEPS = 6;
 
-const [, , supervisor = "", filter = ""] = process.argv;
-const trait = filter === "" ? undefined : { filter, mark: supervisor };
+const [, , supervisor = ""] = process.argv;
 // A folder that it stands in could not be unmounted.
 process.chdir("/");
 // Its supervisor decides what a signal to everybody means, and the pipe tells when that has ended.
@@ -37,9 +36,7 @@ process.stdin.on("error", () => undefined);
 async function endAll(): Promise<void> {
   if (supervisor === "") return;
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep += 1) {
-    const { ended, supported } = await endTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE, trait }).catch(
-      () => STUCK,
-    );
+    const { ended, supported } = await endTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE }).catch(() => STUCK);
     if (!supported) return await endGroups();
     if (ended === 0) return;
     await pause(SWEEP_MS);

@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { basename, extname } from "node:path";
 import { randomId } from "./ids.ts";
-import { chooseTrait, spawnWithTrait, SUPERVISOR_VARIABLE, type ProcessTrait } from "./process-table.ts";
+import { SUPERVISOR_VARIABLE } from "./process-table.ts";
 
 /*
  * The watchdog of this process: a small program in a session of its own that reads a pipe whose other end only we hold. When we end, however
  * that comes about (SIGKILL, out of memory, a crash), the kernel closes the pipe, and the watchdog ends every process that carries our
- * HOLDFAST_SUPERVISOR, or that cleared its environment and has our trait (see process-table.ts). While we are stopped (SIGSTOP, a suspended laptop) the pipe stays open and the agents keep working.
+ * HOLDFAST_SUPERVISOR. While we are stopped (SIGSTOP, a suspended laptop) the pipe stays open and the agents keep working.
  */
 
 /**
@@ -16,11 +16,6 @@ import { chooseTrait, spawnWithTrait, SUPERVISOR_VARIABLE, type ProcessTrait } f
 export function supervisedVariables(): Readonly<Record<string, string>> {
   running ??= start();
   return { [SUPERVISOR_VARIABLE]: SUPERVISOR };
-}
-
-/** Starts a child that the watchdog finds even if it clears its environment. */
-export function spawnSupervised<T>(spawnChild: () => T): T {
-  return spawnWithTrait(traitOfChildren(), spawnChild);
 }
 
 /** For systems without /proc, where a process group is all that can be found. Returns what to call when the child has ended. */
@@ -35,13 +30,6 @@ export function watchChild({ pid }: ChildProcess): () => void {
 }
 
 const SUPERVISOR = randomId();
-let chosen: { readonly trait: ProcessTrait | undefined } | null = null;
-
-function traitOfChildren(): ProcessTrait | undefined {
-  chosen ??= { trait: chooseTrait(SUPERVISOR) };
-  return chosen.trait;
-}
-
 const groups = new Set<number>();
 let running: ChildProcess | null = null;
 let restarts = 0;
@@ -50,19 +38,14 @@ const MAX_RESTARTS = 5;
 
 function start(): ChildProcess | null {
   try {
-    const args = ["--disable-warning=ExperimentalWarning", PROGRAM, SUPERVISOR, traitOfChildren()?.filter ?? ""];
-    // With the trait itself, for as long as this process lives: between two agents no other process would have it, and another Holdfast could
-    // choose the same. Its watchdog would then end ours.
-    const child = spawnSupervised(() =>
-      spawn(process.execPath, args, {
-        // By a relative path, so that `pkill -f holdfast` does not take the watchdog along.
-        cwd: import.meta.dirname,
-        env: Object.fromEntries(KEPT_VARIABLES.map((name) => [name, process.env[name]])),
-        stdio: ["pipe", "ignore", "ignore"],
-        detached: true,
-        windowsHide: true,
-      }),
-    );
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROGRAM, SUPERVISOR], {
+      // By a relative path, so that `pkill -f holdfast` does not take the watchdog along.
+      cwd: import.meta.dirname,
+      env: Object.fromEntries(KEPT_VARIABLES.map((name) => [name, process.env[name]])),
+      stdio: ["pipe", "ignore", "ignore"],
+      detached: true,
+      windowsHide: true,
+    });
     child.on("error", () => forget(child));
     child.once("exit", () => {
       forget(child);
