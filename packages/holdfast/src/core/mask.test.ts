@@ -209,9 +209,14 @@ test("any JSON stays JSON with the same numbers, keys and shape, whatever is sec
 
 test("an ordinary word or a short number in the environment is not taken for a secret; a phrase and a key are", () => {
   const names = (value: string): number => secretValues({ DEPLOY_TOKEN: value }).length;
-  for (const value of ["running", "completed", "branch_diverged", "12345678", "wait-for-forge"])
-    expect(names(value), value).toBe(0);
-  for (const value of ["hunter2hunter2", "123456789012", "a value of my own", "correcthorsebatterystaple"])
+  for (const value of ["running", "completed", "postgres", "12345678"]) expect(names(value), value).toBe(0);
+  for (const value of [
+    "hunter2hunter2",
+    "123456789012",
+    "a value of my own",
+    "correcthorsebatterystaple",
+    "correct-horse-battery",
+  ])
     expect(names(value), value).toBeGreaterThan(0);
 });
 

@@ -203,7 +203,7 @@ const SECRET_NAME =
  * a run's status, and would protect nothing: a value of this kind can be guessed.
  */
 function isGuessable(value: string): boolean {
-  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[a-z]+(?:[_-][a-z]+){0,8}$/i.test(value));
+  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[a-z]+$/i.test(value));
 }
 
 /** No state word is longer. */
