@@ -4,8 +4,10 @@ import { expect, test } from "vitest";
 import { defaultFindingPolicy } from "../../core/resume/finding.ts";
 import { begin, define, ID, TOY_CONFIG } from "../../testing/toy-run.ts";
 import { startInWorktree } from "../../testing/toy-worktree.ts";
+import type { ToyWorktree } from "../../testing/toy-worktree.ts";
 import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
 import { applyTakeUp, planTakeUp } from "../resume/resume-run.ts";
+import type { Agent } from "../../ports/agent.ts";
 import type { AnswerFile } from "../work-parts.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
@@ -67,6 +69,50 @@ test("no result is adopted when the side worktree with its files is gone: the ca
 
 test("no result is adopted when the run's own worktree had to be made again: the call runs again", async () => {
   const { toy, workflow, calls } = await diedAfterCall("own");
+  await loseWorktree(toy, workflow);
+  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(calls()).toBe(2);
+  expect(toy.tree.read("made.txt")).toBe("call 2\n");
+});
+
+test("nor is a turn adopted that only the agent's own record shows", async () => {
+  const record = new Map<string, string>();
+  let calls = 0;
+  const sessions: Agent["sessions"] = {
+    read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
+    write: () => Promise.resolve(),
+    tokensIn: (text) => ({ input: text.length, output: 0 }),
+    answerIn: (text, prompt) => (text.startsWith(`${prompt}>`) ? text.slice(prompt.length + 1) : null),
+  };
+  const toy = await startInWorktree(
+    (task, root) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      writeFileSync(join(root, "made.txt"), `call ${calls}\n`);
+      record.set("s-1", `${task.prompt}>call ${calls}`);
+      if (calls === 1) throw new Error("the process dies here");
+      return { text: `call ${calls}`, session: "s-1" };
+    },
+    { resume: true },
+    sessions,
+  );
+  Object.assign(toy.parts, { agentAnswer: memoryAnswer() });
+  const workflow = define({
+    work: async ({ agent }) => {
+      await agent({ ...CALL, name: "work" });
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  await loseWorktree(toy, workflow);
+  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect(toy.tree.read("made.txt")).toBe("call 2\n");
+});
+
+/** The worktree is deleted, and a resume makes it again from the newest checkpoint. */
+async function loseWorktree(toy: ToyWorktree, workflow: ReturnType<typeof define>): Promise<void> {
   rmSync(toy.workspace.root, { recursive: true });
   const parts = { ...toy.parts, branches: createGitBranches() };
   const planned = await planTakeUp({
@@ -80,7 +126,10 @@ test("no result is adopted when the run's own worktree had to be made again: the
   const lease = await toy.store.takeLease({ run: ID, label: "test" });
   await applyTakeUp({ parts, lease, planned });
   await toy.store.releaseLease(lease);
-  await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
-  expect(calls()).toBe(2);
-  expect(toy.tree.read("made.txt")).toBe("call 2\n");
-});
+}
+
+function memoryAnswer(): () => AnswerFile {
+  let kept: string | null = null;
+  const file = { read: () => kept, write: (text: string) => void (kept = text), remove: () => void (kept = null) };
+  return () => file;
+}

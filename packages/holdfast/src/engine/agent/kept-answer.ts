@@ -15,6 +15,8 @@ export interface KeptAnswer {
   readonly tokens: number;
   /** null: it had not ended. */
   readonly ended: { readonly outcome: AgentOutcome; readonly milliseconds: number } | null;
+  /** A resume has replaced the files that the call worked on: no result of it may be adopted, not even one in the agent's own record. */
+  readonly filesGone?: true;
 }
 
 export function keepAnswer(file: AnswerFile, kept: KeptAnswer): void {
@@ -33,13 +35,12 @@ export function readAnswer(file: AnswerFile): KeptAnswer | null {
   }
 }
 
-/** The files that belong to the result are gone, so it must not be adopted. The tokens of the call stay known. */
+/** The files of the call are replaced, so its result must not be adopted. Its tokens stay known. */
 export function forgetResult(file: AnswerFile): void {
-  const kept = readAnswer(file);
-  if (kept === null || kept.ended === null) return;
-  const { inputTokens, outputTokens } = kept.ended.outcome.usage;
+  const kept = readAnswer(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
+  const { inputTokens = 0, outputTokens = 0 } = kept.ended?.outcome.usage ?? {};
   const tokens = Math.max(kept.tokens, (inputTokens ?? 0) + (outputTokens ?? 0));
-  keepAnswer(file, { ...kept, tokens, ended: null });
+  keepAnswer(file, { ...kept, tokens, ended: null, filesGone: true });
 }
 
 export function answerFile(writer: RunWriter, step: string): AnswerFile {

@@ -25,7 +25,7 @@ import { playStep } from "../replay/play-step.ts";
 import type { Tried } from "./agent-report.ts";
 import { keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { OpenedSession } from "./agent-session.ts";
-import { answerFile, keepAnswer, ownAnswer } from "./kept-answer.ts";
+import { answerFile, keepAnswer, ownAnswer, readAnswer } from "./kept-answer.ts";
 import type { KeptAnswer } from "./kept-answer.ts";
 import { enterAside, requireOpen } from "../asides/asides.ts";
 import { keepTalk } from "./kept-talk.ts";
@@ -263,7 +263,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   if (begun === undefined) return null;
   const attempt = attemptOf(stay, name);
   const wasKept = writer.answered.delete(name);
-  if (aside?.isKept === false) return null;
+  if (aside?.isKept === false || readAnswer(answerFile(writer, name))?.filesGone === true) return null;
   // The agent's own record is found by the folder in which it worked.
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
   const kept = wasKept ? (ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
