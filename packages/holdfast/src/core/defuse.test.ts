@@ -38,6 +38,21 @@ test.for(["@everyone look", "cc @here", "thanks @octocat!", "(@org/team)", "@all
   },
 );
 
+test.for([
+  "Closes      #77",
+  "Closes\u00a0#77",
+  "a/b/c/d/e: fixes a/b/c/d/e#77",
+  `closes ${"#7, ".repeat(40)}#8`,
+  "closes #1 , #78",
+])("spaces, long paths and long lists hide nothing: %s", (text) => {
+  expect(body(text)).not.toMatch(/#\d/);
+  expect(shown(body(text))).toBe(text);
+});
+
+test.for([".@all", "-@octocat", "/@all", "_@everyone_", "```\nopen fence @all"])("%s mentions no one", (text) => {
+  expect(body(text)).not.toMatch(/@[A-Za-z0-9]/);
+});
+
 test("code, addresses and plain numbers stay as they are", () => {
   for (const text of [
     "`@Injectable()` is used",
@@ -63,7 +78,14 @@ test("twice is once, and people read the same text", () => {
 });
 
 test("a commit message is asked about when it closes another issue or notifies a group, not for code that looks like a mention", () => {
-  for (const message of ["Fixes #77", "thanks @everyone", "@here: done", "closes #42 and #7"])
+  for (const message of [
+    "Fixes #77",
+    "Fixes     #77",
+    "thanks @everyone",
+    "(.@all)",
+    "@here: done",
+    "closes #42 and #7",
+  ])
     expect(hasOutsideEffect(message, 42), message).toBe(true);
   for (const message of [
     "Bump @types/node",

@@ -21,19 +21,24 @@ export function defuse(
  */
 export function hasOutsideEffect(message: string, own: number | null): boolean {
   return (
-    withoutClosing(message, own) !== message || /(?<![\w.+/-])@(?:everyone|all|here|channel)\b(?![/-])/i.test(message)
+    withoutClosing(message, own) !== message ||
+    /(?<![A-Za-z0-9])@(?:everyone|all|here|channel)(?![\w/-])/i.test(message)
   );
 }
 
 /** Invisible: people read the same text, forges see no reference. */
 const BREAK = "\u200B";
 
+/** One reference to an issue, in this repository or in another one. */
+const ONE = String.raw`(?:[\w.-]{1,100}(?:\/[\w.-]{1,100}){1,9})?#[ \t]?\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9}`;
 /** Words of GitHub and GitLab, and all references that follow one. */
-const CLOSING =
-  /\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)\b:?[ \t]{1,4}(?:issues?[ \t]{1,4})?(?:(?:[\w.-]{1,60}(?:\/[\w.-]{1,60}){1,3})?#[ \t]?\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9})(?:(?:,[ \t]{0,3}(?:and[ \t]{1,3})?|[ \t]{1,3}and[ \t]{1,3}|[ \t]{1,3})(?:(?:[\w.-]{1,60}(?:\/[\w.-]{1,60}){1,3})?#\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9})){0,20}/gi;
-const REFERENCE =
-  /(?:[\w.-]{1,60}(?:\/[\w.-]{1,60}){1,3})?#[ \t]?\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9}/gi;
-const CODE = /(```[^]*?(?:```|$)|`[^`\n]{1,400}`)/;
+const CLOSING = new RegExp(
+  String.raw`\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)\b\s{0,20}:?\s{1,200}(?:issues?\s{1,20})?(?:${ONE})(?:\s{0,20}(?:,\s{0,20})?(?:and\s{1,20})?(?:${ONE}))*`,
+  "gi",
+);
+const REFERENCE = new RegExp(ONE, "gi");
+/** A fence that is not closed is taken for text: forges differ in where they end it. */
+const CODE = /(```[^]*?```|`[^`\n]{1,400}`)/;
 
 function withoutClosing(text: string, own: number | null): string {
   return text.replaceAll(CLOSING, (all: string) => all.replaceAll(REFERENCE, (one) => withoutEffect(one, own)));
@@ -47,5 +52,5 @@ function withoutEffect(reference: string, own: number | null): string {
 
 /** An address is none: in `a@b` a letter stands before the sign. */
 function withoutMentions(text: string): string {
-  return text.replaceAll(/(?<![\w.+/-])@(?=[A-Za-z0-9])/g, `@${BREAK}`);
+  return text.replaceAll(/(?<![A-Za-z0-9])@(?=[A-Za-z0-9])/g, `@${BREAK}`);
 }

@@ -3,7 +3,7 @@
  * commit messages, requests to a forge, the terminal.
  *
  * - The same text gives the same result, and masking twice is masking once.
- * - In JSON, only strings are changed: a number, a key or a state word that equals a secret stays, so that the document stays valid and true.
+ * - In JSON, only strings are changed: a number or a state word that equals a secret stays, so that the document stays valid and true.
  * - Ids, digests and commit ids are not secrets.
  * - Time grows with the length of the text: no pattern can backtrack over an unbounded run.
  */
@@ -30,7 +30,7 @@ function replaced(text: string, found: readonly FoundSecret[]): string {
   return masked + text.slice(at);
 }
 
-/** The parts of what was found that stand in free text: in JSON (the whole text, or a line of it) in values that are strings. */
+/** The parts of what was found that may be hidden: in JSON (the whole text, or a line of it) what is inside a string. */
 function insideText(text: string, found: readonly FoundSecret[]): readonly FoundSecret[] {
   const whole = jsonStrings(text);
   if (whole !== null) return clip(found, whole, 0);
@@ -55,7 +55,7 @@ interface Span {
   readonly end: number;
 }
 
-/** The contents of strings that are values, in order; null: this is not a JSON object or array. */
+/** The contents of strings, in order, without state words; null: this is not a JSON object or array. */
 function jsonStrings(text: string): readonly Span[] | null {
   if (!/^\s{0,20}[[{]/.test(text) || !isJson(text)) return null;
   const spans: Span[] = [];
@@ -66,11 +66,10 @@ function jsonStrings(text: string): readonly Span[] | null {
     const end = at;
     at += 1;
     while (/\s/.test(text.charAt(at))) at += 1;
-    if (text.charAt(at) === ":") key = text.slice(start, end);
-    else {
-      if (!isStateWord(key, text.slice(start, end))) spans.push({ start, end });
-      key = "";
-    }
+    const isKey = text.charAt(at) === ":";
+    const word = text.slice(start, end);
+    if (isKey ? !isPlainKey(word) : !isStateWord(key, word)) spans.push({ start, end });
+    key = isKey ? word : "";
   }
   return spans;
 }
@@ -107,6 +106,11 @@ const STATE_KEYS = new Set(
     " ",
   ),
 );
+
+/** A field's name: letters only. A reader would not find the field under another one. */
+function isPlainKey(key: string): boolean {
+  return key.length < LONGEST_WORD && /^[A-Za-z]*$/.test(key);
+}
 
 function isStateWord(key: string, value: string): boolean {
   return STATE_KEYS.has(key) && /^[a-z]+(?:[_.-][a-z]+){0,8}$/i.test(value) && value.length <= LONGEST_WORD;
@@ -203,7 +207,7 @@ const SECRET_NAME =
  * a run's status, and would protect nothing: a value of this kind can be guessed.
  */
 function isGuessable(value: string): boolean {
-  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[a-z]+$/i.test(value));
+  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[A-Za-z]?[a-z]+$/.test(value));
 }
 
 /** No state word is longer. */
@@ -227,13 +231,22 @@ function formsOf(secret: string): readonly string[] {
     secret,
     value.trim(),
     ...lines,
-    JSON.stringify(secret).slice(1, -1),
+    ...jsonForms(secret),
     encodeURIComponent(value),
     hex,
     hex.toUpperCase(),
     ...[0, 1, 2].flatMap((offset) => base64At(bytes, offset)),
   ];
   return all.filter((form) => form.length >= SHORTEST);
+}
+
+/** As JSON writers put it into a string, and once more where that JSON is itself a string of JSON. */
+function jsonForms(secret: string): readonly string[] {
+  const inside = (text: string): string => JSON.stringify(text).slice(1, -1);
+  const ascii = (text: string): string =>
+    text.replaceAll(/[^\x20-\x7e]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const once = [inside(secret), ascii(inside(secret)), inside(secret).replaceAll("/", "\\/")];
+  return [...new Set([...once, ...once.map(inside)])];
 }
 
 /** The characters of base64 that depend on the value alone, with so many other bytes before it; plain and for URLs. */
@@ -262,8 +275,9 @@ function maskAny(value: unknown, mask: (text: string) => string, clean: WeakSet<
     const isPasswordHere = typeof item === "string" && PASSWORD_KEY.test(key) && isPassword(item);
     const isState = typeof item === "string" && isStateWord(key, item);
     const masked = isPasswordHere ? MASK : isState ? item : maskAny(item, mask, clean);
-    if (masked !== item) isSame = false;
-    return [key, masked] as const;
+    const name = isPlainKey(key) ? key : mask(key);
+    if (masked !== item || name !== key) isSame = false;
+    return [name, masked] as const;
   });
   if (!isSame) return Object.fromEntries(entries);
   if (Object.isFrozen(value)) clean.add(value);
