@@ -27,7 +27,7 @@ test("a fork waits for you before its first outside effect, once, in whatever wa
     4,
     expect.stringMatching(/other is a fork of issue-1@\d+, and its\s+next\s+step\s+is\s+push/),
   ]);
-  expect(asked.stdout).toContain("holdfast approve other publish|stop");
+  expect(asked.stdout).toContain("or: holdfast approve other stop\n");
   {
     await using holdfast = await openHoldfast({ cwd: place.clone });
     expect((await holdfast.resume({ run: "other" })).outcome).toMatchObject({ kind: "parked", on: "person" });
@@ -62,6 +62,47 @@ test("a rerun publishes nothing unless it is asked to", async () => {
 });
 
 test("an agent's own commit that closes a foreign issue or mentions somebody is a question before the push", async () => {
+  const { place, asked } = await askedAboutCommit();
+  const shown = asked.stdout.replaceAll(/\s+/g, " ");
+  expect(shown).toMatch(/commit [0-9a-f]{10}: Fixes #77 and thanks @everyone/);
+  expect(shown).not.toContain(": Closes #1");
+  expect(shown).not.toContain("Co-authored-by");
+  expect(shown).toContain("or: holdfast approve issue-1 stop");
+  expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
+  // The commit is the agent's or the user's: it is published as it is, or not at all.
+  expect(await place.run("approve", "issue-1", "push")).toMatchObject({ status: 0 });
+  const done = await place.run("resume", "issue-1");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  expect(await place.git("--git-dir", place.remote, "log", "--format=%B", "holdfast/issue-1")).toContain("Fixes #77");
+});
+
+test.each(["at once", "after an answer"])("a reworded commit is not asked about again, %s", async (when) => {
+  const { place } = await askedAboutCommit();
+  if (when === "after an answer") expect(await place.run("approve", "issue-1", "push")).toMatchObject({ status: 0 });
+  const listed = await place.git("worktree", "list", "--porcelain");
+  const worktree = /^worktree (.*issue-1)$/m.exec(listed)?.[1] ?? expect.fail(listed);
+  await place.git(
+    "-C",
+    worktree,
+    "-c",
+    "user.name=B",
+    "-c",
+    "user.email=b@example.com",
+    "commit",
+    "-q",
+    "--amend",
+    "-m",
+    "Reworded",
+  );
+  const done = await place.run("resume", "issue-1", "--accept", "head_moved");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  const published = await place.git("--git-dir", place.remote, "log", "--format=%B", "holdfast/issue-1");
+  expect(published).toContain("Reworded");
+  expect(published).not.toContain("Fixes #77");
+});
+
+/** A run whose agent commits with a message that closes a foreign issue. */
+async function askedAboutCommit() {
   const place = await work.begin();
   const script = join(place.clone, "..", "agent.sh");
   const message = [
@@ -81,18 +122,8 @@ test("an agent's own commit that closes a foreign issue or mentions somebody is 
   );
   const asked = await place.run("run", "1", "--no-review", "--agent", `command:sh ${script}`);
   expect(asked.status, asked.stdout + asked.stderr).toBe(4);
-  const shown = asked.stdout.replaceAll(/\s+/g, " ");
-  expect(shown).toMatch(/commit [0-9a-f]{10}: Fixes #77 and thanks @everyone/);
-  expect(shown).not.toContain(": Closes #1");
-  expect(shown).not.toContain("Co-authored-by");
-  expect(shown).toContain("holdfast approve issue-1 push|stop");
-  expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
-  // The commit is the agent's or the user's: it is published as it is, or not at all.
-  expect(await place.run("approve", "issue-1", "push")).toMatchObject({ status: 0 });
-  const done = await place.run("resume", "issue-1");
-  expect(done.status, done.stdout + done.stderr).toBe(0);
-  expect(await place.git("--git-dir", place.remote, "log", "--format=%B", "holdfast/issue-1")).toContain("Fixes #77");
-});
+  return { place, asked };
+}
 
 async function outside(place: WorkPlace): Promise<{ readonly pulls: number; readonly heads: number }> {
   await using holdfast = await openHoldfast({ cwd: place.clone });

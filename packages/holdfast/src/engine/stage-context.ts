@@ -244,4 +244,6 @@ export interface Decision {
   readonly name: string;
   readonly question: string;
   readonly options: readonly string[];
+  /** The user may also remove the reason for the question and resume: the stage then runs again and need not ask again. */
+  readonly recheck?: boolean;
 }

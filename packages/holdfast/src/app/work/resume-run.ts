@@ -107,11 +107,17 @@ export async function carryOn<S extends JsonObject>(
  * that, or a question to the user is open, which a new wait would replace.
  */
 async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise<RunOutcome | null> {
-  if (plan.kind !== "ask" || (run.state.kind === "parked" && run.state.decision !== undefined)) return null;
+  const { state } = run;
+  if (plan.kind !== "ask" || (state.kind === "parked" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
   const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
   const [first] = waits;
   if (first === undefined || first === null || waits.includes(null)) return null;
+  // A longer wait for something else stays: after the shorter one the run would continue too early.
+  if (state.kind === "parked" && state.on !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
+    const { on, reason, until } = state;
+    return { kind: "parked", on, reason, until };
+  }
   const until =
     typeof first["until"] === "string" ? first["until"] : new Date(parts.clock.now() + ASK_AGAIN_MS).toISOString();
   const body = {

@@ -1,7 +1,19 @@
 import type { EntryKind, JournalEntry, RunEnded, RunParked, RunReopened } from "./journal.ts";
 import type { JsonObject } from "../json.ts";
 import type { ParkedOn, PendingDecision, RunState } from "../run/run.ts";
-import { count, jsonObject, list, nullable, object, oneOf, optional, parseShape, tagged, text } from "../shape.ts";
+import {
+  count,
+  flag,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  parseShape,
+  tagged,
+  text,
+} from "../shape.ts";
 import type { Shape } from "../shape.ts";
 
 /** What a run's journal says about the run as a whole. */
@@ -88,7 +100,12 @@ const parkedOn: Shape<ParkedOn> = oneOf({
   session: true,
   pause: true,
 });
-const decision: Shape<PendingDecision> = object<PendingDecision>({ name: text, question: text, options: list(text) });
+const decision: Shape<PendingDecision> = object<PendingDecision>({
+  name: text,
+  question: text,
+  options: list(text),
+  recheck: optional(flag),
+});
 const parkedShape: Shape<RunParked> = object<RunParked>({
   on: parkedOn,
   reason: text,

@@ -45,6 +45,8 @@ export type PendingDecision = {
   readonly name: string;
   readonly question: string;
   readonly options: readonly string[];
+  /** The user may also remove the reason for the question: a resume without an answer runs the stage again, which asks again if the reason stands. */
+  readonly recheck?: boolean;
 };
 
 /**

@@ -113,7 +113,7 @@ export function mayGoOn(params: {
   // Whether there is room is measured, not a matter of time.
   if (state.on === "disk") return true;
   if (state.until !== null) return Date.parse(state.until) <= params.now;
-  if (state.decision !== undefined) return false;
+  if (state.decision !== undefined) return state.decision.recheck === true;
   // Whoever resumes has seen to the rest: signed in, freed the disk, waited long enough.
   return state.on !== "budget" || exceeded(params.position.budget).length === 0;
 }

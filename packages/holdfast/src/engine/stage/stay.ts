@@ -27,7 +27,7 @@ export class Stay {
     this.writer = writer;
     this.stage = writer.position.stage;
     this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    const isOwn = (step: string): boolean => !writer.graphSet || !belongsToGraph(step);
+    const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!writer.graphSet || !belongsToGraph(step));
     this.#unasked = new Set([...writer.steps.keys()].filter(isOwn));
   }
 
@@ -127,6 +127,9 @@ export class Stay {
     });
   }
 }
+
+/** Begins the name of a question whose reason may be gone when the stage runs again, so that the stage need not ask it again. */
+export const RECHECK = "recheck:";
 
 /** It becomes part of a child's environment. */
 const STEP_NAME = /^[^\p{C}]{1,200}$/u;

@@ -18,7 +18,7 @@ export async function settleCommits(context: AnyContext, { branch }: Worktree): 
       : secrets.length === 0
         ? "what is too large to be searched for secrets"
         : "what looks like a secret, and what is too large to be searched";
-  const resume = `run \`holdfast resume ${context.run.id}\``;
+  const resume = `run \`holdfast resume ${context.run.id} --accept head_moved\``;
   await ask(context, {
     name: "secrets",
     found: places,
@@ -54,6 +54,7 @@ async function ask(
     name: `${name}-${pureSha256(JSON.stringify(found)).slice(0, 12)}`,
     question: `The push would publish ${what}: ${list}. Nothing was pushed. ${fix} ${otherwise}`,
     options: ["push", "stop"],
+    recheck: true,
   });
   if (answer === "push") return;
   await context.park({ on: "person", reason: `Nothing was pushed: the commits hold ${what}: ${list}. ${fix}` });

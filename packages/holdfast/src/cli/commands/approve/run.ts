@@ -4,7 +4,7 @@ import { HoldfastError } from "../../../core/error.ts";
 import type { Exit } from "../../../core/exit.ts";
 import type { Input, Shell } from "../../command.ts";
 import { findRun } from "../../find-run.ts";
-import { answerWords } from "../../output/answer-words.ts";
+import { answerCommands } from "../../output/answer-commands.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { giveMoreFlags } from "../../output/give-more.ts";
 import { paint } from "../../output/page.ts";
@@ -22,7 +22,7 @@ export async function run(shell: Shell, input: Input<(typeof approveSpec)["flags
       json: () => ({ run: id, question, answer: null, by: null }),
       text: (page) => questionText(asking, page),
     });
-    shell.say(`Answer with: ${shell.talk.program} approve ${id} ${answerWords(question.options)}`);
+    shell.say(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
     return "decision";
   }
   const by = input.text("by") ?? whoAmI();

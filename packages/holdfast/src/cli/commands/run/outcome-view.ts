@@ -1,6 +1,6 @@
 import type { RunOutcome, RunStatus } from "../../../app.ts";
 import type { Exit } from "../../../core/exit.ts";
-import { answerWords } from "../../output/answer-words.ts";
+import { answerCommands } from "../../output/answer-commands.ts";
 import { escapeWords } from "../../output/escape-text.ts";
 import { giveMoreFlags } from "../../output/give-more.ts";
 import { paint } from "../../output/page.ts";
@@ -101,7 +101,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
         return [`Give it more: ${program} resume ${id}${flags.always} ${giveMoreFlags(status.budget)}`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
-        ? [`Answer with: ${program} approve ${id} ${answerWords(condition.question.options)}`]
+        ? [answerCommands(`${program} approve ${id}`, condition.question.options)]
         : [`Go on with: ${program} resume ${id}${flags.always}`];
     }
     case "interrupted":

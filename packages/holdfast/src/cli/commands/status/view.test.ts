@@ -133,7 +133,8 @@ test("what it waits for, or why it ended, stands first", () => {
 
     issue-42  parked: person
     A decision is needed. It asks: Merge it? (yes / no)
-    > Answer with: holdfast approve issue-42 yes|no
+    > Answer with: holdfast approve issue-42 yes
+             or: holdfast approve issue-42 no
 
     issue-42  done
     Done 1 min ago.

@@ -1,6 +1,6 @@
 import type { Condition, RunStatus, Starting } from "../../../app.ts";
 import type { Lease } from "../../../core/lease/lease.ts";
-import { answerWords } from "../../output/answer-words.ts";
+import { answerCommands } from "../../output/answer-commands.ts";
 import { countText } from "../../output/count-text.ts";
 import { escapeText, escapeWords } from "../../output/escape-text.ts";
 import { giveMoreFlags } from "../../output/give-more.ts";
@@ -135,7 +135,7 @@ export function nextText(status: RunStatus, page: Page): string {
         return `Give it more: ${page.program} resume ${run.id} ${giveMoreFlags(status.budget)}`;
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
-        : `Answer with: ${page.program} approve ${run.id} ${answerWords(condition.question.options)}`;
+        : answerCommands(`${page.program} approve ${run.id}`, condition.question.options);
     case "crashed":
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
