@@ -1,5 +1,5 @@
 import { basename, relative } from "node:path";
-import { agentFileItems } from "../config/agent-files.ts";
+import { agentFileItems, argumentFiles } from "../config/agent-files.ts";
 import { agentsNamedBy, overallDigest, ownDigest } from "../config/consent.ts";
 import type { ConsentItem, FileText, Use } from "../config/consent.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
@@ -100,6 +100,8 @@ export function createConsent(params: ConsentParams): Consent {
   const whole = variable.all || params.trustFlag;
   /** Digests of the items that a digest in HOLDFAST_TRUST was made from. */
   let covered: ReadonlySet<string> = new Set();
+  /** By agent: the arguments of its command that were files before its first call. */
+  const argumentsOf = new Map<string, ReadonlySet<string>>();
   let loaded: Promise<LoadedConfig> | undefined;
   let warned = false;
   let warnedOfStore = false;
@@ -208,7 +210,9 @@ export function createConsent(params: ConsentParams): Consent {
     },
     async refuseCall({ agent, worktree }) {
       await load();
-      const items = agentFileItems({ agents: [agent], root, worktree });
+      const argumentsAtStart = argumentsOf.get(agent) ?? argumentFiles(agent, worktree);
+      argumentsOf.set(agent, argumentsAtStart);
+      const items = agentFileItems({ agents: [agent], root, worktree, argumentsAtStart });
       if (params.trustFlag) consent.remember(items);
       const untrusted = items.filter((item) => !isTrusted(item));
       if (untrusted.length === 0) return null;

@@ -302,6 +302,19 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
   });
 
+  test("files that an agent's command reads or writes raise no question", async () => {
+    const { place, run, markers } = await begin(() => "");
+    const home = join(place.clone, "..");
+    const count = `n=$(ls '${home}' | grep -c call); touch '${home}'/call$n.marker`;
+    const work =
+      "echo $n | tee -a agent.log >> greet.txt; cp greet.txt out.js; cat README.md greet.txt out.js >> README.md.new";
+    const agent = `command:${count}; ${work}`;
+    const words = ["--workflow", "ralph", "--task", "Loop", "--until", `test -e '${home}/call2.marker'`, "--max", "3"];
+    const done = await run(["run", ...words, "--agent", agent]);
+    expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
+  });
+
   test("trust says how many lines of a file are hidden, and --show prints all of them", async () => {
     const { place, run } = await begin(() => "impl:\n  prompts:\n    impl: prompt.md\n");
     const lines = Array.from({ length: 90 }, (_, index) => `Line ${index + 1} of the prompt.`);

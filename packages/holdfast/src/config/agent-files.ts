@@ -1,5 +1,5 @@
 import { readdirSync, statSync } from "node:fs";
-import { join, relative, resolve, sep } from "node:path";
+import { basename, join, relative, resolve, sep } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
 import { LOCAL_FILES, PROJECT_FILES } from "../core/agent/project-files.ts";
 import { fileItem, textOf } from "./consent.ts";
@@ -18,6 +18,11 @@ export interface AgentFilesParams {
   readonly root: string;
   /** The worktree in which an agent is about to run; absent: the repository itself, before a run. */
   readonly worktree?: string;
+  /**
+   * The arguments of the command that were files before the first call. An argument that became a file later is output of the agent and needs
+   * no consent. Absent: every argument that is a file counts.
+   */
+  readonly argumentsAtStart?: ReadonlySet<string>;
 }
 
 export function agentFileItems(params: AgentFilesParams): readonly ConsentItem[] {
@@ -26,19 +31,27 @@ export function agentFileItems(params: AgentFilesParams): readonly ConsentItem[]
   return [...found.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** The scripts that an agent's command names. Typing the command is consent to them as they are in the checkout. */
+/** The scripts that an agent's command executes. Typing the command is consent to them as they are in the checkout. */
 export function scriptItems(agent: string, params: Omit<AgentFilesParams, "agents">): readonly ConsentItem[] {
+  const { root, worktree = root, argumentsAtStart } = params;
   const { provider, model } = splitAgent(agent);
   if (model === null || AGENT_PROGRAMS.includes(provider)) return [];
-  const { root, worktree = root } = params;
   // A script of answers is read from the checkout, a command runs in the worktree.
   const isScripted = provider.startsWith("scripted");
   const base = isScripted ? root : worktree;
-  const paths = isScripted ? [model] : namedIn(model);
-  return insideOf(paths, base, root).flatMap(({ path, home }) => {
+  const { executed, passed } = isScripted ? { executed: [model], passed: [] } : filesOf(model, base);
+  const old = passed.filter((name) => argumentsAtStart?.has(name) !== false);
+  return insideOf([...executed, ...old], base, root).flatMap(({ path, home }) => {
     const text = textOf(path);
     return text === undefined ? [] : [fileItem({ path, root: home, text, danger: "executes", uses: ["work"] })];
   });
+}
+
+/** Scripts and programs that a command gets as arguments. The program of the command may execute them. */
+export function argumentFiles(agent: string, worktree: string): ReadonlySet<string> {
+  const { provider, model } = splitAgent(agent);
+  const isCommand = model !== null && !AGENT_PROGRAMS.includes(provider) && !provider.startsWith("scripted");
+  return new Set(isCommand ? filesOf(model, worktree).passed : []);
 }
 
 /** What the agent's program loads by itself. A command may start such a program under its own name. */
@@ -61,27 +74,109 @@ function projectItems(agent: string, params: Omit<AgentFilesParams, "agents">): 
   );
 }
 
-/** Scripts of the repository that a settings file starts: the values of the keys that hold commands. */
+/**
+ * Files of the repository that a settings file names in quotes, whole or as a part of a command. JSON, JSON with comments and TOML have the
+ * same quotes. A permission (`Bash(./x.sh)`) starts nothing, and a text (`AGENTS.md`) is not executed.
+ */
 function scriptsNamedBy(text: string, base: string): readonly FileText[] {
-  const values = [...text.matchAll(COMMAND_VALUE)].flatMap(([, value = ""]) => namedIn(value.replaceAll("\\", "")));
-  return insideOf(values, base, base).flatMap(({ path }) => {
+  const values = [...text.matchAll(/"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)'/g)].map(([, double, single]) =>
+    double === undefined ? (single ?? "") : unescaped(double),
+  );
+  const named = values
+    .filter((value) => !/^\w+\(.*\)$/.test(value))
+    .flatMap((value) => {
+      const { executed, passed } = filesOf(value, base);
+      return [value, ...executed, ...passed];
+    });
+  const places = insideOf(
+    named.filter((name) => !TEXT.test(name)),
+    base,
+    base,
+  );
+  return places.flatMap(({ path }) => {
     const content = textOf(path);
     return content === undefined ? [] : [{ name: relative(base, path), text: content }];
   });
 }
 
-/** Of JSON and TOML: `"command": "x"`, `args = ["x", "y"]`. */
-const COMMAND_VALUE =
-  /\b(?:command|args|bash|notify|apiKeyHelper|extensions|plugins?)"?\s*[:=]\s*("(?:[^"\\]|\\.)*"|'[^']*'|\[[^\]]*\])/g;
+const TEXT = /\.(?:md|mdx|txt|rst)$/i;
 
-/** Every word of a command that may be a path. What such a script starts in turn cannot be known. */
-function namedIn(command: string): readonly string[] {
-  const plain = command.replaceAll(/\$(?:\w+|\{\w+\})["']?\//g, "");
-  // A name may hold what is a sign of the shell elsewhere, so that words between spaces count too.
-  const words = plain.split(/\s+/).map((word) => word.replaceAll(/^["']|["']$/g, ""));
-  const parts = plain.split(/[\s;|&()<>`"'{}=$,[\]]+/);
-  return [...new Set([...words, ...parts])].filter((word) => word !== "");
+/** Of a string in JSON or TOML; as it is when its escapes are not valid there. */
+function unescaped(text: string): string {
+  try {
+    return String(JSON.parse(`"${text}"`));
+  } catch {
+    return text;
+  }
 }
+
+interface CommandFiles {
+  /** Programs, and scripts that an interpreter gets. */
+  readonly executed: readonly string[];
+  /** Arguments that are scripts by their name or executable by their mode. */
+  readonly passed: readonly string[];
+}
+
+/** The words of a command that name files which it may execute. What such a file starts in turn cannot be known. */
+function filesOf(command: string, base: string): CommandFiles {
+  const isFile = (word: string): boolean => statSync(resolve(base, word), { throwIfNoEntry: false })?.isFile() === true;
+  const executed = new Set<string>();
+  const passed = new Set<string>();
+  for (const words of simpleCommands(command)) {
+    let next: "program" | "script" | "argument" = "program";
+    let isTee = false;
+    for (const word of words) {
+      const parts = [word, ...word.split(/[=,]/)].filter((part) => part !== "");
+      if (next === "program") {
+        if (/^\w+=/.test(word) || word.startsWith("-") || PREFIXES.test(word)) continue;
+        executed.add(word);
+        isTee = basename(word) === "tee";
+        next = INTERPRETERS.test(basename(word)) ? "script" : "argument";
+      } else if (next === "script") {
+        for (const part of parts) if (isFile(part)) executed.add(part);
+        if (!word.startsWith("-") && isFile(word)) next = "argument";
+      } else if (!isTee) {
+        for (const part of parts) if (isFile(part) && isExecutable(resolve(base, part))) passed.add(part);
+      }
+    }
+  }
+  return { executed: [...executed], passed: [...passed] };
+}
+
+/** Words before the program of a command. Numbers are the time of `timeout` and the like. */
+const PREFIXES =
+  /^(?:env|exec|eval|nohup|nice|time|timeout|command|builtin|sudo|doas|xargs|setsid|stdbuf|if|then|elif|else|while|until|do|!|\d+[smhd]?)$/;
+const INTERPRETERS = /^(?:sh|bash|dash|zsh|ksh|fish|node|deno|bun|tsx|python[\d.]*|ruby|perl|php|pwsh|source|\.)$/;
+const SCRIPT = /\.(?:sh|bash|js|mjs|cjs|ts|mts|py|rb|pl|php|ps1)$/;
+
+function isExecutable(path: string): boolean {
+  return SCRIPT.test(path) || ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o111) !== 0;
+}
+
+/** The words of each simple command, without targets of `>`. A quoted word with signs of the shell is read as a command too (`sh -c '…'`). */
+function simpleCommands(command: string): readonly (readonly string[])[] {
+  const plain = command.replaceAll(/(?:\$(?:\w+|\{\w+\}|\(pwd\))|`pwd`)(["']?)\//g, "$1");
+  const found: string[][] = [[]];
+  const inner: string[] = [];
+  let isTarget = false;
+  for (const [token, redirect, separator] of plain.matchAll(SHELL_TOKEN)) {
+    if (redirect !== undefined) isTarget = redirect.includes(">");
+    else if (separator !== undefined) found.push([]);
+    else {
+      const quoted = [...token.matchAll(/"((?:[^"\\]|\\.)*)"|'([^']*)'/gs)].map(
+        ([, double, single]) => double ?? single ?? "",
+      );
+      inner.push(...quoted.filter((text) => /[\s;|&()<>`]/.test(text)));
+      const word = token.replaceAll(/\\(.)|["']/gs, "$1");
+      if (!isTarget && word !== "") found.at(-1)?.push(word);
+      isTarget = false;
+    }
+  }
+  return [...found, ...inner.flatMap((text) => (text.length < plain.length ? simpleCommands(text) : []))];
+}
+
+/** A redirection, a separator of commands, or a word with its quoted parts. */
+const SHELL_TOKEN = /(\d*(?:>[>|&]?|<+)|&>>?)|([;|&(){}`\n]+)|(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s;|&(){}`<>])+/gs;
 
 /** Those below the worktree or the repository, with the one of both that holds them. */
 function insideOf(paths: readonly string[], base: string, root: string) {

@@ -1,11 +1,11 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
 import { PROJECT_FILES } from "../core/agent/project-files.ts";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
 import type { ConsentItem } from "./consent.ts";
-import { agentFileItems } from "./agent-files.ts";
+import { agentFileItems, argumentFiles } from "./agent-files.ts";
 import { loadConfig } from "./load-config.ts";
 
 /** A repository with a config and a script. */
@@ -76,6 +76,49 @@ test.each([
   expect(digest()).not.toBe(before);
 });
 
+test.each([
+  "./x.sh | tee agent.log",
+  "./x.sh | tee -a agent.log > greet.txt 2>> README.md",
+  "./x.sh --read README.md",
+  "./x.sh --read=README.md < greet.txt >| agent.log",
+  "sh x.sh README.md",
+  "sh ./x.sh > tool.sh",
+  "./x.sh &>tool.sh",
+  "./x.sh | tee tool.sh",
+])("only files that a command executes count: %s", (command) => {
+  const { root, write } = repository("");
+  for (const name of ["agent.log", "README.md", "greet.txt", "tool.sh"]) write(name, "text\n");
+  const keys = agentFileItems({ agents: [`command:${command}`], root }).map(({ key }) => key);
+  expect(keys).toEqual(["x.sh"]);
+});
+
+test.each([
+  ["build", "build --all"],
+  ["build", "A=1 env B=2 nice -n 5 ./build"],
+  ["build", "python3 -W ignore build README.md"],
+  ["build", "true && { source build; }"],
+  ["build", "if true; then ./build; fi"],
+  ["tool.mjs", "my-agent --hook=tool.mjs"],
+  ["tool.mjs", "echo x > tool.mjs; node tool.mjs"],
+  ["tool", "my-agent --hook tool"],
+  ["a;b", "'./a;b' README.md"],
+])("%s counts as executed by: %s", (name, command) => {
+  const { root, write } = repository("");
+  for (const file of ["build", "tool.mjs", "tool", "a;b", "README.md"]) write(file, "text\n");
+  chmodSync(join(root, "tool"), 0o755);
+  const keys = agentFileItems({ agents: [`command:${command}`], root }).map(({ key }) => key);
+  expect(keys).toEqual([name]);
+});
+
+test("an argument that became a file after the start does not count, a program does", () => {
+  const { root, write } = repository("");
+  const agent = "command:my-agent --out out.js; ./later.sh";
+  const argumentsAtStart = argumentFiles(agent, root);
+  for (const file of ["out.js", "later.sh"]) write(file, "text\n");
+  const keys = agentFileItems({ agents: [agent], root, argumentsAtStart }).map(({ key }) => key);
+  expect(keys).toEqual(["later.sh"]);
+});
+
 describe("project files of agents", () => {
   test.each([
     ["claude", ".claude/settings.json"],
@@ -112,6 +155,25 @@ describe("project files of agents", () => {
     const permitted = digest();
     script("echo three\n");
     expect(digest()).toBe(permitted);
+  });
+
+  test.each([
+    [".mcp.json", '{ "mcpServers": { "a": { "cmd": ["bun", "tool"] } } }'],
+    [".claude/settings.json", '{\n  // don\'t\n  "awsAuthRefresh": "sh \\u002e/tool --now"\n}'],
+    [".codex/config.toml", "notify = [\n  'python3',\n  'tool',\n]\n"],
+    [".github/lsp.json", '{ "lspServers": { "a": { "command": "./tool" } } }'],
+  ])("every file that %s names is part of the digest, but for texts", (path, text) => {
+    const { root, write } = repository("");
+    write(path, `${text}\n# "README.md"\n`);
+    write("tool", "one\n");
+    write("README.md", "one\n");
+    const digest = () => agentFileItems({ agents: ["claude", "codex", "copilot"], root })[0]?.digest;
+    const before = digest();
+    expect(before).toBeDefined();
+    write("README.md", "two\n");
+    expect(digest()).toBe(before);
+    write("tool", "two\n");
+    expect(digest()).not.toBe(before);
   });
 
   test("files that users do not commit count in a worktree only", () => {

@@ -23,6 +23,7 @@ export const PROJECT_FILES: Readonly<Record<Maker, readonly string[]>> = {
     ".github/copilot/",
     ".github/extensions/",
     ".github/mcp.json",
+    ".github/lsp.json",
     ".copilot/mcp-config.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
