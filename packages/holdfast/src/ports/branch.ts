@@ -38,7 +38,7 @@ export interface Branch {
   defaultBranch(): Promise<string | null>;
 
   /**
-   * What a push would publish that the user must see first: secrets, whichever commit adds them; what was too large to be searched; and messages that
+   * What a push would publish that the user must see first: secrets, whichever commit adds them; what could not be searched; and messages that
    * notify a group or close an issue other than `issue`.
    */
   inspectPush(params: { readonly issue: number | null }): Promise<PushInspection>;

@@ -16,8 +16,8 @@ export async function settleCommits(context: AnyContext, { branch }: Worktree): 
     unsearched.length === 0
       ? "what looks like a secret"
       : secrets.length === 0
-        ? "what is too large to be searched for secrets"
-        : "what looks like a secret, and what is too large to be searched";
+        ? "what could not be searched for secrets"
+        : "what looks like a secret, and what could not be searched";
   const resume = `run \`holdfast resume ${context.run.id} --accept head_moved\``;
   await ask(context, {
     name: "secrets",

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
@@ -29,8 +29,22 @@ function repository() {
   git("remote", "add", "origin", remote);
   git("push", "-q", "origin", "main");
   git("switch", "-qc", "work");
-  const look = async () => await (await createGitBranches().of(folder)).inspectPush({ issue: 42 });
-  return { folder, git, write, commit, look };
+  const branch = async () => await createGitBranches().of(folder);
+  const look = async () => await (await branch()).inspectPush({ issue: 42 });
+  /** A commit object with exactly these bytes on top of the branch, which becomes its tip. */
+  const commitBytes = (headers: string, message: string | Uint8Array): void => {
+    const tree = git("rev-parse", "HEAD^{tree}").trim();
+    const parent = git("rev-parse", "HEAD").trim();
+    const who = "A <a@example.org> 1700000000 +0000";
+    const head = `tree ${tree}\nparent ${parent}\nauthor ${who}\ncommitter ${who}\n${headers}\n`;
+    const id = execFileSync("git", ["hash-object", "-t", "commit", "--literally", "-w", "--stdin"], {
+      cwd: folder,
+      input: Buffer.concat([Buffer.from(head), Buffer.from(message)]),
+      encoding: "utf8",
+    });
+    git("update-ref", "refs/heads/work", id.trim());
+  };
+  return { folder, remote, git, write, commit, commitBytes, branch, look };
 }
 
 test("clean commits, and what the remote has already, are no reason to stop", async () => {
@@ -178,4 +192,217 @@ test("a message that closes a foreign issue or notifies a group is named line by
     { commit: head, text: "resolves other/app#42" },
     { commit: head, text: "thanks @everyone for ***" },
   ]);
+});
+
+const EFFECT = `work ${TOKEN}\n\nCloses #77 @everyone`;
+const IN_MESSAGE = {
+  secrets: [{ path: "commit message", line: 1, kind: "GitHub token" }],
+  references: [{ text: "Closes #77 @everyone" }],
+};
+
+test.each(["UTF-16LE", "UTF-16", "UTF-32", "IBM037"])(
+  "a message is read as it is stored, though git prints it as %s",
+  async (encoding) => {
+    const { git, look } = repository();
+    git("config", "i18n.logOutputEncoding", encoding);
+    git("commit", "-q", "--allow-empty", "-m", EFFECT);
+    expect(await look()).toMatchObject({ ...IN_MESSAGE, unsearched: [] });
+  },
+);
+
+test.each(["IBM037", "UTF-16LE", "UTF-7", "no-such-encoding"])(
+  "a commit that claims the encoding %s is read as it is stored, and named as not searched",
+  async (encoding) => {
+    const { git, look } = repository();
+    git("-c", `i18n.commitEncoding=${encoding}`, "commit", "-q", "--allow-empty", "-m", EFFECT);
+    expect(await look()).toMatchObject({
+      ...IN_MESSAGE,
+      unsearched: [{ path: "commit message", kind: "not searched: a commit in an encoding that cannot be read" }],
+    });
+  },
+);
+
+test("a commit in a single-byte encoding is searched, and is no reason to stop by itself", async () => {
+  const { commitBytes, look } = repository();
+  commitBytes("encoding ISO-8859-1\n", Buffer.from("Gr\u00fc\u00dfe\n", "latin1"));
+  commitBytes("", Buffer.from("Gr\u00fc\u00dfe\n", "latin1"));
+  expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
+  commitBytes("encoding ISO-8859-1\n", Buffer.from(`Gr\u00fc\u00dfe\n\nan @all, fixes #77: ${TOKEN}\n`, "latin1"));
+  expect(await look()).toMatchObject({
+    secrets: [{ path: "commit message", line: 3 }],
+    unsearched: [],
+    references: [{ text: "an @all, fixes #77: ***" }],
+  });
+});
+
+test("a secret of the environment is found in the encoding that the commit names", async () => {
+  const { commitBytes, look } = repository();
+  process.env["PUSHED_TEST_TOKEN"] = "\u043f\u0430\u0440\u043e\u043b\u044c 2026";
+  onTestFinished(() => void delete process.env["PUSHED_TEST_TOKEN"]);
+  const bytes = Buffer.concat([Buffer.from([0xef, 0xe0, 0xf0, 0xee, 0xeb, 0xfc]), Buffer.from(" 2026\n")]);
+  commitBytes("encoding windows-1251\n", bytes);
+  expect((await look()).secrets).toMatchObject([{ path: "commit message", kind: "value of PUSHED_TEST_TOKEN" }]);
+});
+
+test.each([
+  ["UTF-16LE with a header that says so", "encoding UTF-16LE\n"],
+  ["UTF-16LE without a header", ""],
+])("a message stored as %s is named as not searched", async (_name, headers) => {
+  const { commitBytes, look } = repository();
+  commitBytes(headers, Buffer.from(EFFECT, "utf16le"));
+  expect((await look()).unsearched).toMatchObject([{ path: "commit message" }]);
+});
+
+test("what follows a NUL in a message is read, and named as not searched", async () => {
+  const { commitBytes, look } = repository();
+  commitBytes("", `x\0${TOKEN}\ncloses #77\n`);
+  expect(await look()).toMatchObject({
+    secrets: [{ path: "commit message", kind: "GitHub token" }],
+    unsearched: [{ path: "commit message", kind: "not searched: a commit that holds a NUL byte" }],
+    references: [{ text: "closes #77" }],
+  });
+});
+
+test("a commit that is too large is named as not searched", async () => {
+  const { commitBytes, look, git } = repository();
+  commitBytes("", Buffer.concat([Buffer.alloc(65 * 1024 * 1024, "a "), Buffer.from(TOKEN)]));
+  const commit = git("rev-parse", "HEAD").trim();
+  const kind = "not searched: all that follows the first 64 MB of commits";
+  expect((await look()).unsearched).toMatchObject([{ commit, path: "commit message", kind }]);
+});
+
+test("headers that git does not print are searched, also where they continue, and are not shown", async () => {
+  const { commitBytes, look } = repository();
+  commitBytes(`x-note ${TOKEN}\nmergetag object\n of another\n \n ${OLD}\n${TOKEN} x\n`, "work\n");
+  const { secrets, unsearched } = await look();
+  expect(secrets.map(({ path, kind }) => `${path} ${kind}`)).toEqual([
+    "commit header GitHub token",
+    "commit header GitLab token",
+    "commit header GitHub token",
+  ]);
+  expect(unsearched).toEqual([]);
+  expect(JSON.stringify(secrets)).not.toContain(TOKEN);
+});
+
+test("a merge of an orphan commit is searched, though log.showRoot is off", async () => {
+  const { git, write, commit, look } = repository();
+  git("config", "log.showRoot", "false");
+  git("switch", "-q", "--orphan", "orphan");
+  write("hidden.txt", `${TOKEN}\n`);
+  commit("root");
+  git("switch", "-q", "work");
+  git("merge", "-q", "--allow-unrelated-histories", "-s", "ours", "-m", "merge", "orphan");
+  expect((await look()).secrets).toMatchObject([{ path: "hidden.txt", line: 1 }]);
+});
+
+test("no configuration or attribute of the repository changes what is searched", async () => {
+  const { folder, git, write, commit, look } = repository();
+  const settings = {
+    "color.ui": "always",
+    "color.diff": "always",
+    "core.attributesFile": join(folder, ".git", "attributes"),
+    "core.bigFileThreshold": "1",
+    "core.quotePath": "true",
+    "diff.algorithm": "patience",
+    "diff.colorMoved": "zebra",
+    "diff.context": "7",
+    "diff.dirstat": "files",
+    "diff.external": "true",
+    "diff.hide.binary": "true",
+    "diff.hide.command": "true",
+    "diff.hide.textconv": "true",
+    "diff.hide.xfuncname": "^(.*)$",
+    "diff.ignoreSubmodules": "all",
+    "diff.interHunkContext": "9",
+    "diff.mnemonicPrefix": "true",
+    "diff.noprefix": "true",
+    "diff.orderFile": join(folder, ".git", "order"),
+    "diff.relative": "true",
+    "diff.renames": "copies",
+    "diff.submodule": "diff",
+    "diff.suppressBlankEmpty": "true",
+    "diff.wordRegex": ".",
+    "diff.wsErrorHighlight": "all",
+    "format.pretty": "%x00",
+    "log.abbrevCommit": "true",
+    "log.decorate": "full",
+    "log.diffMerges": "off",
+    "log.follow": "true",
+    "log.showRoot": "false",
+    "log.showSignature": "true",
+  };
+  write(".git/order", "z*\n");
+  write(".git/attributes", "* diff=hide -text\n");
+  write("plain.txt", "one\n\ntwo\nthree\n");
+  write("hidden.bin", "a\n");
+  commit("work");
+  write(".gitattributes", "*.bin -diff binary\n");
+  write("plain.txt", `one\n\ntwo\n${TOKEN}\n`);
+  write("hidden.bin", Buffer.from(`a\n\0${TOKEN}\n`));
+  write("copy.txt", "one\n\ntwo\nthree\n");
+  commit("more");
+  git("update-index", "--add", "--cacheinfo", `160000,${git("rev-parse", "HEAD").trim()},${TOKEN}`);
+  git("commit", "-qm", "submodule");
+  for (const [name, value] of Object.entries(settings)) git("config", name, value);
+  const found = (await look()).secrets.map(({ path, line }) => `${path}:${line}`);
+  expect(found.toSorted()).toEqual(["***:0", "hidden.bin:2", "plain.txt:4"]);
+});
+
+/** Writes a commit graph in which a commit has another parent, first (slot 0) or second (slot 1). Returns the file. */
+function forgeParent(params: {
+  readonly folder: string;
+  readonly git: (...args: readonly string[]) => string;
+  readonly commit: string;
+  readonly slot: 0 | 1;
+  readonly parent: string;
+}): string {
+  params.git("commit-graph", "write", "--reachable");
+  const file = join(params.folder, ".git", "objects", "info", "commit-graph");
+  const graph = readFileSync(file);
+  const chunk = (name: string): number => Number(graph.readBigUInt64BE(graph.indexOf(name) + 4));
+  const position = (id: string): number => (graph.indexOf(id, chunk("OIDL"), "hex") - chunk("OIDL")) / 20;
+  // An entry is the tree (20 bytes), two parents (4 each), generation and date (8).
+  const entry = chunk("CDAT") + 36 * position(params.commit);
+  graph.writeUInt32BE(position(params.parent), entry + 20 + 4 * params.slot);
+  // Git makes the file read-only.
+  rmSync(file);
+  writeFileSync(file, graph);
+  return file;
+}
+
+test("grafts, replacements and a forged commit graph hide no commit", async () => {
+  const { folder, git, write, commit, look } = repository();
+  const base = git("rev-parse", "HEAD").trim();
+  write("a.txt", `${TOKEN}\n`);
+  commit("adds it");
+  const adds = git("rev-parse", "HEAD").trim();
+  write("a.txt", "gone\n");
+  commit("removes it");
+  const tip = git("rev-parse", "HEAD").trim();
+  const file = forgeParent({ folder, git, commit: tip, slot: 0, parent: base });
+  expect(git("rev-list", tip).trim().split("\n")).toEqual([tip, base]);
+  expect((await look()).secrets).toMatchObject([{ commit: adds, path: "a.txt", line: 1 }]);
+  rmSync(file);
+  git("replace", "--graft", tip, base);
+  expect((await look()).secrets).toMatchObject([{ commit: adds, path: "a.txt", line: 1 }]);
+  write(".git/info/grafts", `${tip} ${base}\n`);
+  expect((await look()).secrets).toMatchObject([{ commit: adds, path: "a.txt", line: 1 }]);
+});
+
+test.each(["graft", "forged commit graph"])("a %s makes a push send no commit that was not searched", async (kind) => {
+  const { folder, remote, git, write, commit, branch, look } = repository();
+  git("switch", "-q", "--orphan", "orphan");
+  write("hidden.txt", `${TOKEN}\n`);
+  commit("root");
+  const hidden = git("rev-parse", "HEAD").trim();
+  git("switch", "-q", "work");
+  write("a.txt", "a\n");
+  commit("work");
+  const tip = git("rev-parse", "HEAD").trim();
+  if (kind === "graft") write(".git/info/grafts", `${tip} ${git("rev-parse", "main").trim()} ${hidden}\n`);
+  else forgeParent({ folder, git, commit: tip, slot: 1, parent: hidden });
+  expect(git("rev-list", tip)).toContain(hidden);
+  expect((await look()).secrets).toEqual([]);
+  expect(await (await branch()).push({ expected: null })).toMatchObject({ kind: "pushed" });
+  expect(() => execFileSync("git", ["cat-file", "-e", hidden], { cwd: remote, stdio: "pipe" })).toThrow();
 });

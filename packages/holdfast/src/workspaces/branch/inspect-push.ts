@@ -1,3 +1,4 @@
+import { devNull } from "node:os";
 import { hasOutsideEffect } from "../../core/defuse.ts";
 import { findSecrets, maskSecrets, secretValues, type FoundSecret, type KnownSecret } from "../../core/mask.ts";
 import type { PushedSecret, PushInspection } from "../../ports/branch.ts";
@@ -6,9 +7,11 @@ import { publishedTips } from "./ask-remote.ts";
 import { requireTip, type BranchPlace } from "./branch-place.ts";
 
 /**
- * What a push of the branch would publish that the user must see first. Reads lines, file names, messages and people of every commit that the remote to push
- * to does not have, also where a later commit removes the line again. Of a merge, what none of its parents has. A file that git calls binary is read as text.
- * What is too large to be searched is named in `unsearched`.
+ * What a push of the branch would publish that the user must see first. Reads every commit that the remote to push to does not have: the commit object with
+ * all its headers and its message, new file names and added lines, also where a later commit removes the line again. Of a merge, the lines that none of its
+ * parents has. A file that git calls binary is read as text. What is too large or cannot be read is named in `unsearched`.
+ *
+ * The agent can write the repository's configuration, so commit objects are read as bytes and patches come from a plumbing command.
  */
 export async function inspectPush(
   at: BranchPlace,
@@ -17,10 +20,99 @@ export async function inspectPush(
   const tip = await requireTip(at);
   // Refs of remotes in this repository say nothing for certain: an agent can write them.
   const published = await publishedTips(at, params.configured);
-  const args = [...LOG, "--ignore-missing", "--stdin", tip];
-  const running = at.git.start({ args });
-  running.stdin.end(published.map((commit) => `^${commit}\n`).join(""));
-  const reader = createPatchReader(secretValues(process.env), params.issue);
+  const excluded = published.map((commit) => `^${commit}\n`).join("");
+  const reader = createReader(tip, secretValues(process.env), params.issue);
+  const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
+  const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
+  const count = ids.length / (tip.length + 1);
+  const objects = await readSome(at, [...TRUE_HISTORY, "cat-file", "--batch"], ids);
+  const read = readObjects(objects.bytes, (id, bytes) => reader.commit(id, bytes));
+  if (list.isCut || read < count) reader.skippedRest("commits");
+  const isCut = await readPatches(at, ids, reader);
+  if (isCut || reader.patched() < count) reader.skippedRest("changes");
+  return reader.end();
+}
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const LONGEST_LINE = 4 * 1024 * 1024;
+const MOST = 100;
+const SHOWN = 200;
+
+/** A commit graph can name other parents than the commits do. */
+const TRUE_HISTORY = ["--no-replace-objects", "-c", "core.commitGraph=false"];
+/** Grafts name other parents too, and no option turns them off. */
+const NO_GRAFTS = { GIT_GRAFT_FILE: devNull };
+
+/** `diff-tree` reads no log.* configuration and little of diff.*. Each setting that could change the patch is still named here. */
+const PATCHES = [
+  ...TRUE_HISTORY,
+  "-c",
+  "core.quotePath=false",
+  "-c",
+  "i18n.logOutputEncoding=UTF-8",
+  "diff-tree",
+  "--stdin",
+  "--root",
+  "--always",
+  "--no-color",
+  "--no-ext-diff",
+  "--no-textconv",
+  "--no-renames",
+  "--no-relative",
+  "--ignore-submodules=none",
+  "--submodule=short",
+  // Against each parent, under a header of its own.
+  "--diff-merges=separate",
+  "--patch",
+  "--text",
+  "--unified=0",
+  "--inter-hunk-context=0",
+  "--src-prefix=a/",
+  "--dst-prefix=b/",
+  "--format=commit %H %P",
+];
+
+/** The output of git, up to MAX_BYTES. */
+async function readSome(
+  at: BranchPlace,
+  args: readonly string[],
+  input: string | Uint8Array,
+): Promise<{ readonly bytes: Buffer; readonly isCut: boolean }> {
+  const running = at.git.start({ args, env: NO_GRAFTS });
+  running.stdin.end(input);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of running.stdout) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    size += chunk.length;
+    chunks.push(chunk);
+    if (size > MAX_BYTES) break;
+  }
+  const isCut = size > MAX_BYTES;
+  if (isCut) running.kill();
+  const exit = await running.exit;
+  if (!isCut && exit.code !== 0) throw gitFailure(args, exit);
+  return { bytes: Buffer.concat(chunks), isCut };
+}
+
+/** Reads the output of `cat-file --batch` up to the first object that is not a whole commit. Returns the number of commits. */
+function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void): number {
+  let count = 0;
+  for (let rest = output; rest.length > 0; count += 1) {
+    const start = rest.indexOf(0x0a) + 1;
+    const [, id = "", size] = /^([0-9a-f]+) commit (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
+    const end = start + Number(size);
+    if (size === undefined || end >= rest.length) break;
+    read(id, rest.subarray(start, end));
+    rest = rest.subarray(end + 1);
+  }
+  return count;
+}
+
+/** True where the patches are longer than MAX_BYTES; then the rest is not read. */
+async function readPatches(at: BranchPlace, ids: Buffer, reader: Reader): Promise<boolean> {
+  const running = at.git.start({ args: PATCHES, env: NO_GRAFTS });
+  running.stdin.end(ids);
   let size = 0;
   let rest: Buffer = Buffer.alloc(0);
   let isLong = false;
@@ -44,78 +136,57 @@ export async function inspectPush(
     if (size > MAX_BYTES) break;
   }
   read(rest);
-  const cut = size > MAX_BYTES;
-  if (cut) {
-    reader.skippedRest();
-    running.kill();
-  }
+  const isCut = size > MAX_BYTES;
+  if (isCut) running.kill();
   const exit = await running.exit;
-  if (!cut && exit.code !== 0) throw gitFailure(args, exit);
-  return reader.end();
+  if (!isCut && exit.code !== 0) throw gitFailure(PATCHES, exit);
+  return isCut;
 }
 
-const MAX_BYTES = 64 * 1024 * 1024;
-const LONGEST_LINE = 4 * 1024 * 1024;
-const MOST = 100;
-const SHOWN = 200;
-const LOG = [
-  "--no-replace-objects",
-  "-c",
-  "core.quotePath=false",
-  "log",
-  "--no-color",
-  "--no-ext-diff",
-  "--no-textconv",
-  "--no-renames",
-  // Against each parent, under a header of its own.
-  "--diff-merges=separate",
-  "--patch",
-  "--text",
-  "--unified=0",
-  "--inter-hunk-context=0",
-  "--src-prefix=a/",
-  "--dst-prefix=b/",
-  // The message is indented, so that no line of it looks like anything else.
-  "--format=commit %H %P%nauthor %an <%ae>%ncommitter %cn <%ce>%n%w(0,4,4)%B",
-];
-
-/** Reads patches without context. Lines of a hunk are counted: an added line may look like a header. */
-function createPatchReader(
-  known: readonly KnownSecret[],
-  issue: number | null,
-): {
+interface Reader {
+  /** Reads a commit object. */
+  commit(id: string, bytes: Buffer): void;
+  /** Reads the next line of the patches. */
   line(line: string): void;
   /** The line that was read last is not whole. */
   skippedLine(): void;
-  /** What follows is not read. */
-  skippedRest(): void;
+  /** The rest is not read. */
+  skippedRest(what: "commits" | "changes"): void;
+  /** Number of commits whose patches were read. */
+  patched(): number;
   end(): PushInspection;
-} {
+}
+
+/** Reads commits, then patches without context. Lines of a hunk are counted: an added line may look like a header. */
+function createReader(tip: string, known: readonly KnownSecret[], issue: number | null): Reader {
   const secrets: PushedSecret[] = [];
   const references: { readonly commit: string; readonly text: string }[] = [];
   const unsearched: PushedSecret[] = [];
-  let commit = "";
+  const patched = new Set<string>();
+  let commit = tip;
   let parents = 0;
   /** The patch against which parent of the commit this is, counted from 1. */
   let patch = 0;
   /** What patches of a merge add, by place and text: in how many of them it was seen. */
   let merged = new Map<string, { count: number; patch: number }>();
-  let path = "";
+  let path = "commit message";
   let removed = 0;
   let added = 0;
   let number = 0;
   let last = 0;
   let isRemoved = false;
-  const look = (text: string, inPatch: boolean): void => {
+  const look = (text: string, isNew: (secret: FoundSecret) => boolean): void => {
     for (const secret of findSecrets(text, known)) {
-      if (!isRefused(text, secret)) continue;
-      if (inPatch && parents > 1 && !isInAll(`${path}\n${text.slice(secret.start, secret.end)}`)) continue;
+      if (!isRefused(text, secret) || !isNew(secret)) continue;
       if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind: secret.kind });
     }
   };
-  const refer = (text: string): void => {
-    if (references.length >= MOST || !hasOutsideEffect(text, issue)) return;
-    references.push({ commit, text: maskSecrets(text, known).trim().slice(0, SHOWN) });
+  const lookInPatch = (text: string): void =>
+    look(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
+  const refer = (text: string): boolean => {
+    if (!hasOutsideEffect(text, issue)) return false;
+    if (references.length < MOST) references.push({ commit, text: maskSecrets(text, known).trim().slice(0, SHOWN) });
+    return true;
   };
   const isInAll = (key: string): boolean => {
     const before = merged.get(key) ?? { count: 0, patch: 0 };
@@ -129,15 +200,41 @@ function createPatchReader(
   const place = (name: string, line: number): void => {
     path = name;
     number = line;
+    last = line;
   };
   return {
+    commit(id, bytes) {
+      commit = id;
+      const { texts, isKnown } = decode(bytes);
+      // Most lines are the same in each encoding: a finding counts once.
+      const seen = new Set<string>();
+      const isFirst = (key: string): boolean => !seen.has(key) && seen.add(key).has(key);
+      const referred = new Set<number>();
+      for (const text of texts) {
+        const [headers = "", ...paragraphs] = text.split("\n\n");
+        for (const [index, line] of headers.split("\n").entries()) {
+          const person = /^(?:author|committer) /.exec(line)?.[0];
+          if (person === undefined) place("commit header", index + 1);
+          else place(person === "author " ? "commit author" : "committer", 1);
+          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+        }
+        for (const [index, line] of paragraphs.join("\n\n").split("\n").entries()) {
+          place("commit message", index + 1);
+          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+          if (!referred.has(index) && refer(line)) referred.add(index);
+        }
+      }
+      place("commit message", 1);
+      if (!isKnown) skip("a commit in an encoding that cannot be read");
+      else if (bytes.includes(0)) skip("a commit that holds a NUL byte");
+    },
     line(line) {
       last = number;
       isRemoved = removed > 0 && line.startsWith("-");
       if (isRemoved) removed -= 1;
       else if (added > 0 && line.startsWith("+")) {
         added -= 1;
-        look(line.slice(1), true);
+        lookInPatch(line.slice(1));
         number += 1;
       } else if (line.startsWith("@@ ")) {
         const [, before = "1", first = "0", after = "1"] = /^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
@@ -151,32 +248,45 @@ function createPatchReader(
       } else if (line.startsWith("new file mode ")) {
         const name = path;
         path = maskSecrets(name, known);
-        look(name, true);
+        lookInPatch(name);
       } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
       else if (line.startsWith("commit ")) {
         const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");
-        if (id !== commit) merged = new Map();
-        patch = id === commit ? patch + 1 : 1;
+        if (!patched.has(id)) {
+          merged = new Map();
+          patch = 0;
+        }
+        patched.add(id);
+        patch += 1;
         commit = id;
         parents = of.length;
-      } else if (line.startsWith("author ") || line.startsWith("committer ")) {
-        place(line.startsWith("author ") ? "commit author" : "committer", 1);
-        if (patch === 1) look(line, false);
-        place("commit message", 1);
-      } else if (line.startsWith("    ")) {
-        if (patch === 1) {
-          look(line.slice(4), false);
-          refer(line.slice(4));
-        }
-        number += 1;
       }
     },
     skippedLine() {
       if (!isRemoved) skip("a line of more than 4 MB");
     },
-    skippedRest: () => skip("all that follows the first 64 MB of changes"),
+    skippedRest: (what) => skip(`all that follows the first 64 MB of ${what}`),
+    patched: () => patched.size,
     end: () => ({ secrets, unsearched, references }),
   };
+}
+
+/** The commit as UTF-8, as single bytes, and in each encoding that it names. `isKnown`: in all of these ASCII characters are single bytes. */
+function decode(bytes: Buffer): { readonly texts: ReadonlySet<string>; readonly isKnown: boolean } {
+  const single = bytes.toString("latin1");
+  const texts = new Set([bytes.toString("utf8"), single]);
+  const [headers = ""] = single.split("\n\n", 1);
+  let isKnown = true;
+  for (const [, name] of headers.matchAll(/^encoding (.*)$/gm)) {
+    try {
+      const decoder = new TextDecoder(name);
+      texts.add(decoder.decode(bytes));
+      if (decoder.encoding.startsWith("utf-16")) isKnown = false;
+    } catch {
+      isKnown = false;
+    }
+  }
+  return { texts, isKnown };
 }
 
 /** A word such as `password` before a value says little: only what looks random counts there. Examples in documentation do not. */

@@ -28,7 +28,8 @@ export async function pushBranch(
   const commit = await requireTip(at);
   const lease = `--force-with-lease=${at.ref}:${expected ?? ""}`;
   const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
-  const result = await runUserGit(at, [...args, `${at.ref}:${at.ref}`]);
+  // A commit graph can name other parents than the commits do. The push would send those too, and they were not searched for secrets.
+  const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${at.ref}:${at.ref}`]);
   const report = parseReport(result.stdout.toString("utf8"), at.ref);
   if (result.kind === "exited" && result.code === 0 && report !== undefined) {
     if (report.flag === "=") return { kind: "up_to_date", commit };

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { devNull } from "node:os";
 import { join, resolve } from "node:path";
 import { gitFailure } from "../git/git-command.ts";
 import { openScratch } from "../indexes/private-index.ts";
@@ -75,6 +76,8 @@ function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     LC_ALL: "C.UTF-8",
     LANGUAGE: "",
     GIT_TERMINAL_PROMPT: "0",
+    // With a graft, a push would also send commits that are not ancestors of the branch, which were not searched for secrets.
+    GIT_GRAFT_FILE: devNull,
   };
 }
 

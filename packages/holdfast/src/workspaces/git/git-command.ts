@@ -83,7 +83,7 @@ function refuseNul(args: readonly string[]): void {
 }
 
 export function gitFailure(args: readonly string[], exit: ProcessExit): HoldfastError {
-  const name = `git ${args.find((arg) => /^[a-z]/.test(arg)) ?? ""}`.trim();
+  const name = `git ${args.find((arg) => /^[a-z][a-z-]*$/.test(arg)) ?? ""}`.trim();
   const reason = exit.stderr.trim().split("\n").slice(-3).join("; ");
   if (exit.kind === "not_started") {
     const isExhausted = /\b(?:EMFILE|ENFILE|EAGAIN|ENOMEM)\b/.test(exit.stderr);
