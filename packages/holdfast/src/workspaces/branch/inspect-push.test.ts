@@ -194,6 +194,12 @@ test("a message that closes a foreign issue or notifies a group is named line by
   ]);
 });
 
+test("a closing word and its reference on two lines are named", async () => {
+  const { git, look } = repository();
+  git("commit", "-q", "--allow-empty", "-m", "work\n\nCloses\n#77");
+  expect((await look()).references).toMatchObject([{ text: "work Closes #77" }]);
+});
+
 const EFFECT = `work ${TOKEN}\n\nCloses #77 @everyone`;
 const IN_MESSAGE = {
   secrets: [{ path: "commit message", line: 1, kind: "GitHub token" }],

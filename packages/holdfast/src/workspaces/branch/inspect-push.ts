@@ -185,7 +185,8 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
     look(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
   const refer = (text: string): boolean => {
     if (!hasOutsideEffect(text, issue)) return false;
-    if (references.length < MOST) references.push({ commit, text: maskSecrets(text, known).trim().slice(0, SHOWN) });
+    const shown = maskSecrets(text, known).replaceAll(/\s+/g, " ").trim().slice(0, SHOWN);
+    if (references.length < MOST) references.push({ commit, text: shown });
     return true;
   };
   const isInAll = (key: string): boolean => {
@@ -218,11 +219,14 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
           else place(person === "author " ? "commit author" : "committer", 1);
           look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
         }
-        for (const [index, line] of paragraphs.join("\n\n").split("\n").entries()) {
+        const message = paragraphs.join("\n\n");
+        for (const [index, line] of message.split("\n").entries()) {
           place("commit message", index + 1);
           look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
           if (!referred.has(index) && refer(line)) referred.add(index);
         }
+        // The closing word and the issue can be on different lines.
+        if (referred.size === 0 && refer(message)) referred.add(0);
       }
       place("commit message", 1);
       if (!isKnown) skip("a commit in an encoding that cannot be read");
