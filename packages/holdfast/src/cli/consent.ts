@@ -40,6 +40,10 @@ export interface ConsentRequest {
   readonly replaced?: ReadonlySet<string>;
   /** What is not a setting: files that agents execute or load, a workflow, an imported document. */
   readonly more?: readonly ConsentItem[];
+  /** The agents that the run may call. */
+  readonly agents?: readonly string[];
+  /** `more` has the files of the run's worktree as they are now. Absent: the worktree is made later and read before the first call. */
+  readonly hasWorktree?: boolean;
 }
 
 export interface Consent {
@@ -106,8 +110,22 @@ export function createConsent(params: ConsentParams): Consent {
   let warned = false;
   let warnedOfStore = false;
 
+  /**
+   * --trust and HOLDFAST_TRUST=1 accept what is there before the first agent call of this command. Later changes may be the agent's own, so only
+   * the digests that were accepted until then count.
+   */
+  const accepted = new Set<string>();
+  const called = new Set<string>();
+  let hasStarted = false;
+  const isAccepted = ({ digest }: ConsentItem): boolean => {
+    if (whole && !hasStarted) accepted.add(digest);
+    return accepted.has(digest);
+  };
   const isTrusted = (item: ConsentItem): boolean =>
-    whole || grants().has(item.digest) || covered.has(item.digest) || variable.digests.includes(ownDigest(item));
+    isAccepted(item) ||
+    grants().has(item.digest) ||
+    covered.has(item.digest) ||
+    variable.digests.includes(ownDigest(item));
   const layers = { cwd, env, storeFlag: params.storeFlag };
   const read = (allows: LoadParams["allows"]): Promise<LoadedConfig> =>
     params.noConfig
@@ -172,14 +190,17 @@ export function createConsent(params: ConsentParams): Consent {
       const needsAll = others.length < items.length || covered.size > 0;
       return [...(needsAll ? [overallDigest(all)] : []), ...new Set(others)].join(",");
     },
-    async require({ uses, replaced, more = [] }) {
+    async require({ uses, replaced, more = [], agents = [], hasWorktree = false }) {
       const files = uses.includes("crunch") ? await crunchItems() : [];
       const settings = [...(await load()).consents, ...files];
       const relevant = [...settings.filter((item) => item.uses.some((use) => uses.includes(use))), ...more];
       const missing = relevant.filter((item) => !isReplaced(item, replaced) && !grants().has(item.digest));
-      // --trust is consent to what is used now, and remembered like any other.
-      if (params.trustFlag) consent.remember(missing);
+      for (const agent of agents) called.add(agent);
+      agentFileItems({ agents, root }).forEach(isAccepted);
       const untrusted = missing.filter((item) => !isTrusted(item));
+      // --trust is consent to what is used now, and remembered like any other.
+      if (params.trustFlag) consent.remember(missing.filter(isAccepted));
+      if (hasWorktree) hasStarted = true;
       if (untrusted.length === 0) return;
       const error = await untrustedError(untrusted, relevant);
       params.say(consentText(untrusted, root, page));
@@ -210,10 +231,13 @@ export function createConsent(params: ConsentParams): Consent {
     },
     async refuseCall({ agent, worktree }) {
       await load();
+      // The worktree of a new run: it has the base branch, and no agent has changed it yet.
+      agentFileItems({ agents: [...called, agent], root, worktree }).forEach(isAccepted);
+      hasStarted = true;
       const argumentsAtStart = argumentsOf.get(agent) ?? argumentFiles(agent, worktree);
       argumentsOf.set(agent, argumentsAtStart);
       const items = agentFileItems({ agents: [agent], root, worktree, argumentsAtStart });
-      if (params.trustFlag) consent.remember(items);
+      if (params.trustFlag) consent.remember(items.filter(isAccepted));
       const untrusted = items.filter((item) => !isTrusted(item));
       if (untrusted.length === 0) return null;
       const names = untrusted.map(({ key, danger }) => `${key} (${DANGER_TEXT[danger]})`);

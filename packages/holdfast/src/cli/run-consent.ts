@@ -54,23 +54,28 @@ export async function runItems(shell: Asking, holdfast: Holdfast, run: string): 
   return [
     ...(typeof file === "string" ? [await workflowItem(shell, file)] : []),
     ...(await importedItems(holdfast, run)),
-    ...(config === undefined ? [] : await worktreeItems(shell, holdfast, { run, workflow, config })),
+    ...(config === undefined ? [] : (await worktreeItems(shell, holdfast, { run, workflow, config })).more),
   ];
 }
 
-/** Files in the run's worktree that its agents execute or load. Before each call they are checked again. */
+/** The agents of a run, and the files in its worktree that they execute or load. Before each call these are checked again. */
 export async function worktreeItems(
   shell: Asking,
   holdfast: Holdfast,
   planned: { readonly run: string; readonly workflow: string; readonly config: ExecutionConfig },
-): Promise<readonly ConsentItem[]> {
+): Promise<{
+  readonly agents: readonly string[];
+  readonly more: readonly ConsentItem[];
+  readonly hasWorktree: boolean;
+}> {
   const workspace = await (await holdfast.run(planned.run)).workspace();
-  if (workspace === undefined) return [];
   const { agentFileItems } = await import("../config/agent-files.ts");
   const { work } = (await shell.consent.stated()).settings;
   const plan = { config: planned.config, shape: { name: planned.workflow } };
   const agents = rolesOf(plan, work.errors.fallback.agents).map(({ agent }) => agent);
-  return agentFileItems({ agents, root: shell.consent.root, worktree: workspace.root });
+  if (workspace === undefined) return { agents, more: [], hasWorktree: false };
+  const more = agentFileItems({ agents, root: shell.consent.root, worktree: workspace.root });
+  return { agents, more, hasWorktree: true };
 }
 
 /** The commands, agents and prompts of the document that a run was imported from. The user typed none of them. */

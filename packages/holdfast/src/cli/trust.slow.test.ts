@@ -302,6 +302,36 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
   });
 
+  test.each(["--trust", "HOLDFAST_TRUST=1"])(
+    "an agent that rewrites itself is not called again under %s",
+    async (way) => {
+      const { place, run, markers } = await begin(() => 'agent: "command:./x.sh"\n');
+      const home = join(place.clone, "..");
+      const write = (text: string): Promise<void> => writeFile(join(place.clone, "x.sh"), text, { mode: 0o755 });
+      await write("#!/bin/sh\n");
+      await place.git("add", "-A");
+      await place.git("commit", "-qm", "old");
+      await write(`#!/bin/sh\ntouch '${home}/first.marker'\necho "touch '${home}/second.marker'" > x.sh\n`);
+      await place.git("commit", "-qam", "new");
+      await place.git("push", "-q", "origin", "HEAD:main");
+      await place.git("reset", "-q", "--hard", "HEAD~1");
+      const [flags, env] = way === "--trust" ? [["--trust"], {}] : [[], { HOLDFAST_TRUST: "1" }];
+      const words = ["--workflow", "ralph", "--task", "Loop", "--base", "main", "--until", "false", "--max", "3"];
+      const parked = await run(["run", ...words, ...flags], env);
+      expect(parked, parked.stdout + parked.stderr).toMatchObject({
+        status: 4,
+        stdout: expect.stringContaining("command was not started"),
+      });
+      expect(markers()).toEqual(["first.marker"]);
+      const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
+      const refused = await run(["resume", runs[0].id]);
+      expect(refused).toMatchObject({ status: 4, stderr: expect.stringContaining("x.sh (") });
+      expect(markers()).toEqual(["first.marker"]);
+      await run(["resume", runs[0].id, ...flags], env);
+      expect(markers()).toEqual(["first.marker", "second.marker"]);
+    },
+  );
+
   test("files that an agent's command reads or writes raise no question", async () => {
     const { place, run, markers } = await begin(() => "");
     const home = join(place.clone, "..");

@@ -40,7 +40,7 @@ export async function run(shell: Shell, input: Input<(typeof rerunSpec)["flags"]
   const { agentFileItems } = await import("../../../config/agent-files.ts");
   const { fallback } = (await shell.config()).settings.work.errors;
   const agents = rolesOf(plan, fallback.agents).map(({ agent }) => agent);
-  await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }) });
+  await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }), agents });
   let report: RerunReport | undefined;
   const exit = await carryRun(shell, holdfast, async (listen) => {
     report = await holdfast.work.rerun({ of, plan, listen, signal: shell.signal });

@@ -161,8 +161,8 @@ async function requireWorktree(
   if (planned.checkpoint === null) return;
   const { config } = planned.current;
   if (agent !== undefined) await rememberTyped(shell, [agent]);
-  const more = await worktreeItems(shell, holdfast, { run, workflow: planned.run.workflow, config });
-  await shell.consent.require({ uses: [], more });
+  const found = await worktreeItems(shell, holdfast, { run, workflow: planned.run.workflow, config });
+  await shell.consent.require({ uses: [], ...found });
 }
 
 /** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */

@@ -139,7 +139,7 @@ async function requireStart(shell: Shell, input: RunInput, settings: WorkSetting
     agents.filter((agent) => words.some((word) => word === agent || word.endsWith(`=${agent}`))),
   );
   const more = agentFileItems({ agents, root: shell.consent.root });
-  await shell.consent.require({ uses, replaced: new Set(replaced), more });
+  await shell.consent.require({ uses, replaced: new Set(replaced), more, agents });
 }
 
 /** Flags that name an agent; `--model` as `ROLE=AGENT`. */
