@@ -1,4 +1,6 @@
-import { dirname, relative, resolve } from "node:path";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { Holdfast } from "../app.ts";
 import type { loadWorkflow } from "../app.ts";
 import type { ConsentItem, FileText } from "../config/consent.ts";
@@ -106,8 +108,8 @@ async function workflowItem({ cwd, consent }: Asking, file: string): Promise<Con
 }
 
 /**
- * The files that a workflow imports, and those that they import: every relative path in quotes that leads to a file. Packages, and paths that are
- * put together when the program runs, are not among them.
+ * The files of the repository that a workflow imports, and those that they import: whatever a literal in quotes leads to by Node's resolution or
+ * as a path. Packages in node_modules, and names that the program computes while it runs, are not among them.
  */
 function importedFiles(
   from: { readonly path: string; readonly text: string },
@@ -117,11 +119,7 @@ function importedFiles(
   const found = new Map<string, string>();
   const waiting = [from];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const folder = dirname(next.path);
-    const named = [...next.text.matchAll(/["'`](\.{1,2}\/[^"'`\n]*)["'`]/g)].map(([, path = ""]) =>
-      resolve(folder, path),
-    );
-    for (const path of named.flatMap((place) => [place, ...ENDINGS.map((ending) => place + ending)])) {
+    for (const path of literalsOf(next.text).flatMap(resolverOf(next.path, root))) {
       const text = path === from.path || found.has(path) ? undefined : textOf(path);
       if (text === undefined) continue;
       found.set(path, text);
@@ -129,6 +127,102 @@ function importedFiles(
     }
   }
   return [...found.keys()].toSorted().map((path) => ({ name: relative(root, path), text: found.get(path) ?? "" }));
+}
+
+/**
+ * Every text between two quotes of a kind, with its escapes decoded. Text between two strings is among them, because a quote inside of a comment
+ * or of another string shifts the pairs. It leads to no file.
+ */
+function literalsOf(text: string): readonly string[] {
+  const between = ['"', "'", "`"].flatMap((quote) => text.split(quote));
+  const whole = [...text.matchAll(/(["'`])((?:\\[\s\S]|(?!\1)[^\\\n])*)\1/g)].map(([, , inner = ""]) => inner);
+  const decoded = [...between, ...whole].flatMap((literal) =>
+    literal === "" || literal.length > MAX_LITERAL ? [] : decodeEscapes(literal),
+  );
+  return [...new Set(decoded)].filter((literal) => !/[\n\0]/.test(literal));
+}
+
+const MAX_LITERAL = 2000;
+
+function decodeEscapes(literal: string): string {
+  return literal.replaceAll(
+    /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{1,3})|\r?\n|([\s\S]))/gi,
+    (_match, long?: string, four?: string, two?: string, octal?: string, other?: string) => {
+      const hex = long ?? four ?? two;
+      if (hex === undefined && octal === undefined) return other ?? "";
+      const code = hex === undefined ? Number.parseInt(octal ?? "", 8) : Number.parseInt(hex, 16);
+      return code > 0x10_ff_ff ? "" : String.fromCodePoint(code);
+    },
+  );
+}
+
+/** The files that a literal may mean in this file. A relative path may lead out of the repository, a bare name may not. */
+function resolverOf(file: string, root: string): (literal: string) => readonly string[] {
+  const require = createRequire(file);
+  const roots = [root, realpathSync(root)];
+  const isOwn = (path: string): boolean =>
+    !path.includes(`${sep}node_modules${sep}`) && roots.some((folder) => path.startsWith(folder + sep));
+  const resolved = (name: string): readonly string[] => {
+    try {
+      return [require.resolve(name)].filter(isAbsolute);
+    } catch {
+      return [];
+    }
+  };
+  return (literal) => {
+    const plain = literal.replace(/(?<=.)[?#].*$/s, "");
+    const names = [...new Set([literal, plain, percentDecoded(plain)])].map((name) =>
+      name.startsWith("file:") ? name.replace(/^file:(?:\/\/)?/, "") : name,
+    );
+    return names.flatMap((name) => {
+      const path = resolve(dirname(file), name);
+      // A bare name may be a text that the workflow reads.
+      const asPath = /^\.{0,2}\//.test(name) || !/\.(?:md|mdx|txt|rst)$/i.test(name) ? [path] : [];
+      const completed = /^\.{0,2}(?:\/|$)/.test(name) ? ENDINGS.map((ending) => path + ending) : [];
+      const mapped = name.startsWith("#") ? packageImports(file, name) : [];
+      const places = [...asPath, ...completed, ...resolved(name), ...mapped];
+      return /^\.{1,2}(?:\/|$)/.test(name) ? places : places.filter(isOwn);
+    });
+  };
+}
+
+function percentDecoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+/** What `imports` of the nearest package.json has for a name, under every condition: `require.resolve` knows only its own. */
+function packageImports(file: string, name: string): readonly string[] {
+  let folder = dirname(file);
+  while (!existsSync(join(folder, "package.json")) && folder !== dirname(folder)) folder = dirname(folder);
+  const manifest = join(folder, "package.json");
+  const { imports } = asObject(parsedJson(manifest));
+  return Object.entries(asObject(imports)).flatMap(([key, target]) => {
+    const [start = "", end] = key.split("*");
+    const isMatch = end === undefined ? key === name : name.startsWith(start) && name.endsWith(end);
+    const star = end === undefined ? "" : name.slice(start.length, name.length - end.length);
+    return isMatch ? leavesOf(target).map((leaf) => resolve(dirname(manifest), leaf.replaceAll("*", star))) : [];
+  });
+}
+
+function leavesOf(value: unknown): readonly string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(leavesOf) : [];
+}
+
+function parsedJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return null;
+  }
+}
+
+function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
 /** As `require` completes a path. */

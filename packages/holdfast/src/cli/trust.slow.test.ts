@@ -212,6 +212,59 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual([]);
   });
 
+  test("an import counts however its name is written", async () => {
+    const { place, run } = await begin(() => "");
+    const source = `import { createRequire } from "node:module";
+import "./h1.mjs?v=1";
+import "./h%32.mjs";
+import "#h3";
+import './h\\u0034.mjs';
+const require = createRequire(import.meta.url);
+require("./lib5"); /* don't */
+const quote = '"'; await import(new URL("h6.mjs", import.meta.url).href);
+require("./steps");
+${workflowSource(ASKING)}`;
+    const files = [
+      "h1.mjs",
+      "h2.mjs",
+      "h3.mjs",
+      "h4.mjs",
+      "lib5/five.js",
+      "h6.mjs",
+      "steps/start.js",
+      "steps/index.js",
+    ];
+    const write = async (path: string, text: string): Promise<void> => {
+      await mkdir(join(place.clone, path, ".."), { recursive: true });
+      await writeFile(join(place.clone, path), text);
+    };
+    for (const file of files) await write(file, "\n");
+    await write("steps/index.js", 'require("./start.js");\n');
+    await write("steps/start.js", 'require(".");\n');
+    await write("lib5/package.json", JSON.stringify({ main: "five.js" }));
+    await write("package.json", JSON.stringify({ imports: { "#h3": { import: "./h3.mjs", default: "./none.js" } } }));
+    await write("README.md", "One\n");
+    await write("asking.ts", `${source}\nconst read = "README.md";\n`);
+    const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
+    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    const isTrusted = async (): Promise<boolean> =>
+      JSON.parse((await run(["trust", id, "--json"])).stdout).settings.find(
+        ({ key }: { key: string }) => key === "asking.ts",
+      ).trusted;
+    await write("README.md", "Two\n");
+    expect(await isTrusted()).toBe(true);
+    const missed: string[] = [];
+    for (const file of files) {
+      const before = await readFile(join(place.clone, file), "utf8");
+      await write(file, `${before}// changed\n`);
+      if (await isTrusted()) missed.push(file);
+      await write(file, before);
+    }
+    expect(missed).toEqual([]);
+    expect(await isTrusted()).toBe(true);
+  });
+
   test("scripts that crunch's teams name are part of the consent", async () => {
     const { place, run } = await begin(() => "");
     await mkdir(join(place.clone, ".holdfast/crunch"), { recursive: true });
