@@ -1,5 +1,5 @@
 import { basename, relative } from "node:path";
-import { agentFileItems, argumentFiles } from "../config/agent-files.ts";
+import { agentFileItems, argumentFiles, startsUnknown } from "../config/agent-files.ts";
 import { agentsNamedBy, overallDigest, ownDigest } from "../config/consent.ts";
 import type { ConsentItem, FileText, Use } from "../config/consent.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
@@ -313,7 +313,8 @@ export function blocksText(
   shown: "first lines" | "all",
 ): string {
   const blocks = items.map((item) => {
-    const head = `${lineText(item, root)}: ${DANGER_TEXT[item.danger]}`;
+    const note = noteOf(item);
+    const head = `${lineText(item, root)}: ${DANGER_TEXT[item.danger]}${note === null ? "" : `; ${note}`}`;
     const lines = item.files.flatMap((file) => [
       ...(item.files.length === 1 ? [] : [`${escapeText(file.name)}:`]),
       ...textLines(file, shown === "all" ? Infinity : SHOWN_LINES, page),
@@ -336,8 +337,15 @@ const DANGER_TEXT: Readonly<Record<ConsentItem["danger"], string>> = {
   spends: "changes what a cost limit counts",
 };
 
-export function itemDocument({ key, value, danger, file, line, digest }: ConsentItem): unknown {
-  return { key, value, danger, file, line, digest };
+/** What the user must know besides: of a setting that names an agent. */
+function noteOf(item: ConsentItem): string | null {
+  return agentsNamedBy([item]).some(startsUnknown) ? "what this starts cannot be checked for changes" : null;
+}
+
+export function itemDocument(item: ConsentItem): unknown {
+  const { key, value, danger, file, line, digest } = item;
+  const note = noteOf(item);
+  return { key, value, danger, file, line, digest, ...(note === null ? {} : { note }) };
 }
 
 export function lineText(item: ConsentItem, root: string): string {

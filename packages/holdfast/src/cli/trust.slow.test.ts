@@ -398,6 +398,14 @@ ${workflowSource(ASKING)}`;
     expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
   });
 
+  test("trust says which commands start what it cannot check", async () => {
+    const { run } = await begin(() => 'agent: "command:npm run agent"\nmodels:\n  review: "command:./x.sh"\n');
+    const lines = (await run(["trust"])).stdout.split("\n").filter((line) => line.includes("runs a command"));
+    expect(lines.map((line) => line.includes("what this starts cannot be checked for changes"))).toEqual([true, false]);
+    const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
+    expect(settings.map(({ note }: { note?: string }) => note)).toEqual([expect.stringContaining("cannot"), undefined]);
+  });
+
   test("trust says how many lines of a file are hidden, and --show prints all of them", async () => {
     const { place, run } = await begin(() => "impl:\n  prompts:\n    impl: prompt.md\n");
     const lines = Array.from({ length: 90 }, (_, index) => `Line ${index + 1} of the prompt.`);

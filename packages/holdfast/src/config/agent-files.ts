@@ -47,6 +47,24 @@ export function scriptItems(agent: string, params: Omit<AgentFilesParams, "agent
   });
 }
 
+/**
+ * Whether a command starts something that its words do not name: the shell completes a word, another folder is entered, or the program runs what
+ * its own files say. What it starts can change without a question.
+ */
+export function startsUnknown(agent: string): boolean {
+  const { provider, model } = splitAgent(agent);
+  if (model === null || AGENT_PROGRAMS.includes(provider) || provider.startsWith("scripted")) return false;
+  if (/[$`\\*?[\]~]/.test(model)) return true;
+  return simpleCommands(model).some((words) => {
+    const at = words.findIndex((word) => !isBeforeProgram(word));
+    const program = basename(words[at] ?? "");
+    const isInline = words.slice(at + 1).some((word) => /^-\w*[cme]$/.test(word));
+    return RUNNERS.test(program) || (INTERPRETERS.test(program) && isInline);
+  });
+}
+
+const RUNNERS = /^(?:cd|pushd|npm|npx|yarn|pnpm|bunx|uvx|make|just|task)$/;
+
 /** Scripts and programs that a command gets as arguments. The program of the command may execute them. */
 export function argumentFiles(agent: string, worktree: string): ReadonlySet<string> {
   const { provider, model } = splitAgent(agent);
@@ -128,7 +146,7 @@ function filesOf(command: string, base: string): CommandFiles {
     for (const word of words) {
       const parts = [word, ...word.split(/[=,]/)].filter((part) => part !== "");
       if (next === "program") {
-        if (/^\w+=/.test(word) || word.startsWith("-") || PREFIXES.test(word)) continue;
+        if (isBeforeProgram(word)) continue;
         executed.add(word);
         isTee = basename(word) === "tee";
         next = INTERPRETERS.test(basename(word)) ? "script" : "argument";
@@ -146,6 +164,7 @@ function filesOf(command: string, base: string): CommandFiles {
 /** Words before the program of a command. Numbers are the time of `timeout` and the like. */
 const PREFIXES =
   /^(?:env|exec|eval|nohup|nice|time|timeout|command|builtin|sudo|doas|xargs|setsid|stdbuf|if|then|elif|else|while|until|do|!|\d+[smhd]?)$/;
+const isBeforeProgram = (word: string): boolean => /^\w+=/.test(word) || word.startsWith("-") || PREFIXES.test(word);
 const INTERPRETERS = /^(?:sh|bash|dash|zsh|ksh|fish|node|deno|bun|tsx|python[\d.]*|ruby|perl|php|pwsh|source|\.)$/;
 const SCRIPT = /\.(?:sh|bash|js|mjs|cjs|ts|mts|py|rb|pl|php|ps1)$/;
 

@@ -5,7 +5,7 @@ import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
 import { PROJECT_FILES } from "../core/agent/project-files.ts";
 import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
 import type { ConsentItem } from "./consent.ts";
-import { agentFileItems, argumentFiles } from "./agent-files.ts";
+import { agentFileItems, argumentFiles, startsUnknown } from "./agent-files.ts";
 import { loadConfig } from "./load-config.ts";
 
 /** A repository with a config and a script. */
@@ -108,6 +108,24 @@ test.each([
   chmodSync(join(root, "tool"), 0o755);
   const keys = agentFileItems({ agents: [`command:${command}`], root }).map(({ key }) => key);
   expect(keys).toEqual([name]);
+});
+
+test.each([
+  [true, 'command:"$(pwd)/x.sh"'],
+  [true, "command:cd scripts && ./b.sh"],
+  [true, "command:npm run agent"],
+  [true, "command:A=1 env make agent"],
+  [true, "command:./x*.sh"],
+  [true, "command:./x\\.sh"],
+  [true, "command:echo `./x.sh`"],
+  [true, "command:python3 -m agent"],
+  [true, "acp:sh -ec './x.sh'"],
+  [false, "command:./x.sh --make | tee npm"],
+  [false, "command:python3 agent.py"],
+  [false, "claude:opus[1m]"],
+  [false, "scripted:a*.json"],
+])("that a command starts unknown files is %s: %s", (expected, agent) => {
+  expect(startsUnknown(agent)).toBe(expected);
 });
 
 test("an argument that became a file after the start does not count, a program does", () => {
