@@ -1,4 +1,4 @@
-import { copyFile, writeFile } from "node:fs/promises";
+import { copyFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { GOOD, workSuite } from "./testing/work-repository.ts";
@@ -35,6 +35,17 @@ test("parked until a time, it says when; a waiter that is killed wakes nobody, a
   for (const { stderr } of ends) expect(stderr, shown).toMatch(/Waiting for issue-1 until /);
   expect(await count(place, "run.unparked")).toBe(1);
   expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "parked", on: "person" } });
+});
+
+test("a forge that is down at the moment of a resume does not shorten the wait for the provider", async () => {
+  const place = await work.begin();
+  const agent = await place.agent([limited(1, 3_600_000), GOOD]);
+  expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+  const { condition } = await place.json("status", "1");
+  await rename(place.remote, `${place.remote}.away`);
+  const resumed = await place.run("resume", "1");
+  expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
+  expect((await place.json("status", "1")).condition).toEqual(condition);
 });
 
 test("run --wait stays up through one limit after the other, and the run is done", async () => {
