@@ -78,7 +78,7 @@ test("while it waits for an answer it is under way: the same words do not begin 
   const parked = await place.run(...words);
   expect([parked.status, parked.stdout]).toEqual([
     4,
-    expect.stringMatching(/holdfast approve ralph-ask-\w+ go-on\|stop/),
+    expect.stringMatching(/holdfast approve ralph-ask-\w+ go-on\n +or: holdfast approve ralph-ask-\w+ stop/),
   ]);
   const again = await place.run(...words);
   expect([again.status, again.stderr]).toEqual([4, expect.stringContaining("There is a run for this already")]);
