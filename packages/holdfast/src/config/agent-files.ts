@@ -52,10 +52,10 @@ export function scriptItems(agent: string, params: Omit<AgentFilesParams, "agent
  * its own files say. What it starts can change without a question.
  */
 export function startsUnknown(agent: string): boolean {
-  const { provider, model } = splitAgent(agent);
-  if (model === null || AGENT_PROGRAMS.includes(provider) || provider.startsWith("scripted")) return false;
-  if (/[$`\\*?[\]~]/.test(model)) return true;
-  return simpleCommands(model).some((words) => {
+  const command = commandOf(agent);
+  if (command === null) return false;
+  if (/[$`\\*?[\]~]/.test(command)) return true;
+  return simpleCommands(command).some((words) => {
     const at = words.findIndex((word) => !isBeforeProgram(word));
     const program = basename(words[at] ?? "");
     const isInline = words.slice(at + 1).some((word) => /^-\w*[cme]$/.test(word));
@@ -67,9 +67,14 @@ const RUNNERS = /^(?:cd|pushd|npm|npx|yarn|pnpm|bunx|uvx|make|just|task)$/;
 
 /** Scripts and programs that a command gets as arguments. The program of the command may execute them. */
 export function argumentFiles(agent: string, worktree: string): ReadonlySet<string> {
+  const command = commandOf(agent);
+  return new Set(command === null ? [] : filesOf(command, worktree).passed);
+}
+
+/** The shell command of a `command:` agent; null for programs that Holdfast knows and for scripted agents. */
+function commandOf(agent: string): string | null {
   const { provider, model } = splitAgent(agent);
-  const isCommand = model !== null && !AGENT_PROGRAMS.includes(provider) && !provider.startsWith("scripted");
-  return new Set(isCommand ? filesOf(model, worktree).passed : []);
+  return AGENT_PROGRAMS.includes(provider) || provider.startsWith("scripted") ? null : model;
 }
 
 /** What the agent's program loads by itself. A command may start such a program under its own name. */

@@ -50,3 +50,13 @@ export async function startInWorktree(
     },
   };
 }
+
+/** An agent's own record of its sessions, by id: `PROMPT>ANSWER`, with a token a character. */
+export function sessionsIn(record: ReadonlyMap<string, string>): NonNullable<Agent["sessions"]> {
+  return {
+    read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
+    write: () => Promise.resolve(),
+    tokensIn: (text) => ({ input: text.length, output: 0 }),
+    answerIn: (text, prompt) => (text.startsWith(`${prompt}>`) ? text.slice(prompt.length + 1) : null),
+  };
+}

@@ -3,11 +3,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { defaultFindingPolicy } from "../../core/resume/finding.ts";
 import { begin, define, ID, TOY_CONFIG } from "../../testing/toy-run.ts";
-import { startInWorktree } from "../../testing/toy-worktree.ts";
+import { sessionsIn, startInWorktree } from "../../testing/toy-worktree.ts";
 import type { ToyWorktree } from "../../testing/toy-worktree.ts";
 import { createGitBranches } from "../../workspaces/branch/git-branches.ts";
 import { applyTakeUp, planTakeUp } from "../resume/resume-run.ts";
-import type { Agent } from "../../ports/agent.ts";
 import type { AnswerFile } from "../work-parts.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
@@ -78,12 +77,7 @@ test("no result is adopted when the run's own worktree had to be made again: the
 test("nor is a turn adopted that only the agent's own record shows", async () => {
   const record = new Map<string, string>();
   let calls = 0;
-  const sessions: Agent["sessions"] = {
-    read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
-    write: () => Promise.resolve(),
-    tokensIn: (text) => ({ input: text.length, output: 0 }),
-    answerIn: (text, prompt) => (text.startsWith(`${prompt}>`) ? text.slice(prompt.length + 1) : null),
-  };
+  const sessions = sessionsIn(record);
   const toy = await startInWorktree(
     (task, root) => {
       calls += 1;

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { sha256 } from "../../system/hash.ts";
 import { begin, define, ID, TOY_CONFIG, TOY_INPUTS } from "../../testing/toy-run.ts";
 import type { State } from "../../testing/toy-run.ts";
-import { startInWorktree } from "../../testing/toy-worktree.ts";
+import { sessionsIn, startInWorktree } from "../../testing/toy-worktree.ts";
 import { memoryAnswers } from "../../testing/work-bench.ts";
 import { raiseLimits } from "../conduct/answer.ts";
 import { beginRun } from "../conduct/begin-run.ts";
@@ -570,12 +570,7 @@ test("a call whose agent reports no tokens is uncounted, not zero", async () => 
 test("a turn that ended when nobody listened is adopted from the agent's own record, with its tokens, once", async () => {
   const record = new Map<string, string>();
   let calls = 0;
-  const sessions: Agent["sessions"] = {
-    read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
-    write: () => Promise.resolve(),
-    tokensIn: (text) => ({ input: text.length, output: 0 }),
-    answerIn: (text, prompt) => (text.startsWith(`${prompt}>`) ? text.slice(prompt.length + 1) : null),
-  };
+  const sessions = sessionsIn(record);
   const toy = await startInWorktree(
     (task, root) => {
       calls += 1;
