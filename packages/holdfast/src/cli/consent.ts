@@ -44,6 +44,8 @@ export interface ConsentRequest {
   readonly agents?: readonly string[];
   /** `more` has the files of the run's worktree as they are now. Absent: the worktree is made later and read before the first call. */
   readonly hasWorktree?: boolean;
+  /** The run that `more` belongs to: `holdfast trust` shows these items only with it. */
+  readonly run?: string;
 }
 
 export interface Consent {
@@ -190,7 +192,7 @@ export function createConsent(params: ConsentParams): Consent {
       const needsAll = others.length < items.length || covered.size > 0;
       return [...(needsAll ? [overallDigest(all)] : []), ...new Set(others)].join(",");
     },
-    async require({ uses, replaced, more = [], agents = [], hasWorktree = false }) {
+    async require({ uses, replaced, more = [], agents = [], hasWorktree = false, run }) {
       const files = uses.includes("crunch") ? await crunchItems() : [];
       const settings = [...(await load()).consents, ...files];
       const relevant = [...settings.filter((item) => item.uses.some((use) => uses.includes(use))), ...more];
@@ -202,7 +204,7 @@ export function createConsent(params: ConsentParams): Consent {
       if (params.trustFlag) consent.remember(missing.filter(isAccepted));
       if (hasWorktree) hasStarted = true;
       if (untrusted.length === 0) return;
-      const error = await untrustedError(untrusted, relevant);
+      const error = await untrustedError(untrusted, relevant, run);
       params.say(consentText(untrusted, root, page));
       const answer = await params.confirm(QUESTION);
       if (answer !== "yes") throw error;
@@ -263,6 +265,7 @@ export function createConsent(params: ConsentParams): Consent {
   const untrustedError = async (
     items: readonly ConsentItem[],
     relevant: readonly ConsentItem[],
+    run: string | undefined,
   ): Promise<HoldfastError> => {
     const digest = await consent.trustValue(relevant);
     const files = items.filter(({ value }) => value === null).length;
@@ -270,7 +273,7 @@ export function createConsent(params: ConsentParams): Consent {
     return new HoldfastError({
       code: "UNTRUSTED_SETTINGS",
       message: `This repository has ${counts.join(" and ")} that need your consent; nothing was started`,
-      hint: `Read them and accept them with \`holdfast trust\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
+      hint: `Read them and accept them with \`holdfast trust${run === undefined ? "" : ` ${run}`}\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
       retry: "ask",
       data: { digest, items: items.map(itemDocument), excerpt: items.map((item) => lineText(item, root)).join("\n") },
     });

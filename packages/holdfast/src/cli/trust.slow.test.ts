@@ -308,6 +308,7 @@ ${workflowSource(ASKING)}`;
     const id: string = runs[0].id;
     const refused = await run(["resume", id]);
     expect(refused).toMatchObject({ status: 4, stderr: expect.stringContaining("x.sh (") });
+    expect(refused.stderr.replaceAll(/\s+/g, " ")).toContain(`holdfast trust ${id}`);
     expect(markers()).toEqual([]);
     const { digest, settings } = JSON.parse((await run(["trust", id, "--json"])).stdout);
     expect(settings.filter((one: { trusted: boolean }) => !one.trusted)).toHaveLength(1);

@@ -147,7 +147,7 @@ async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }:
   const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
   const begins =
     last.trigger !== "import" ? [] : workflow === "impl" ? (["start", "impl"] as const) : (["start"] as const);
-  await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run) });
+  await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run), run });
 }
 
 /** Its worktree may hold other files than the checkout: of the branch that it began from, of a rebase, or of the agent. */
@@ -162,7 +162,7 @@ async function requireWorktree(
   const { config } = planned.current;
   if (agent !== undefined) await rememberTyped(shell, [agent]);
   const found = await worktreeItems(shell, holdfast, { run, workflow: planned.run.workflow, config });
-  await shell.consent.require({ uses: [], ...found });
+  await shell.consent.require({ uses: [], run, ...found });
 }
 
 /** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
