@@ -31,9 +31,9 @@ export type FormatName = "impl-json" | "crunch-yaml" | "context-store" | "loop-j
 export interface ForeignFile {
   /** As given by the user; names matter to some formats. */
   readonly path: string;
-  /** Decompressed already when it was gzip or lz4; `compression` says what it was. */
+  /** Decompressed already; `compression` is how the file was stored. */
   readonly bytes: Uint8Array;
-  readonly compression: "none" | "gzip" | "lz4";
+  readonly compression: "none" | "gzip";
 }
 
 export type Detection = { readonly match: "yes" | "maybe" | "no"; readonly why: string };

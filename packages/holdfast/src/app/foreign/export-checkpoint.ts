@@ -9,7 +9,7 @@ import { idOfPath } from "../../formats/crunch/crunch-names.ts";
 import type { Encoded, ForeignCheckpoint, FormatName, Loss } from "../../formats/format.ts";
 import { encodeLive } from "../../formats/loop-json/encode-live.ts";
 import { liveLoop } from "../../formats/loop-json/live-loop.ts";
-import { packFor } from "../../system/pack.ts";
+import { compressFor } from "../../system/compression.ts";
 import { asForeign } from "./as-foreign.ts";
 import { formatNamed } from "./choose-format.ts";
 import { crunchSettingsFor } from "./crunch-settings.ts";
@@ -82,7 +82,7 @@ function writeCrunch(
 }
 
 function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {
-  return packFor(config?.compress === true ? "a.gz" : "a", bytes).length;
+  return compressFor(config?.compress === true ? "a.gz" : "a", bytes).length;
 }
 
 /** Some formats name two checkpoints alike; of what is written together none may take another's place. */

@@ -19,7 +19,7 @@ import { reflectionDocument } from "../../formats/loop-json/reflection-document.
 import { REGISTRY_PATH, statePath } from "../../formats/loop-json/registry-document.ts";
 import { stateDocument } from "../../formats/loop-json/state-document.ts";
 import { writeJson } from "../../formats/write-json.ts";
-import { unpack } from "../../system/unpack.ts";
+import { decompress } from "../../system/compression.ts";
 import { asForeign } from "./as-foreign.ts";
 import { LayoutFiles } from "./layout-files.ts";
 import { readDropped } from "./loop-note.ts";
@@ -217,9 +217,9 @@ export class LoopLayout {
 
   #markOf(path: string): string | "damaged" | null {
     const bytes = this.#files.read(path);
-    const unpacked = bytes === null ? null : unpack(bytes, 64 * 1024 * 1024);
-    if (unpacked === null || unpacked.kind === "refused") return "damaged";
-    const document = parsed(unpacked.bytes);
+    const content = bytes === null ? null : decompress(bytes, 64 * 1024 * 1024);
+    if (content?.kind !== "read") return "damaged";
+    const document = parsed(content.bytes);
     if (document === null) return "damaged";
     const metadata = document["metadata"];
     const mark = isJsonObject(metadata) ? metadata[WRITTEN_BY] : undefined;

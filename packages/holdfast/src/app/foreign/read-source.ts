@@ -3,7 +3,7 @@ import { basename, join, relative, resolve } from "node:path";
 import { HoldfastError } from "../../core/error.ts";
 import type { ForeignFile } from "../../formats/format.ts";
 import { readRegularFile } from "../../system/regular-file.ts";
-import { unpack } from "../../system/unpack.ts";
+import { decompress } from "../../system/compression.ts";
 import { loopDirectories } from "./loop-directories.ts";
 
 /** What somebody pointed at. */
@@ -78,9 +78,16 @@ function readDirectory(path: string, place: string): ForeignSource {
 function readForeignFile(path: string, place: string): ForeignFile {
   const read = readRegularFile({ path: place, maxBytes: MAX_BYTES });
   if (read.kind !== "read") throw damaged(path, read.kind === "absent" ? "it is gone" : read.why);
-  const unpacked = unpack(read.bytes, MAX_BYTES);
-  if (unpacked.kind === "refused") throw damaged(path, unpacked.why);
-  return { path, bytes: unpacked.bytes, compression: unpacked.compression };
+  const content = decompress(read.bytes, MAX_BYTES);
+  if (content.kind === "damaged") throw damaged(path, content.why);
+  if (content.kind === "lz4")
+    throw new HoldfastError({
+      code: "UNSUPPORTED",
+      message: `${path} is compressed with LZ4, which Holdfast does not read`,
+      hint: "Nothing was changed. Decompress it with `lz4 -d FILE` and pass the result.",
+      data: { file: path },
+    });
+  return { path, bytes: content.bytes, compression: content.compression };
 }
 
 function damaged(path: string, why: string): HoldfastError {

@@ -11,7 +11,7 @@ import type { CrunchAction } from "../../formats/crunch/plan-crunch-write.ts";
 import type { Encoded, ForeignCheckpoint, Loss } from "../../formats/format.ts";
 import { makeDurableDirectory, sweepTemporary, writeDurable } from "../../system/durable-file.ts";
 import { removeDurable, writeDurableLink } from "../../system/durable-link.ts";
-import { packFor } from "../../system/pack.ts";
+import { compressFor } from "../../system/compression.ts";
 import { readSource } from "./read-source.ts";
 
 export interface Written {
@@ -25,7 +25,7 @@ export interface Written {
 /** One document to one place, whole or not at all, packed when its name says so. The same bytes again are not written again. */
 export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): Written {
   const { losses } = encoded;
-  const data = packFor(path, encoded.bytes);
+  const data = compressFor(path, encoded.bytes);
   if (sameBytes(path, data)) return { paths: [], removed: [], losses };
   makeDurableDirectory(dirname(path), 0o755);
   sweepTemporary(dirname(path), LEFT_BEHIND);
@@ -112,7 +112,7 @@ function limitsOf(directory: string, { retention }: CrunchConfig, ours: Readonly
     sizeOf: (name, bytes) =>
       bytes === null
         ? (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0)
-        : packFor(name, bytes).length,
+        : compressFor(name, bytes).length,
   };
 }
 

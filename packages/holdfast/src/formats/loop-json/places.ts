@@ -2,7 +2,8 @@ import { isUsableLoopId } from "./loop-id.ts";
 
 export type Compression = "none" | "gzip" | "lz4";
 
-const SUFFIX: Readonly<Record<Compression, string>> = { none: ".json", gzip: ".json.gz", lz4: ".json.lz4" };
+// A document may name lz4. Holdfast does not write LZ4, so such a document is written without compression.
+const SUFFIX: Readonly<Record<Compression, string>> = { none: ".json", gzip: ".json.gz", lz4: ".json" };
 
 /** What decides where a checkpoint lies. */
 export interface Placed {

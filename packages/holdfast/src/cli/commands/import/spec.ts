@@ -5,7 +5,7 @@ export const importSpec = {
   name: "import",
   summary: "bring checkpoints of another tool into the store, as a run",
   details: [
-    "Tells the format from the content, shows what would be made, and asks where that cannot be told (exit status 4 where nobody can be asked). gzip and lz4 are unpacked. A directory is read as one history: its files in order, with crunch's index where there is one. Of a place above the checkpoints of loops (a repository, its .aiwg) every loop becomes a run of its own.",
+    "Tells the format from the content, shows what would be made, and asks where that cannot be told (exit status 4 where nobody can be asked). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index where there is one. Of a place above the checkpoints of loops (a repository, its .aiwg) every loop becomes a run of its own.",
     "Everything is read and checked before anything is written. The document itself is kept whole beside what was understood of it, so `holdfast export` gives it back. Importing the same thing again changes nothing; after a crash the same command goes on where it stood. Of loops that a run of this store wrote below .aiwg itself nothing is made: the run is named, and --run makes a second one all the same.",
     "Go on with it: `holdfast resume RUN`.",
   ],
