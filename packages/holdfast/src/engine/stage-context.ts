@@ -203,9 +203,11 @@ export interface AgentCall {
   readonly collect?: readonly string[];
 }
 
-/** JSON: it is the step's result. */
-export interface AgentReport {
-  readonly [key: string]: Json;
+/**
+ * JSON: it is the step's result. Not an interface with an index signature of Json: projects without `exactOptionalPropertyTypes` reject the
+ * optional property of such an interface.
+ */
+export type AgentReport = {
   readonly outcome: "completed" | "failed";
   readonly cause: FailureCause | null;
   readonly message: string | null;
@@ -228,7 +230,7 @@ export interface AgentReport {
   readonly milliseconds: number;
   /** Absent: the user's main checkout did not change during the call, or is not watched. */
   readonly checkout?: CheckoutChange;
-}
+};
 
 /** What changed in the user's main checkout during a call. */
 export type CheckoutChange = {
