@@ -1,71 +1,154 @@
 #!/usr/bin/env node
-// The library as ES modules with types (tsc), and the command line as a bundle that starts quickly (esbuild).
-//   node scripts/build.mjs                     both, into packages/holdfast/dist
-//   node scripts/build.mjs --cli-only --out D  only the bundle, into D (the tests build their own copy)
-// tsconfig.build.json lists the roots of the library. Only they and what they import are built, so tests and fixtures stay out.
+// Builds what users install into packages/holdfast/dist. Internal workspaces (@holdfast/*) are bundled, never published.
+//   node scripts/build.mjs                     the library (ES modules) and the command line (CommonJS)
+//   node scripts/build.mjs --types             and the library's type declarations: for npm pack and npm run check
+//   node scripts/build.mjs --cli-only --out D  only the command line, into D
 import { spawn } from "node:child_process";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build } from "esbuild";
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const source = join(root, "packages/holdfast");
+/** The entry points of the library, relative to packages/. tsconfig.build.json lists the same files. */
+const ENTRIES = {
+  index: "holdfast/src/index.ts",
+  context: "holdfast/src/library/index.ts",
+  testing: "holdfast/src/testing/index.ts",
+};
+const CLI = "holdfast/src/cli/main.ts";
+/** Programs that Holdfast starts by path. Each finds its program beside the bundle it is in, so every bundle has a copy in its folder. */
+const PROGRAMS = [
+  "holdfast/src/agents/script-runner.ts",
+  "holdfast/src/system/watchdog-process.ts",
+  "holdfast/src/gates/node-parser.ts",
+];
 
-const { values } = parseArgs({ options: { "cli-only": { type: "boolean" }, out: { type: "string" } } });
-const dist = values.out ?? join(source, "dist");
+/**
+ * `Disposable` is in a library file of TypeScript that projects do not load by default. `AbortSignal` comes from @types/node or the DOM;
+ * the empty interface merges with theirs, and stands in where a project has neither.
+ */
+const TYPES_BANNER = `/// <reference lib="esnext.disposable" />
+declare global {
+  interface AbortSignal {}
+}`;
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const packages = join(root, "packages");
+const { dependencies, peerDependencies } = JSON.parse(await readFile(join(packages, "holdfast/package.json"), "utf8"));
+
+const { values } = parseArgs({
+  options: { "cli-only": { type: "boolean" }, types: { type: "boolean" }, out: { type: "string" } },
+});
+const dist = values.out ?? join(packages, "holdfast/dist");
 await rm(dist, { recursive: true, force: true });
 try {
-  await Promise.all([buildCli(join(dist, "cli")), ...(values["cli-only"] ? [] : [buildLibrary(dist)])]);
+  await Promise.all([
+    buildCli(join(dist, "cli")),
+    ...(values["cli-only"] ? [] : [buildLibrary(dist)]),
+    ...(values.types ? [buildTypes(dist)] : []),
+  ]);
 } catch (error) {
-  // The compilers have said what is wrong; only a failure of our own needs more than its message.
+  // esbuild and tsc print their own errors. The message is enough for the rest.
   console.error(`build failed: ${error.message}`);
   process.exitCode = 1;
 }
 
 /**
- * One CommonJS file: parts that a command does not need are in it but are not run, and with Node's compile cache this
- * starts quicker than ES modules in chunks (measured: 1.4 against 1.8 times a bare Node).
+ * ES modules: one per entry point and program, and chunks for what they share or load on demand. With chunks there is one copy of each
+ * class, so `instanceof HoldfastError` holds across entry points. Dependencies are imported, not bundled.
+ */
+async function buildLibrary(outdir) {
+  await bundle({
+    entryPoints: Object.entries({ ...ENTRIES, ...programs() }).map(([out, path]) => ({
+      out,
+      in: join(packages, path),
+    })),
+    outdir,
+    // Chunks are in the same folder as the programs: see PROGRAMS.
+    chunkNames: "[name]-[hash]",
+    splitting: true,
+    format: "esm",
+    external: Object.keys({ ...dependencies, ...peerDependencies }),
+  });
+}
+
+/**
+ * One CommonJS file: parts that a command does not need are in it but are not run. With Node's compile cache this starts faster than
+ * ES modules in chunks (measured: 1.4 against 1.8 times a bare Node).
  */
 async function buildCli(outdir) {
-  await bundle("src/cli/main.ts", join(outdir, "main.cjs"));
-  // Programs that Holdfast starts by their path, such as the one that runs a scripted agent. They lie beside the file that starts them.
-  for (const program of await programs()) await bundle(program, join(outdir, `${basename(program, ".ts")}.cjs`));
+  for (const [name, path] of Object.entries({ main: CLI, ...programs() })) {
+    await bundle({
+      entryPoints: [join(packages, path)],
+      outfile: join(outdir, `${name}.cjs`),
+      format: "cjs",
+      // Names stay, so that a stack trace in a bug report can be read.
+      minifySyntax: true,
+      minifyWhitespace: true,
+      external: Object.keys(peerDependencies),
+      define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
+      logOverride: { "empty-import-meta": "error" },
+    });
+  }
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
   await writeFile(join(outdir, "help.txt"), overview());
 }
 
-/** The roots that nothing imports: every root of the library that is no index.ts. */
-async function programs() {
-  const { files } = JSON.parse(await readFile(join(source, "tsconfig.build.json"), "utf8"));
-  return files.filter((file) => basename(file) !== "index.ts");
+/**
+ * One .d.ts per entry point, and shared.d.ts for the types that several of them use. tsc writes a declaration file for each source file
+ * (`npm run check` reports type errors), and rolldown joins them. No declaration may need @types/node or the DOM.
+ */
+async function buildTypes(outdir) {
+  const [{ rolldown }, { dts }] = await Promise.all([import("rolldown"), import("rolldown-plugin-dts")]);
+  const declarations = await mkdtemp(join(tmpdir(), "holdfast-types-"));
+  const declarationOf = (path) => join(declarations, path.replace(/\.ts$/, ".d.ts"));
+  try {
+    const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+    await run(process.execPath, [tsc, "-p", join(packages, "holdfast/tsconfig.build.json"), "--outDir", declarations]);
+    const joined = await rolldown({
+      input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, declarationOf(path)])),
+      plugins: [resolveWorkspaces(declarationOf), dts({ dtsInput: true, tsconfig: false })],
+      experimental: { attachDebugInfo: "none" },
+    });
+    await joined.write({
+      dir: outdir,
+      chunkFileNames: "[name].d.ts",
+      codeSplitting: { groups: [{ name: "shared", minShareCount: 2 }] },
+      minifyInternalExports: false,
+      postBanner: TYPES_BANNER,
+    });
+  } finally {
+    await rm(declarations, { recursive: true, force: true });
+  }
 }
 
-async function bundle(entry, outfile) {
-  await build({
-    entryPoints: [join(source, entry)],
-    outfile,
+/** Resolves `@holdfast/core/json` to the declaration file of packages/core/src/json.ts. */
+function resolveWorkspaces(declarationOf) {
+  return {
+    name: "workspaces",
+    resolveId(source) {
+      const found = /^@holdfast\/([^/]+)\/(.+)$/.exec(source);
+      return found === null ? null : declarationOf(`${found[1]}/src/${found[2]}.ts`);
+    },
+  };
+}
+
+function programs() {
+  return Object.fromEntries(PROGRAMS.map((path) => [basename(path, ".ts"), path]));
+}
+
+function bundle(options) {
+  return build({
     bundle: true,
-    format: "cjs",
     platform: "node",
     target: "node22.22",
-    // Names stay: a stack trace in a bug report should say something.
-    minifySyntax: true,
-    minifyWhitespace: true,
     legalComments: "none",
-    // Optional peers: found at run time where they are installed.
-    external: ["pg", "@photostructure/sqlite", "@agentclientprotocol/sdk"],
     logLevel: "warning",
-    define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
-    logOverride: { "empty-import-meta": "error" },
+    ...options,
   });
-}
-
-async function buildLibrary(outdir) {
-  const tsc = join(dirname(createRequire(join(root, "package.json")).resolve("typescript/package.json")), "bin/tsc");
-  await run(process.execPath, [tsc, "-p", join(source, "tsconfig.build.json"), "--outDir", outdir]);
 }
 
 function run(command, args) {

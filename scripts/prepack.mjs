@@ -12,7 +12,10 @@ const DOCUMENTS = ["README.md", "LICENSE", "CHANGELOG.md", "docs"];
 
 for (const name of DOCUMENTS) rmSync(join(target, name), { recursive: true, force: true });
 if (!process.argv.includes("--remove")) {
-  const build = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], { cwd: root, stdio: "inherit" });
+  const build = spawnSync(process.execPath, [join(root, "scripts/build.mjs"), "--types"], {
+    cwd: root,
+    stdio: "inherit",
+  });
   if (build.status !== 0) process.exit(build.status ?? 1);
   for (const name of DOCUMENTS) cpSync(join(root, name), join(target, name), { recursive: true });
   const pages = readdirSync(join(target, "docs")).map((name) => join("docs", name));

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -13,7 +13,7 @@ import {
 import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 /** What users get: the tarball, packed from a copy of the repository and installed into an empty project, without a network. */
 
@@ -62,7 +62,7 @@ test("no link in its documents leads to a file that is not in it", () => {
   expect(dead).toEqual([]);
 });
 
-test("no test code is in it: the contract suites of holdfast/testing, and nothing else that tests use", () => {
+test("its code is a bundle and a declaration file per entry point, what they share, and the programs", () => {
   const top = [...new Set(shipped.map((path) => path.split("/")[0] ?? ""))];
   expect(top.toSorted()).toEqual([
     "CHANGELOG.md",
@@ -74,10 +74,17 @@ test("no test code is in it: the contract suites of holdfast/testing, and nothin
     "package.json",
     "schemas",
   ]);
-  const contracts = /^dist\/testing\/(index|refuses|(agent|forge|store)-contract(\/[\w-]+)?)\.(js|d\.ts)$/;
-  const words = /test|bench|fixture|golden|scene|sample|random|hostile|fake|mock/;
-  expect(shipped.filter((path) => words.test(path) && !contracts.test(path) && !isProduct(path))).toEqual([]);
-  expect(shipped.filter((path) => path.endsWith(".ts") && !path.endsWith(".d.ts"))).toEqual([]);
+  const code = shipped.filter((path) => path.startsWith("dist/") && !/^dist\/[\w-]+-[A-Z0-9]{8}\.js$/.test(path));
+  const programs = ["node-parser", "script-runner", "watchdog-process"];
+  expect(code).toEqual(
+    [
+      ...["context", "index", "testing"].flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]),
+      "dist/shared.d.ts",
+      ...programs.map((name) => `dist/${name}.js`),
+      ...["main", ...programs].map((name) => `dist/cli/${name}.cjs`),
+      "dist/cli/help.txt",
+    ].toSorted(),
+  );
 });
 
 test("every module imports only Node, declared dependencies and files that are in it", () => {
@@ -89,7 +96,9 @@ test("every module imports only Node, declared dependencies and files that are i
       importsOf(path)
         .filter((target) =>
           target.startsWith(".")
-            ? !existsSync(join(installed, dirname(path), target.replace(/\.ts$/, ".d.ts")))
+            ? !existsSync(
+                join(installed, dirname(path), path.endsWith(".d.ts") ? target.replace(/\.js$/, ".d.ts") : target),
+              )
             : !target.startsWith("node:") &&
               !builtinModules.includes(target) &&
               !declared.some((name) => target === name || target.startsWith(`${name}/`)),
@@ -148,6 +157,123 @@ test("the command starts, and every entry of the library can be imported", () =>
   });
 });
 
+test("an error of one entry point is an error of the others", () => {
+  const code = `import { HoldfastError } from "holdfast";
+    import { CheckpointError, CheckpointStore } from "holdfast/context";
+    const error = await CheckpointStore.open("", { store: "./never" }).catch((caught) => caught);
+    console.log(JSON.stringify([CheckpointError === HoldfastError, error instanceof HoldfastError]));`;
+  const printed = execFileSync(process.execPath, ["--input-type=module", "-e", code], {
+    cwd: project,
+    encoding: "utf8",
+  });
+  expect(JSON.parse(printed)).toEqual([true, true]);
+});
+
+/** A TypeScript or JavaScript example of the README or a page of the documentation. */
+interface Example {
+  readonly name: string;
+  readonly code: string;
+}
+
+const examples: readonly Example[] = ["README.md", ...readdirSync(join(root, "docs")).map((name) => `docs/${name}`)]
+  .filter((page) => page.endsWith(".md"))
+  .flatMap((page) =>
+    [
+      ...readFileSync(join(root, page), "utf8").matchAll(/^```(?:[cm]?[jt]sx?|typescript|javascript)\n([^]*?)^```/gm),
+    ].map((match, index) => ({
+      name: `${page.replace(".md", "").replace("/", "-")}-${index + 1}`,
+      code: match[1] ?? "",
+    })),
+  );
+
+describe("every example of README and docs, in a project of its own", () => {
+  test("there are examples of each entry point that has a page", () => {
+    const imported = new Set(
+      examples.flatMap(({ code }) => [...code.matchAll(/from "(holdfast[^"]*)"/g)].map((m) => m[1])),
+    );
+    expect([...imported].toSorted()).toEqual(["holdfast", "holdfast/context"]);
+    expect(examples.length).toBeGreaterThanOrEqual(9);
+  });
+
+  test.each(examples)("$name runs", ({ name, code }) => {
+    const directory = join(project, "runs", name);
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, "example.mts"), code);
+    const { status, stderr } = spawnSync(process.execPath, ["example.mts"], { cwd: directory, encoding: "utf8" });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  });
+});
+
+const STRICT = { target: "es2024", strict: true, skipLibCheck: false, noEmit: true };
+const STRICTEST = {
+  ...STRICT,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  noPropertyAccessFromIndexSignature: true,
+};
+const RESOLUTIONS = {
+  nodenext: { module: "nodenext" },
+  bundler: { module: "esnext", moduleResolution: "bundler" },
+};
+
+describe.each([
+  { resolution: "nodenext", node: true },
+  { resolution: "nodenext", node: false },
+  { resolution: "bundler", node: true },
+  { resolution: "bundler", node: false },
+] as const)("in a TypeScript project with $resolution resolution, @types/node: $node", ({ resolution, node }) => {
+  const types = { ...RESOLUTIONS[resolution], types: node ? ["node"] : [] };
+
+  test.each([
+    { how: "strict", options: STRICT },
+    { how: "as strict as the compiler can be", options: STRICTEST },
+  ])("every example and every declaration passes, $how", ({ options }) => {
+    const directory = typed(node);
+    // Examples that import a module of Node need its types.
+    for (const { name, code } of examples)
+      if (node || !code.includes('"node:')) writeFileSync(join(directory, `${name}.ts`), code);
+    expect(compile(directory, { ...options, ...types })).toBe("");
+  });
+
+  test("the declarations accept and reject what they must", () => {
+    const cases = readFileSync(join(import.meta.dirname, "types/context-types.ts"), "utf8");
+    expect(cases.match(/@ts-expect-error/g)?.length).toBeGreaterThan(15);
+    const directory = typed(node);
+    writeFileSync(join(directory, "cases.ts"), cases.replaceAll("../../src/library/index.ts", "holdfast/context"));
+    expect(compile(directory, { ...STRICTEST, ...types })).toBe("");
+  });
+});
+
+test("the declarations need neither the types of Node nor those of a browser", () => {
+  const directory = typed(false);
+  const names = ["holdfast", "holdfast/context", "holdfast/testing"];
+  const code = names.map((name, index) => `export * as entry${index} from "${name}";\n`).join("");
+  writeFileSync(join(directory, "all.ts"), code);
+  expect(compile(directory, { ...STRICT, lib: ["es2022"], types: [], module: "nodenext" })).toBe("");
+  writeFileSync(join(directory, "wrong.ts"), 'import { open } from "holdfast";\nexport const wrong: number = open;\n');
+  expect(compile(directory, { ...STRICT, lib: ["es2022"], types: [], module: "nodenext" })).toContain("TS2322");
+});
+
+let projects = 0;
+
+/** A fresh directory for sources, with the package installed above it, and with @types/node or without. */
+function typed(node: boolean): string {
+  projects += 1;
+  const directory = join(project, `typed-${projects}`);
+  mkdirSync(join(directory, "node_modules"), { recursive: true });
+  if (node) symlinkSync(join(root, "node_modules/@types"), join(directory, "node_modules/@types"));
+  writeFileSync(join(directory, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  return directory;
+}
+
+/** What the compiler prints: nothing when all is well. */
+function compile(directory: string, compilerOptions: object): string {
+  writeFileSync(join(directory, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const { status, stdout, stderr } = spawnSync(process.execPath, [tsc, "-p", directory], { encoding: "utf8" });
+  return status === 0 ? stdout + stderr : `status ${status}\n${stdout}${stderr}`;
+}
+
 interface Manifest {
   readonly name: string;
   readonly version: string;
@@ -193,9 +319,4 @@ function importsOf(path: string): readonly string[] {
   return [...statement, /\b(?:import|require)\("([^"\n]+)"\)/g]
     .flatMap((pattern) => [...code.matchAll(pattern)])
     .flatMap((match) => (match[1] === undefined ? [] : [match[1]]));
-}
-
-/** Documents, and the readers of what test runners print. */
-function isProduct(path: string): boolean {
-  return /^(docs|schemas|dist\/core\/ralph\/readers)\//.test(path);
 }

@@ -20,8 +20,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test("the library example runs and prints what its last comment says", () => {
   const code = blockOf("ts");
-  writeFileSync(join(folder, "example.mjs"), code);
-  const printed = execFileSync(process.execPath, ["example.mjs"], { cwd: folder, encoding: "utf8" });
+  writeFileSync(join(folder, "example.mts"), code);
+  const printed = execFileSync(process.execPath, ["example.mts"], { cwd: folder, encoding: "utf8" });
   expect(printed.trim()).toBe(/\/\/ (\{.*\})$/m.exec(code)?.[1]);
   expect(code.trim().split("\n").length).toBeLessThanOrEqual(8);
 });
@@ -31,8 +31,8 @@ test("the workflow in docs/library.md runs and prints what its last comment says
   const code = [...page.matchAll(/```ts\n([^]*?)```/g)]
     .map((match) => match[1])
     .find((text) => text?.includes("defineWorkflow"));
-  writeFileSync(join(folder, "workflow.mjs"), code ?? "");
-  const printed = execFileSync(process.execPath, ["workflow.mjs"], { cwd: folder, encoding: "utf8" });
+  writeFileSync(join(folder, "workflow.mts"), code ?? "");
+  const printed = execFileSync(process.execPath, ["workflow.mts"], { cwd: folder, encoding: "utf8" });
   const last = /\/\/ (apollo .*)$/m.exec(code ?? "")?.[1];
   expect(printed.trim().split("\n")).toEqual(["2 to go", "1 to go", "lift-off", last]);
 });
@@ -42,8 +42,8 @@ test("the graph in docs/library.md runs and prints what its last comment says", 
   const code = [...page.matchAll(/```ts\n([^]*?)```/g)]
     .map((match) => match[1])
     .find((text) => text?.includes("runGraph("));
-  writeFileSync(join(folder, "graph.mjs"), code ?? "");
-  const printed = execFileSync(process.execPath, ["graph.mjs"], { cwd: folder, encoding: "utf8" });
+  writeFileSync(join(folder, "graph.mts"), code ?? "");
+  const printed = execFileSync(process.execPath, ["graph.mts"], { cwd: folder, encoding: "utf8" });
   expect(printed.trim()).toBe(/\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]);
 });
 
