@@ -71,8 +71,8 @@ export interface Store {
     readonly limit?: number;
   }): AsyncIterable<JournalEntry>;
   /**
-   * Entries of one run, or of all in the order of commit, from now on (or of each run from `after` on), by any process,
-   * until the signal aborts or the store is closed. "Now" is the call: nothing before the first look is missed.
+   * Entries of one run, or of all, from now on (or of each run from `after` on), by any process, until the signal aborts or the store is
+   * closed. Within a run they come in order; between runs there is none. "Now" is the call: nothing before the first look is missed.
    */
   watch(query: {
     readonly run?: string;

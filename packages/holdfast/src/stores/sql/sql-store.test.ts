@@ -1,0 +1,30 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, test } from "vitest";
+import { openSqlStore } from "./open.ts";
+import type { Store } from "../../ports/store.ts";
+import { createSetClock, storeContract } from "../../testing/store-contract.ts";
+
+describe("the SQL store on SQLite keeps the contract", () => {
+  for (const { name, run } of storeContract) {
+    test(name, async () => {
+      const directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+      const clock = createSetClock();
+      const opened: Store[] = [];
+      try {
+        await run({
+          clock,
+          async open(identity) {
+            const store = await openSqlStore({ directory, clock, ...(identity === undefined ? {} : { identity }) });
+            opened.push(store);
+            return store;
+          },
+        });
+      } finally {
+        await Promise.all(opened.map((store) => store.close()));
+        rmSync(directory, { recursive: true, force: true });
+      }
+    });
+  }
+});
