@@ -12,14 +12,14 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build } from "esbuild";
 
-/** The entry points of the library, relative to packages/. tsconfig.build.json lists the same files. */
+/** The entry points of the library, relative to packages/. */
 const ENTRIES = {
   index: "holdfast/src/index.ts",
   context: "holdfast/src/library/index.ts",
   testing: "holdfast/src/testing/index.ts",
 };
 const CLI = "holdfast/src/cli/main.ts";
-/** Programs that Holdfast starts by path. Each finds its program beside the bundle it is in, so every bundle has a copy in its folder. */
+/** Programs that Holdfast starts by path. The code looks for them in the folder of its own file, so each folder of bundles has a copy. */
 const PROGRAMS = [
   "holdfast/src/agents/script-runner.ts",
   "holdfast/src/system/watchdog-process.ts",

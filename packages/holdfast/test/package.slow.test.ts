@@ -298,7 +298,13 @@ function copyRepository(to: string): void {
     cpSync(join(root, name), join(to, name), { recursive: true, filter: (path) => !skipped.has(basename(path)) });
   // Without workspaces, so that npm takes the copy for a package on its own.
   writeFileSync(join(to, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  symlinkSync(join(root, "node_modules"), join(to, "node_modules"));
+  // The dependencies of the repository, and the workspaces of the copy.
+  const modules = join(to, "node_modules");
+  mkdirSync(join(modules, "@holdfast"), { recursive: true });
+  for (const name of readdirSync(join(root, "node_modules")))
+    if (name !== "@holdfast") symlinkSync(join(root, "node_modules", name), join(modules, name));
+  for (const name of readdirSync(join(to, "packages")))
+    symlinkSync(join(to, "packages", name), join(modules, "@holdfast", name));
 }
 
 /** npm as it is on this machine, with a cache of its own and none of the settings that the outer npm hands down. */
