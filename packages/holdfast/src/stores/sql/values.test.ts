@@ -23,7 +23,7 @@ test("a value is read back as it was saved, whatever it is", async () => {
       expect(canonicalJson(read)).toBe(canonicalJson(value));
       expect(canonicalJson(value)).toBe(referenceJson(value));
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
 
@@ -40,7 +40,7 @@ test("what is remembered of earlier states changes no result, and sees every cha
         expect(canonicalJson(await decode(encoded))).toBe(canonicalJson(live));
       }
     }),
-    { numRuns: 150 },
+    { numRuns: 80 },
   );
 });
 
@@ -79,6 +79,19 @@ describe("the cost of a save follows the change", () => {
       expect(encoded.chunks.filter(({ digest }) => !before.has(digest)).length).toBeLessThan(12);
       expect(await decode(encoded)).toEqual({ text });
     }
+  });
+
+  test("of a text without line ends", async () => {
+    const memory = createValueMemory();
+    let seed = 1;
+    const next = (): string => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0).toString(36);
+    const text = Array.from({ length: 60_000 }, next).join("");
+    const before = new Set(encodeValue({ text }, memory).chunks.map(({ digest }) => digest));
+    const edited = `${text.slice(0, 100_000)}😀${text.slice(100_000)}`;
+    const encoded = encodeValue({ text: edited }, memory);
+    expect(before.size).toBeGreaterThan(20);
+    expect(encoded.chunks.filter(({ digest }) => !before.has(digest)).length).toBeLessThan(8);
+    expect(await decode(encoded)).toEqual({ text: edited });
   });
 
   test("of an object with thousands of keys", () => {

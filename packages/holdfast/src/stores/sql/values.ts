@@ -195,7 +195,10 @@ function textPart(value: string, memory: ValueMemory): Part {
   return { text, bytes, chunks: [...chunks, ...upper] };
 }
 
-/** Behind a line end that the line itself chooses, so that the pieces behind an edit stay the same; never inside a surrogate pair. */
+/**
+ * Behind a line end that the line itself chooses, so that the pieces behind an edit stay the same; in a text without line ends behind a place
+ * that the 32 characters before it choose. Never inside a surrogate pair.
+ */
 function endOfPiece(text: string, start: number): number {
   const limit = start + TEXT_FROM;
   if (text.length <= limit) return text.length;
@@ -206,8 +209,19 @@ function endOfPiece(text: string, start: number): number {
     if ((crc32(text.slice(found - 33, found - 1)) & 3) === 0) return found;
   }
   if (found >= 0) return found;
-  const code = text.charCodeAt(limit - 1);
-  return code >= 0xd800 && code < 0xdc00 ? limit - 1 : limit;
+  const end = start + SHORTEST_PIECE + chosenPlace(reach);
+  const code = text.charCodeAt(end - 1);
+  return code >= 0xd800 && code < 0xdc00 ? end - 1 : end;
+}
+
+/** Each step shifts the oldest of 32 characters out of the hash. */
+function chosenPlace(text: string): number {
+  let hashed = 0;
+  for (let at = 0; at < text.length; at++) {
+    hashed = ((hashed << 1) + Math.imul(text.charCodeAt(at) + 1, 0x9e3779b1)) | 0;
+    if (at >= 32 && hashed >>> 20 === 0) return at + 1;
+  }
+  return text.length;
 }
 
 /** References to the pages, with lists of references above them until few are left. */

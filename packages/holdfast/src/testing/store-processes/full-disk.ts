@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
-import { openSqliteStore } from "../../stores/sqlite/open.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { leasedRun, save } from "../store-contract/sample.ts";
+import { openDurableStore } from "../durable-stores.ts";
 
 /** Saves into a file system of a few hundred kilobytes until it is full, then tells what can still be read. */
 const [directory = ""] = process.argv.slice(2);
@@ -14,7 +14,7 @@ function noise(length: number): string {
 }
 
 mkdirSync(directory, { recursive: true });
-const store = await openSqliteStore({ directory });
+const store = await openDurableStore({ directory });
 const lease = await leasedRun(store);
 let acknowledged = 0;
 let refusal = "none";
@@ -28,7 +28,7 @@ for (let n = 1; n <= 1000 && refusal === "none"; n++) {
 }
 const latest = await store.latest("sample");
 await store.close().catch(() => {});
-const again = await openSqliteStore({ directory, readOnly: true });
+const again = await openDurableStore({ directory, readOnly: true });
 const reread = await again.latest("sample");
 let problems = 0;
 for await (const event of again.verify()) if (event.kind === "problem") problems += 1;

@@ -1,9 +1,9 @@
-import { openSqliteStore } from "../../stores/sqlite/open.ts";
 import { HoldfastError } from "../../core/error.ts";
+import { openDurableStore } from "../durable-stores.ts";
 
 /** Reads a store whose file system cannot be written. */
 const [directory = ""] = process.argv.slice(2);
-const store = await openSqliteStore({ directory });
+const store = await openDurableStore({ directory });
 const latest = await store.latest("sample");
 const refusal = await store.setMeta("k", "v").then(
   () => "written",

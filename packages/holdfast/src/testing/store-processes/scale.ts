@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { openSqliteStore } from "../../stores/sqlite/open.ts";
 import { leasedRun, save } from "../store-contract/sample.ts";
+import { openDurableStore } from "../durable-stores.ts";
 
 /** One large thing in a process of its own, so that its memory can be told. Prints what it found, and the peak. */
 const [what = "", directory = "", size = "0"] = process.argv.slice(2);
 const count = Number(size);
-const store = await openSqliteStore({ directory });
+const store = await openDurableStore({ directory });
 const lease = await leasedRun(store);
 const before = process.resourceUsage().maxRSS;
 let found: unknown;
