@@ -53,7 +53,7 @@ export type {
 } from "./engine/graph/graph-work.ts";
 export type { Graph, GraphEdge, GraphNode, NodeState } from "./core/graph/graph.ts";
 export type { GraphEvent } from "./core/graph/graph-state.ts";
-export type { GraphView } from "./core/graph/graph-schedule.ts";
+export type { GraphView } from "./core/graph/graph-view.ts";
 export { resumePoint } from "./core/graph/graph-recovery.ts";
 export type { RunOutcome } from "./engine/outcome.ts";
 export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";

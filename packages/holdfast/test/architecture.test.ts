@@ -99,6 +99,30 @@ test.each([
   expect(impurities(code)).toEqual(found);
 });
 
+test("the state of a run is built in core/state.ts only", () => {
+  const offenders = files
+    .filter(({ path }) => !path.endsWith(".test.ts"))
+    .flatMap(({ path, code }) => builtStates(path, code));
+  expect(offenders).toEqual([]);
+});
+
+test.each([
+  ["engine/a.ts", 'import type { RunState } from "../core/state.ts"; const x: RunState = { ...y };', 1],
+  ["engine/a.ts", 'import type { RunState } from "../core/state.ts"; f({ ...writer.state, unsaved: true });', 1],
+  ["engine/a.ts", 'import type { RunState } from "../core/state.ts"; g(x as RunState);', 1],
+  ["engine/a.ts", 'import type { RunSession } from "./run-session.ts"; f({ ...writer.state.position });', 0],
+  ["engine/a.ts", 'import type { RunSession } from "./run-session.ts"; f({ ...session.state, x });', 1],
+  ["engine/a.ts", "const x = { ...state, y };", 0],
+  ["core/state.ts", "return { ...state, unsaved: true };", 0],
+])("%s with %s builds %i states", (path, code, count) => {
+  expect(builtStates(path, code)).toHaveLength(count);
+});
+
+test("a session assigns its state where it is made, moved on and taken back", () => {
+  const session = files.find(({ path }) => path === "engine/conduct/run-session.ts");
+  expect(session?.code.match(/this\.#state = /g)).toHaveLength(3);
+});
+
 test("an import is seen however it is written", () => {
   const code = `import a from "./a.ts"; import type { B } from './b.ts'; export * from "./c.ts"; import "./d.ts";
     const e = import("./e.ts"); type F = import("./f.ts").F; // from "./no.ts"`;
@@ -163,4 +187,19 @@ async function sources(root: string): Promise<readonly { readonly path: string; 
   return Promise.all(
     paths.toSorted().map(async (path) => ({ path: relative(root, path), code: await readFile(path, "utf8") })),
   );
+}
+
+/** The types are readonly, so a state cannot be changed; this finds code that builds another one. */
+function builtStates(path: string, code: string): readonly string[] {
+  if (
+    path === "core/state.ts" ||
+    !/\bRun(?:State|Session)\b/.test(code) ||
+    /\bRunState\b.*core\/run\/run\.ts/.test(code)
+  )
+    return [];
+  const built =
+    code.match(
+      /\{\s*\.\.\.(?:[\w#.]*\.)?#?state\b(?!\s*[.?[(])|\bas RunState\b|:\s*RunState\s*=\s*\{|satisfies RunState\b/g,
+    ) ?? [];
+  return built.map((text) => `${path}: ${text}`);
 }

@@ -8,6 +8,7 @@ import type { Json, JsonObject } from "../core/json.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Position } from "../core/position/position.ts";
 import type { Trigger } from "../core/checkpoint/trigger.ts";
+import { rewoundTo } from "../core/state.ts";
 import type { Visit } from "../core/position/visit.ts";
 import { capture } from "../core/values/index.ts";
 
@@ -117,17 +118,12 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
   };
 }
 
-/** What was forked stays so: its session is the parent's too. */
-export function rewoundTo(kept: Planes["conversation"], how: "restore" | "fork"): Planes["conversation"] {
-  return kept === null ? null : { ...kept, rewound: kept.rewound === "fork" ? "fork" : how };
-}
-
 /**
  * A stay in the stage of its own: under the old number, effects done since would be taken for this one's. The files are
  * the ones that were chosen, also when they are half of a step: nothing puts them back further.
  */
 function visitAgain(target: Visit, newest: Visit): Visit {
-  const { running: _half, ...visit } = forgetAborts(forgetAsideCalls(target));
+  const { running: _half, lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(target));
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }
 

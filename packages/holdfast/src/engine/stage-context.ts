@@ -3,7 +3,7 @@ import type { ExecutionConfig, GitPath, InputsPlane, Skipped } from "../core/che
 import type { Lookup } from "../core/effect/effect-decision.ts";
 import type { Graph } from "../core/graph/graph.ts";
 import type { GraphEvent } from "../core/graph/graph-state.ts";
-import type { GraphView } from "../core/graph/graph-schedule.ts";
+import type { GraphView } from "../core/graph/graph-view.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Amounts, Position } from "../core/position/position.ts";
 import type { ParkedOn, Run } from "../core/run/run.ts";

@@ -62,6 +62,8 @@ export interface WorkParts extends Parts {
   readonly player?: Player;
   /** Hides secrets, those of the environment included. Absent: by their shape alone. */
   readonly masking?: { mask(text: string): string; find(text: string): readonly FoundSecret[] };
+  /** For tests: after each commit, load the run from the store and compare it with the state in memory. Absent: no. */
+  readonly checksState?: boolean;
   /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }

@@ -56,6 +56,7 @@ export function createWorkBench(params: {
     errorPolicy: defaultErrorPolicy,
     checkpoints: ALL_CHECKPOINTS,
     prices: {},
+    checksState: true,
     forge: null,
     branches: { of: unused, asking: unused },
     commands: {

@@ -18,8 +18,10 @@ export const SQLITE: WorkStore = {
   },
 };
 
+export const MEMORY: WorkStore = {
+  name: "memory",
+  open: (clock) => Promise.resolve(openMemoryStore({ clock })),
+};
+
 /** Both stores, for suites of what stands on one. */
-export const WORK_STORES: readonly WorkStore[] = [
-  { name: "memory", open: (clock) => Promise.resolve(openMemoryStore({ clock })) },
-  SQLITE,
-];
+export const WORK_STORES: readonly WorkStore[] = [MEMORY, SQLITE];

@@ -36,6 +36,7 @@ export function mortalParts(parts: WorkParts, reach: (point: Point) => void): Wo
     });
   return {
     ...parts,
+    checksState: true,
     store: watch("store", parts.store),
     workspaces: parts.workspaces === null ? null : watch("workspaces", parts.workspaces),
     forge: parts.forge === null ? null : watch("forge", parts.forge),

@@ -8,7 +8,7 @@ import type { Position } from "../../core/position/position.ts";
 import { reliedOn } from "../../core/resume/relied-on.ts";
 import type { RunHandle } from "../../engine/run-handle.ts";
 import { journalDamage } from "../../engine/resume/journal-damage.ts";
-import { readStanding } from "../../engine/conduct/standing.ts";
+import { loadFrom } from "../../engine/conduct/load-run.ts";
 import type { Store } from "../../ports/store.ts";
 import { conditionOf } from "../look/run-condition.ts";
 import type { Condition } from "../look/run-condition.ts";
@@ -92,7 +92,7 @@ async function damageOf(store: Store, runs: readonly string[]): Promise<readonly
 async function positionOf(store: Store, checkpoint: Checkpoint | undefined, isNow: boolean): Promise<Position | null> {
   if (checkpoint === undefined) return null;
   const { position } = checkpoint.planes;
-  return isNow && position.visit.number > 0 ? (await readStanding(store, checkpoint)).position : position;
+  return isNow && position.visit.number > 0 ? (await loadFrom(store, checkpoint)).position : position;
 }
 
 function reasonOf(condition: Condition): string | null {

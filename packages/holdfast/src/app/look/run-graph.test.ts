@@ -44,7 +44,7 @@ test("the journal since the checkpoint is counted; where it cannot be read, the 
   const { position } = first.planes;
   await run.save({ planes: { position: { ...position, graph } } });
   const saved = await run.get(2);
-  const entry = (body: JsonObject) => ({ run: "r", entry: 9, kind: "graph.moved" as const, body });
+  const entry = (body: JsonObject) => ({ run: "r", entry: 9, at: AT, kind: "graph.moved" as const, body });
   const visit = position.visit.number;
   const moved = graphNow(saved, [entry({ visit, events: [{ kind: "start", node: "a", at: AT }] })]);
   expect(moved?.states["a"]?.status).toBe("running");

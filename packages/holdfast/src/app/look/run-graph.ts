@@ -4,7 +4,8 @@ import type { Graph } from "../../core/graph/graph.ts";
 import { pictureGraph } from "../../core/graph/graph-picture.ts";
 import type { GraphPicture, Moment } from "../../core/graph/graph-picture.ts";
 import type { JournalEntry } from "../../core/journal/journal.ts";
-import { foldProgress } from "../../core/journal/progress-fold.ts";
+import { loadState } from "../../core/state.ts";
+import type { StateEntry } from "../../core/state.ts";
 import type { RunHandle } from "../../engine/run-handle.ts";
 import { conditionOf } from "./run-condition.ts";
 import type { Condition } from "./run-condition.ts";
@@ -34,18 +35,23 @@ export function isSignOfLife({ epoch }: Pick<JournalEntry, "epoch">): boolean {
 
 /** The graph as it stands now: that of the newest checkpoint, and what the journal tells since. Looking must not fail. */
 export function graphNow(
-  newest: Pick<Checkpoint, "sequence" | "planes">,
-  since: readonly Pick<JournalEntry, "run" | "entry" | "kind" | "body">[],
+  newest: Pick<Checkpoint, "run" | "sequence" | "planes">,
+  since: readonly StateEntry[],
 ): Graph | null {
   const { position } = newest.planes;
   try {
-    return foldProgress({ position, sequence: newest.sequence, entries: since }).position.graph;
+    const entries = since.filter(({ kind }) => GRAPH_KINDS.has(kind));
+    const { state } = loadState({ run: newest.run, checkpoint: newest, entries, effects: [], apply: null });
+    return state.position.graph;
   } catch (error) {
     // An entry that cannot be read is for verify to tell.
     if (error instanceof HoldfastError) return position.graph;
     throw error;
   }
 }
+
+/** A newer checkpoint that cannot be used means that the entries do not count. */
+const GRAPH_KINDS: ReadonlySet<string> = new Set(["graph.set", "graph.moved", "checkpoint"]);
 
 /** Nobody runs the nodes of a run that nobody carries, whatever their states say. */
 export function momentOf(params: {

@@ -59,6 +59,14 @@ const budget: Shape<Budget> = object<Budget>({
   }),
 });
 
+const runningStep: Shape<RunningStep> = object<RunningStep>({
+  files: flag,
+  estimate: nullable(amounts),
+  base: count,
+  counted: optional(object<RecordTokens>({ input: count, output: count })),
+  settled: optional(flag),
+});
+
 export const positionShape: Shape<Position> = object<Position>({
   workflow: text,
   definition: nullable(text),
@@ -76,17 +84,8 @@ export const positionShape: Shape<Position> = object<Position>({
     number: count,
     steps: dictionary(json),
     failures: dictionary(count),
-    running: optional(
-      dictionary(
-        object<RunningStep>({
-          files: flag,
-          estimate: nullable(amounts),
-          base: count,
-          counted: optional(object<RecordTokens>({ input: count, output: count })),
-          settled: optional(flag),
-        }),
-      ),
-    ),
+    running: optional(dictionary(runningStep)),
+    lost: optional(dictionary(runningStep)),
     sessions: optional(dictionary(nullable(text))),
     graph: optional(flag),
     unreduced: optional(list(json)),

@@ -27,7 +27,7 @@ export function someGraph(params: { readonly maxNodes: number }): fc.Arbitrary<G
 const PRIORITIES: readonly Priority[] = ["critical", "high", "normal", "normal", "low"];
 
 /** One is a name that an object would mistake for its prototype. */
-export function nodeName(index: number): string {
+function nodeName(index: number): string {
   return index === 1 ? "__proto__" : `n${index}`;
 }
 

@@ -164,7 +164,7 @@ describe("crash and growth", () => {
       addNode(chain, { node: node("d", ["c"]), edges: [{ from: "d", to: "a", type: "sequence" }], at }),
     ).toThrow(/waits for itself/);
     expect(() => addNode(chain, { node: node("d"), edges: [{ from: "d", to: "b", type: "sequence" }], at })).toThrow(
-      /may have begun/,
+      /may have started/,
     );
   });
 });

@@ -1,6 +1,5 @@
 import { HoldfastError } from "../error.ts";
-import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus } from "./graph.ts";
-import { misplacedEdge } from "./graph-index.ts";
+import type { Graph, GraphEdge, GraphNode, NodeState, NodeStatus, Priority } from "./graph.ts";
 import { batchesOf, checkGraph, predecessorsOf } from "./graph-order.ts";
 import type { Json } from "../json.ts";
 import {
@@ -12,7 +11,6 @@ import {
   skippedState,
   startedState,
 } from "./node-state.ts";
-import { PRIORITIES } from "./ready-queue.ts";
 
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
@@ -70,7 +68,8 @@ function stepNode(graph: Graph, event: NodeEvent): Graph {
   expectStatus(event, state);
   switch (event.kind) {
     case "start":
-      if (!isFree(graph, predecessorsOf(graph), node.id)) throw refused(event, "what it waits for is not complete");
+      if (!isFree(graph, predecessorsOf(graph).get(node.id)) || isUnapproved(graph, node.id))
+        throw refused(event, "what it waits for is not complete");
       return withState(graph, node.id, startedState(state, event.at));
     case "complete":
       return withState(graph, node.id, { ...state, status: "complete", endedAt: event.at, result: event.result });
@@ -110,17 +109,25 @@ export function addNode(
   checkGraph(grown);
   const misplaced = params.edges?.find((edge) => edge.to !== params.node.id);
   if (misplaced !== undefined) {
-    throw misplacedEdge(params.node.id, misplaced.to);
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Node ${params.node.id} cannot be added with an edge to ${misplaced.to}: that node may have started`,
+      hint: "A new node may wait for others; existing nodes cannot be made to wait for it.",
+    });
   }
   return settleSkips(grown, params.at);
 }
 
+/** How urgent, the most urgent first. */
+const PRIORITIES: Readonly<Record<Priority, number>> = { critical: 0, high: 1, normal: 2, low: 3 };
+
 /** What may start now, most urgent first, then in the order of the definition; no more than the limit leaves room for. */
 export function readyNodes(graph: Graph, params: { readonly limit: number }): readonly string[] {
   const before = predecessorsOf(graph);
+  const unapproved = new Set(graph.edges.filter(isOpenApproval).map(({ to }) => to));
   const running = graph.nodes.filter((node) => stateOf(graph, node.id).status === "running").length;
   return graph.nodes
-    .filter((node) => isWaiting(stateOf(graph, node.id)) && isFree(graph, before, node.id))
+    .filter(({ id }) => isWaiting(stateOf(graph, id)) && !unapproved.has(id) && isFree(graph, before.get(id)))
     .toSorted((a, b) => PRIORITIES[a.priority] - PRIORITIES[b.priority])
     .slice(0, Math.max(0, params.limit - running))
     .map((node) => node.id);
@@ -143,7 +150,7 @@ export function progressOf(graph: Graph): GraphProgress {
   const waiting = graph.nodes.filter((node) => isWaiting(stateOf(graph, node.id)));
   const unknown = having("unknown");
   if (waiting.length > 0 || unknown.length > 0) {
-    const approvals = graph.edges.filter((edge) => isUnapproved(edge) && waiting.some((node) => node.id === edge.to));
+    const approvals = graph.edges.filter((edge) => isOpenApproval(edge) && waiting.some((node) => node.id === edge.to));
     return { kind: "waiting", unknown, approvals };
   }
   const nodes = having("failed");
@@ -162,18 +169,19 @@ export function isWaiting(state: NodeState): boolean {
   return state.status === "pending" || state.status === "queued";
 }
 
-function isUnapproved(edge: GraphEdge): boolean {
+export function isOpenApproval(edge: GraphEdge): boolean {
   return edge.type === "approval" && edge.approvedAt === null;
 }
 
-function isFree(graph: Graph, before: ReadonlyMap<string, ReadonlySet<string>>, id: string): boolean {
-  return (
-    [...(before.get(id) ?? [])].every((earlier) => stateOf(graph, earlier).status === "complete") &&
-    !graph.edges.some((edge) => edge.to === id && isUnapproved(edge))
-  );
+function isFree(graph: Graph, predecessors: ReadonlySet<string> = new Set()): boolean {
+  return [...predecessors].every((earlier) => stateOf(graph, earlier).status === "complete");
 }
 
-function abortedBy(graph: Graph): string | null {
+function isUnapproved(graph: Graph, id: string): boolean {
+  return graph.edges.some((edge) => edge.to === id && isOpenApproval(edge));
+}
+
+export function abortedBy(graph: Graph): string | null {
   const critical = graph.nodes.find(
     (node) => node.priority === "critical" && stateOf(graph, node.id).status === "failed",
   );
@@ -198,14 +206,14 @@ function settleSkips(graph: Graph, at: string): Graph {
     const reason = lostReason(lost, lostState);
     states.set(id, skippedState(state, { reason, cause: causeOf(lostState) ?? lost, at }));
   }
-  return { ...graph, states: Object.fromEntries(states) };
+  return { ...graph, states: Object.fromEntries([...states].filter(([, state]) => state !== FRESH)) };
 }
 
-export function isLost(state: NodeState | undefined): boolean {
+function isLost(state: NodeState | undefined): boolean {
   return state?.status === "failed" || state?.status === "skipped";
 }
 
-export function lostReason(id: string, state: NodeState): string {
+function lostReason(id: string, state: NodeState): string {
   return `${id} ${state.status === "failed" ? "failed" : "was skipped"}`;
 }
 
@@ -242,7 +250,7 @@ function findNode(graph: Graph, id: string): GraphNode {
 }
 
 /** Refuses (USAGE) what cannot happen to a node that is as it is. */
-export function expectStatus(event: NodeEvent, state: NodeState): void {
+function expectStatus(event: NodeEvent, state: NodeState): void {
   if (!POSSIBLE[event.kind].includes(state.status)) throw refused(event, `it is ${state.status}`);
 }
 
@@ -256,6 +264,6 @@ const POSSIBLE: Readonly<Record<NodeEvent["kind"], readonly NodeStatus[]>> = {
   recover: ["running", "queued"],
 };
 
-export function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
+function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message: `Node ${event.node} cannot ${event.kind}: ${why}` });
 }

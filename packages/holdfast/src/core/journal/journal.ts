@@ -32,6 +32,7 @@ export const ENTRY_KINDS = [
   "run.parked",
   "run.unparked",
   "run.ended",
+  "run.resumed", // a process continues a run whose last process died: calls under way are lost
   "run.reopened", // a finished or fatal run taken up again, by force, from a chosen checkpoint
   "lease.taken",
   "lease.released",
@@ -49,12 +50,16 @@ export const ENTRY_KINDS = [
   "step.failed",
   "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation; null: it is given up
   "call.recorded", // what an agent, a command or the forge was asked and said, of runs that are recorded
+  "step.interrupted", // an agent call that was stopped and reported what it took
+  "step.adopted", // a call that died with its process had finished: its result is used
   "step.lost", // a call that died with its process: what it took, as the agent's own record tells
   "effect.intended",
   "effect.settled",
   "effect.unknown",
   "graph.set", // this visit's graph, as it begins
   "graph.moved", // what happened to its nodes
+  "files.settled", // the newest checkpoint's files are what the steps that may change files left
+  "yolo.allowed", // the user lets agents act without asking from now on
   "note",
 ] as const;
 
@@ -68,6 +73,9 @@ export interface NewEntry {
 export type RunEnded =
   | { readonly outcome: "done" }
   | { readonly outcome: "fatal"; readonly reason: string; readonly cause?: "aborted" };
+/** `counts`: what the lost calls took is still to be found out. */
+export type RunResumed = { readonly counts: boolean };
+export type FilesSettled = { readonly sequence: number };
 export type RunReopened = { readonly reason: string };
 export type RunParked = {
   readonly on: ParkedOn;
@@ -79,7 +87,7 @@ export type RunParked = {
 /** `by`: who gave the answer. */
 export type RunUnparked = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 
-/** Bodies of what a stage does; progress-fold.ts says what they add up to. */
+/** Bodies of what a stage does; core/state.ts says what they add up to. */
 export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };
 export type StageEnded = {
   readonly visit: number;
@@ -100,6 +108,8 @@ export type StepStarted = {
   /** Name of the aside that an agent call works in. */
   readonly aside?: string;
 };
+export type StepInterrupted = { readonly visit: number; readonly step: string; readonly spent: Amounts };
+export type StepAdopted = { readonly visit: number; readonly step: string };
 /** A call whose end nobody saw, counted from the agent's own record of the session. */
 export type StepLost = {
   readonly visit: number;

@@ -30,12 +30,21 @@ export function reserve(budget: Budget, estimate: Amounts): Reservation {
     return limit !== null && (used >= limit || add(used, estimate[resource]) > limit);
   });
   if (resources.length > 0) return { kind: "exceeded", resources };
-  const after: Budget = { ...budget, reserved: sum(budget.reserved, estimate) };
+  const after = addReserved(budget, estimate);
   return {
     kind: "reserved",
     budget: after,
     notices: RESOURCES.filter((one) => !isNear(budget, one) && isNear(after, one)),
   };
+}
+
+export function addReserved(budget: Budget, estimate: Amounts): Budget {
+  return { ...budget, reserved: sum(budget.reserved, estimate) };
+}
+
+/** What `amounts` holds beyond `counted`, never less than nothing. */
+export function amountsBeyond(amounts: Amounts, counted: Amounts): Amounts {
+  return { ...amounts, ...each((resource) => Math.max(0, amounts[resource] - counted[resource])) };
 }
 
 /** After the call: the estimate is given back and what it really took is spent, even beyond the limit. */

@@ -33,6 +33,8 @@ export interface Visit {
   readonly unreduced?: readonly Json[];
   /** Agent calls not finished yet that work aside, and the aside of each: their half work is there, not in the run's own files. */
   readonly asides?: Readonly<Record<string, string>>;
+  /** Agent calls that died with their process, by step, until it is known what they took or they start again. Their reserved amounts count as spent. */
+  readonly lost?: Readonly<Record<string, RunningStep>>;
   /** What failed tries of agent calls not finished yet have come to, by step. */
   readonly errors?: Readonly<Record<string, CallErrors>>;
   /**

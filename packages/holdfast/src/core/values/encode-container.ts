@@ -12,9 +12,6 @@ import { isFramed, isLongerThan } from "./lower-bound.ts";
 import type { Encoding, Level } from "./memo.ts";
 import { objectPages } from "./object-pages.ts";
 import { TAGS } from "./page-format.ts";
-import { rowLevels } from "./row-pages.ts";
-import type { RowBase } from "./row-pages.ts";
-import { rowsOf } from "./row-object.ts";
 import { sortedKeys } from "./sorted-keys.ts";
 import { stackLevels } from "./upper-levels.ts";
 
@@ -65,16 +62,9 @@ function encodePages(context: EncodingContext, value: JsonContainer): Encoding {
 }
 
 function levelsOf(context: EncodingContext, value: JsonContainer, base: KnownBase | undefined): readonly Level[] {
-  const rows = rowsOf(value);
-  if (rows !== undefined) return rowLevels(context, rows, rowBase(base));
   const lowest = isJsonArray(value) ? pagesOfArray(context, value, base) : pagesOfObject(context, value, base);
   const tag = isJsonArray(value) ? TAGS.arrays : TAGS.objects;
   return stackLevels({ context, tag, lowest, base: base?.levels });
-}
-
-function rowBase(base: KnownBase | undefined): RowBase | undefined {
-  const rows = base === undefined ? undefined : rowsOf(base.value);
-  return base === undefined || rows === undefined ? undefined : { rows, levels: base.levels };
 }
 
 /** What the value was captured on, if that was encoded as pages too. */
@@ -112,8 +102,6 @@ function pagesOfObject(context: EncodingContext, value: JsonObject, base: KnownB
 /** Containers inside that the base does not have at either end: only those can be without an encoding. */
 function freshChildren(value: JsonContainer): readonly JsonContainer[] {
   const base = baseOf(value);
-  const rows = rowsOf(value);
-  if (rows !== undefined) return rows.since(base === undefined ? undefined : rowsOf(base.value)).filter(isContainer);
   const children = childrenOf(value);
   const known = base === undefined ? [] : childrenOf(base.value);
   const start = commonPrefix(children, known, base?.front ?? 0);

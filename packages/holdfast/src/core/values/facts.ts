@@ -18,7 +18,7 @@ export interface Facts {
 
 /** Gives back what it gets, so that the private field of a class built on it lies on that. */
 // oxlint-disable-next-line no-extraneous-class
-export class Given {
+class Given {
   constructor(value: object) {
     return value;
   }

@@ -12,8 +12,6 @@ export type { JsonChange } from "./diff-json.ts";
 export { digestOf } from "./digest-of.ts";
 export { encode } from "./encode.ts";
 export type { Encoded } from "./encode.ts";
-export { KeptMap } from "./kept-map.ts";
-export { KeptObject, WORTH_KEEPING } from "./kept-object.ts";
 export { createMemo } from "./memo.ts";
 export type { Memo } from "./memo.ts";
 export { references } from "./references.ts";

@@ -1,7 +1,6 @@
 import { isJsonArray } from "../json.ts";
 import type { Json } from "../json.ts";
 import { FRAME_MAX, FRAMED_TEXT_MAX } from "./limits.ts";
-import { rowsOf } from "./row-object.ts";
 import { sortedKeys } from "./sorted-keys.ts";
 
 /** Whether canonical JSON of the value is surely longer than `limit`, found by looking at no more than that much of it. */
@@ -17,14 +16,6 @@ function rest(value: Json, limit: number): number {
   if (isJsonArray(value)) {
     for (const child of value) {
       left = rest(child, left - 1);
-      if (left < 0) return left;
-    }
-    return left;
-  }
-  const rows = rowsOf(value);
-  if (rows !== undefined) {
-    for (const [key, child] of rows.entries()) {
-      left = rest(child, left - key.length - 4);
       if (left < 0) return left;
     }
     return left;

@@ -56,7 +56,7 @@ function buildPage(context: EncodingContext, row: ObjectRow, from: number, base:
   return page.finish(context);
 }
 
-export class ObjectPageBuilder {
+class ObjectPageBuilder {
   readonly #inline: string[] = [];
   readonly #keys: string[] = [];
   readonly #digests: string[] = [];

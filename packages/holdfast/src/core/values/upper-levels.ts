@@ -46,7 +46,7 @@ function pagedBase(row: Level, base: Level | undefined, pages: Level | undefined
   };
 }
 
-export function buildUpperPage(params: {
+function buildUpperPage(params: {
   readonly context: EncodingContext;
   readonly tag: UpperTag;
   readonly level: number;

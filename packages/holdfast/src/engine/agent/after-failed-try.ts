@@ -2,6 +2,7 @@ import { decideFailure } from "../../core/error-policy/decide-failure.ts";
 import type { FailureDecision } from "../../core/error-policy/decide-failure.ts";
 import { fractionOf } from "../../core/error-policy/delays.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
+import { own } from "../../core/state.ts";
 import { giveUpSession } from "./agent-session.ts";
 import type { Tried } from "./agent-report.ts";
 import { keptTalk } from "./kept-talk.ts";
@@ -9,8 +10,6 @@ import { parkRun } from "../conduct/park.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
 import { noteAgent } from "../record/record-agent.ts";
 import { attemptOf } from "../stage/run-step.ts";
-import { settleSpent } from "../conduct/spending.ts";
-import { failEntry } from "../stage/step-entries.ts";
 import type { Stay } from "../stage/stay.ts";
 import { takeAgent } from "./trying.ts";
 import type { Trying } from "./trying.ts";
@@ -36,7 +35,7 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
     own: trying.own,
     failure: outcome,
     failures: attemptOf(stay, name),
-    before: writer.errors.get(name),
+    before: own(writer.errors, name),
     now,
     random: fractionOf(writer.parts.random()),
     mustAnswer: trying.call.mustAnswer ?? false,
@@ -47,9 +46,7 @@ export async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): 
   const reason = `${outcome.cause}: ${outcome.message}`;
   const fail = (): readonly NewEntry[] => {
     noteAgent(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
-    settleSpent(writer, { estimate: trying.estimate, actual: spent });
-    writer.running.delete(name);
-    return [failEntry(stay, name, { reason, spent, verdict, errors })];
+    return [stay.failed(name, { reason, spent, verdict, errors })];
   };
   const isSettled = await settleFiles(stay, trying, { decision, isLost, why: outcome.message, fail });
   writer.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
@@ -89,8 +86,8 @@ async function settleFiles(
     await giveUpSession(stay, trying, { why: params.why, said: keptTalk(writer, trying.call), prepare: fail });
     return true;
   }
-  const base = writer.running.get(name)?.base;
-  const goesOn = writer.sessions.has(name) && !leaves;
+  const base = own(writer.running, name)?.base;
+  const goesOn = Object.hasOwn(writer.sessions, name) && !leaves;
   if (!trying.files || goesOn || base === undefined || decision.kind === "abort") return false;
   await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
   return true;

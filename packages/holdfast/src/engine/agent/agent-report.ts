@@ -3,6 +3,7 @@ import { findSecrets, maskSecrets } from "../../core/mask.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
 import type { Amounts } from "../../core/position/position.ts";
+import { rebaseRunning } from "../../core/state.ts";
 import { capture } from "../../core/values/index.ts";
 import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import type { AgentOutcome } from "../../ports/agent.ts";
@@ -12,9 +13,7 @@ import type { OpenAside } from "../asides/asides.ts";
 import { lookParams } from "../parts.ts";
 import { noteAgent } from "../record/record-agent.ts";
 import type { AgentTake } from "../record/record-agent.ts";
-import { finishStep } from "../stage/step-entries.ts";
-import { settleSpent } from "../conduct/spending.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import type { AgentCall, AgentReport, CheckoutChange } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 
@@ -39,7 +38,6 @@ export async function concludeCall(
     /** Of the run's own. */
     readonly files: boolean;
     readonly aside: OpenAside | null;
-    readonly estimate: Amounts;
   },
   tried: Tried,
 ): Promise<AgentReport> {
@@ -49,16 +47,11 @@ export async function concludeCall(
   const collected = await collectOutputs(stay, trying);
   stay.open();
   const before = writer.files?.tree ?? null;
-  const finish = (
-    found: Found,
-    { sequence, files }: { readonly sequence: number | null; readonly files: FilesPlane | null },
-    as = tried,
-  ): readonly [AgentReport, NewEntry] => {
+  const finish = (found: Found, files: FilesPlane | null, as = tried): readonly [AgentReport, NewEntry] => {
     noteAgent(writer, as.take, { after: files, failed: null });
     const report = reportOf(as, { ...found, ...collected });
-    settleSpent(writer, { estimate: trying.estimate, actual: as.spent });
-    writer.beside.delete(name);
-    return [report, finishStep(stay, name, { result: report, spent: as.spent, sequence })];
+    writer.sideTalks.delete(name);
+    return [report, stay.finished(name, { result: report, spent: as.spent })];
   };
   let report: AgentReport | undefined;
   if (trying.files) {
@@ -66,9 +59,10 @@ export async function concludeCall(
       trigger:
         isComplete(collected) && writer.parts.checkpoints.artifactComplete ? "artifact_complete" : "agent_complete",
       name,
-      prepare: ({ sequence, files }) => {
+      change: (planes, { sequence }) => rebaseRunning(planes, sequence),
+      prepare: ({ files }) => {
         const changed = files === null || before === null ? null : files.tree !== before;
-        const [made, entry] = finish({ changed, commit: null, aside: null }, { sequence, files });
+        const [made, entry] = finish({ changed, commit: null, aside: null }, files);
         report = made;
         return [entry];
       },
@@ -76,8 +70,8 @@ export async function concludeCall(
   } else {
     const found = aside === null ? NOT_ASIDE : await foundAside(stay, aside, trying.workspace);
     stay.open();
-    const at = { sequence: null, files: aside === null ? writer.files : null };
-    const [made, entry] = found === null ? finish(NOT_ASIDE, at, deserted(tried)) : finish(found, at);
+    const files = aside === null ? writer.files : null;
+    const [made, entry] = found === null ? finish(NOT_ASIDE, files, deserted(tried)) : finish(found, files);
     report = made;
     await writer.append(entry);
     if (aside !== null && found !== null && found.commit !== null) aside.commit = found.commit;
@@ -139,7 +133,7 @@ async function collectOutputs(
 }
 
 /** Text that an agent left for others: secrets in it are masked, and the journal says so. */
-export async function maskAndReport(writer: RunWriter, what: string, text: string): Promise<string> {
+export async function maskAndReport(writer: RunSession, what: string, text: string): Promise<string> {
   const { mask, find } = writer.parts.masking ?? { mask: maskSecrets, find: findSecrets };
   const masked = mask(text);
   if (masked === text) return text;

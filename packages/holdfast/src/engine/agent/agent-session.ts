@@ -1,14 +1,14 @@
 import { createFence, fenceNonce } from "../../core/agent/fence.ts";
 import type { Fence } from "../../core/agent/fence.ts";
 import type { ConversationPlane } from "../../core/checkpoint/checkpoint.ts";
-import { NOTHING } from "../../core/position/budget.ts";
 import { fallbackOf } from "../../core/error-policy/call-errors.ts";
 import type { NewEntry, StepLost } from "../../core/journal/journal.ts";
 import type { Amounts } from "../../core/position/position.ts";
 import type { RecordTokens } from "../../core/position/visit.ts";
+import { own } from "../../core/state.ts";
 import type { Agent } from "../../ports/agent.ts";
 import type { Workspace } from "../../ports/workspace.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import { handOver } from "../conduct/hand-over.ts";
 import { ownAnswer } from "./kept-answer.ts";
 import { keptTalk } from "./kept-talk.ts";
@@ -16,7 +16,7 @@ import { lookParams } from "../parts.ts";
 import { planSession } from "./plan-session.ts";
 import { reasonOf } from "../reason-of.ts";
 import { attemptOf } from "../stage/run-step.ts";
-import { holdUnknown, settleSpent } from "../conduct/spending.ts";
+import { assumeUnknown } from "../conduct/spending.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 import { tellNote } from "../conduct/tell-note.ts";
@@ -88,8 +88,7 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
  */
 async function countLost(stay: Stay, { call, agent, model }: Caller, now: RecordTokens | null): Promise<void> {
   const { writer } = stay;
-  const before = writer.uncounted.get(call.name);
-  writer.uncounted.delete(call.name);
+  const before = own(writer.lost, call.name);
   if (before === undefined || before.estimate === null || before.settled === true) return;
   const attempt = attemptOf(stay, call.name);
   const reported = ownAnswer(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
@@ -102,12 +101,8 @@ async function countLost(stay: Stay, { call, agent, model }: Caller, now: Record
   const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
   const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
   // What was reserved for the call counts as spent, and no more is assumed.
-  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await holdUnknown(writer) : null;
+  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(writer) : null;
   const body: StepLost = { visit: writer.visit, step: call.name, spent, ...(held === null ? {} : { held }) };
-  settleSpent(writer, {
-    estimate: NOTHING,
-    actual: { ...NOTHING, tokens: spent.tokens - reserved.tokens, ...unknown },
-  });
   await writer.append({ kind: "step.lost", body });
   const text = isUnknown
     ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
@@ -130,10 +125,10 @@ function tokensSince(before: RecordTokens, now: RecordTokens): number {
 
 /** One that died in the middle of this very call goes on before any that the stage names. */
 export function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
-  const own = writer.sessions.get(name);
-  if (own !== undefined) return own;
+  const known = own(writer.sessions, name);
+  if (known !== undefined) return known;
   // What the stage names is a session of the agent that it named.
-  return fallbackOf(writer.errors.get(name)) === undefined ? (session ?? null) : null;
+  return fallbackOf(own(writer.errors, name)) === undefined ? (session ?? null) : null;
 }
 
 /**
@@ -157,9 +152,8 @@ export async function giveUpSession(
   const prepare = (): readonly NewEntry[] => {
     const entries = params.prepare?.() ?? [];
     const said = givenUp(agent.name, params.said);
-    writer.sessions.set(name, null);
-    if (call.aside === undefined) writer.conversation = said;
-    else writer.beside.set(name, said);
+    if (call.aside === undefined) writer.observeConversation(said);
+    else writer.sideTalks.set(name, said);
     return [...entries, session, { kind: "note", body: { text } }];
   };
   // What is said aside is in no checkpoint.
@@ -172,10 +166,7 @@ export async function giveUpSession(
 export async function keepSession(stay: Stay, call: AgentCall, session: string): Promise<void> {
   const { writer } = stay;
   const { name: step } = call;
-  const isKnown = writer.sessions.get(step) === session && keptTalk(writer, call)?.rewound === undefined;
-  if (call.aside === undefined) writer.settleRewound();
-  if (isKnown) return;
-  writer.sessions.set(step, session);
+  if (own(writer.sessions, step) === session && keptTalk(writer, call)?.rewound === undefined) return;
   // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
   await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
 }
@@ -184,8 +175,8 @@ function givenUp(agent: string, said: ConversationPlane | null): ConversationPla
   return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
 }
 
-export function fenceOf({ position, run, visit }: Pick<RunWriter, "position" | "run" | "visit">, call: string): Fence {
-  return createFence(fenceNonce({ secret: position.fence ?? run.id, visit, call }));
+export function fenceOf({ state, run, visit }: Pick<RunSession, "state" | "run" | "visit">, call: string): Fence {
+  return createFence(fenceNonce({ secret: state.position.fence ?? run.id, visit, call }));
 }
 
 async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
@@ -193,7 +184,7 @@ async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promis
   const { name, prompt } = call;
   const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
   const counted = isCounted ? { input: 0, output: 0 } : null;
-  if (!writer.sessions.has(name)) return { session: null, forkAt: null, prompt, counted, told: null };
+  if (!Object.hasOwn(writer.sessions, name)) return { session: null, forkAt: null, prompt, counted, told: null };
   const { parts } = writer;
   const conversation = keptTalk(writer, call);
   const files = await workspace.look(lookParams(parts));

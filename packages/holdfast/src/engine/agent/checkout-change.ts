@@ -1,6 +1,6 @@
 import type { CheckoutState } from "../../ports/workspace.ts";
 import { pureSha256 } from "../../core/sha256.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import type { AgentCall, AgentReport, CheckoutChange } from "../stage-context.ts";
 import { decide } from "../stage/decide.ts";
 import type { Stay } from "../stage/stay.ts";
@@ -9,7 +9,7 @@ import { answerFile } from "./kept-answer.ts";
 import type { Trying } from "./trying.ts";
 
 /** The user's main checkout now; null: it is not watched. A checkout that cannot be read never fails a call. */
-export async function watchCheckout(writer: RunWriter, runRoot: string): Promise<CheckoutState | null> {
+export async function watchCheckout(writer: RunSession, runRoot: string): Promise<CheckoutState | null> {
   const { workspaces, mainCheckout } = writer.parts;
   if (workspaces === null || mainCheckout === undefined) return null;
   return await workspaces.mainCheckout(runRoot).catch((error: unknown) => {
@@ -32,7 +32,7 @@ interface KeptCheckout {
 }
 
 /** Before a try. What a failed try changed still counts; what changed between that try and this one is the user's own. */
-export async function openCheckout(writer: RunWriter, { call, workspace }: Trying): Promise<CheckoutState | null> {
+export async function openCheckout(writer: RunSession, { call, workspace }: Trying): Promise<CheckoutState | null> {
   const kept = readKept(writer, call.name);
   const now = await watchCheckout(writer, workspace.root);
   if (now === null) return null;
@@ -55,14 +55,14 @@ function baseline({ before, after }: KeptCheckout, now: CheckoutState["state"]):
 }
 
 /** Before the call whose result is adopted, as the process that died had written it; null: it was not watched. */
-export function checkoutBefore(writer: RunWriter, step: string): CheckoutState | null {
+export function checkoutBefore(writer: RunSession, step: string): CheckoutState | null {
   const kept = readKept(writer, step);
   return kept === null ? null : { root: kept.root, state: new Map(kept.before) };
 }
 
 /** After a failed try. */
 export function keepFailedTry(
-  writer: RunWriter,
+  writer: RunSession,
   step: string,
   { before, after }: { readonly before: CheckoutState | null; readonly after: CheckoutState | null },
 ): void {
@@ -71,7 +71,7 @@ export function keepFailedTry(
 }
 
 /** Once the journal has the result of the call. */
-export function forgetCheckout(writer: RunWriter, step: string): void {
+export function forgetCheckout(writer: RunSession, step: string): void {
   answerFile(writer, fileStep(step)).remove();
 }
 
@@ -113,11 +113,11 @@ function fileStep(step: string): string {
   return `${step}:checkout`;
 }
 
-function keep(writer: RunWriter, step: string, kept: KeptCheckout): void {
+function keep(writer: RunSession, step: string, kept: KeptCheckout): void {
   answerFile(writer, fileStep(step)).write(JSON.stringify(kept));
 }
 
-function readKept(writer: RunWriter, step: string): KeptCheckout | null {
+function readKept(writer: RunSession, step: string): KeptCheckout | null {
   const text = answerFile(writer, fileStep(step)).read();
   if (text === null) return null;
   try {
@@ -162,7 +162,7 @@ export async function askAboutCheckout(stay: Stay, call: AgentCall, report: Agen
   const { checkout } = report;
   if (checkout === undefined) return;
   const name = `${call.name}:checkout`;
-  const isAnswered = stay.writer.steps.has(name);
+  const isAnswered = Object.hasOwn(stay.writer.steps, name);
   if (!isAnswered && (stay.writer.parts.mainCheckout !== "ask" || stay.asked.has(checkout.digest))) return;
   stay.asked.add(checkout.digest);
   await decide(stay, {

@@ -1,7 +1,7 @@
 import type { AgentOutcome } from "../../ports/agent.ts";
 import type { AgentCallKey, AnswerFile } from "../work-parts.ts";
 import type { Stay } from "../stage/stay.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 
 /**
  * What a file keeps of one try of an agent call for as long as the journal does not: the tokens that the agent has reported so far and, once it has
@@ -43,7 +43,7 @@ export function forgetResult(file: AnswerFile): void {
   keepAnswer(file, { ...kept, tokens, ended: null, filesGone: true });
 }
 
-export function answerFile(writer: RunWriter, step: string): AnswerFile {
+export function answerFile(writer: RunSession, step: string): AnswerFile {
   const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
   return writer.parts.agentAnswer(key);
 }

@@ -129,8 +129,8 @@ test("a fresh session that dies without a record leaves what the first one said 
       return { text: "done", session: "s-2" };
     },
   });
-  // What died is unknown, step.started, the loss, step.started, step.session, and what would be the answer.
-  expect(await toy.crash(workflow, 6, "before")).toBe("died");
+  // run.resumed, what died is unknown, step.started, the loss, step.started, step.session, and what would be the answer.
+  expect(await toy.crash(workflow, 7, "before")).toBe("died");
   records.clear();
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(toy.seen.map(({ session }) => session)).toEqual([null, "s-1", null, "s-2", null]);

@@ -1,7 +1,8 @@
-import { NOTHING, reopenLost } from "../../core/position/budget.ts";
 import type { RecordTokens, RunningStep } from "../../core/position/visit.ts";
 import { NO_ERRORS, restOfDelay } from "../../core/error-policy/call-errors.ts";
 import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "../../ports/agent.ts";
+import type { StepAdopted, StepInterrupted } from "../../core/journal/journal.ts";
+import { own } from "../../core/state.ts";
 import { afterFailedTry } from "./after-failed-try.ts";
 import { concludeCall } from "./agent-report.ts";
 import { askedOf, takeAgent } from "../record/record-agent.ts";
@@ -35,9 +36,9 @@ import { clearStaleLocks } from "../resume/resume-run.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
 import { beganAt, keepBranch, takeBackChanges } from "../restore/right-place.ts";
 import type { BeganAt } from "../restore/right-place.ts";
-import { limitNotice, priced, reserveOrPark, settleSpent, spentOf } from "../conduct/spending.ts";
+import { exceededBy, limitNotice, parkSpent, priced, spentOf } from "../conduct/spending.ts";
 import type { AgentCall, AgentReport } from "../stage-context.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import type { Player } from "../replay/player.ts";
 import type { Stay } from "../stage/stay.ts";
 import { Talk } from "./talk.ts";
@@ -75,7 +76,7 @@ async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): P
     const trying = tryingOf(stay, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
-      const { abort } = writer.errors.get(call.name) ?? {};
+      const { abort } = own(writer.errors, call.name) ?? {};
       if (abort !== undefined) writer.halt.abort(abort);
       for (;;) {
         await askAboutFailedTry(stay, trying);
@@ -95,13 +96,13 @@ async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): P
 }
 
 /** What is kept of a call until the journal has its result. */
-function forgetFiles(writer: RunWriter, step: string): void {
+function forgetFiles(writer: RunSession, step: string): void {
   answerFile(writer, step).remove();
   forgetCheckout(writer, step);
 }
 
 /** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
-async function reportDenial(writer: RunWriter, outcome: AgentOutcome): Promise<void> {
+async function reportDenial(writer: RunSession, outcome: AgentOutcome): Promise<void> {
   if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
   await tellNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
 }
@@ -109,9 +110,9 @@ async function reportDenial(writer: RunWriter, outcome: AgentOutcome): Promise<v
 /** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
 async function waitOut({ writer }: Stay, name: string): Promise<void> {
   const { parts, halt, errors } = writer;
-  const rest = restOfDelay(errors.get(name) ?? NO_ERRORS, parts.clock.now());
+  const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
   // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
-  const isQuiet = (): boolean => writer.running.size === 0;
+  const isQuiet = (): boolean => Object.keys(writer.running).length === 0;
   if (rest > 0) {
     const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
     await parts.wait(rest, signal).catch((error: unknown) => {
@@ -138,11 +139,14 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   stay.check();
   const adopted = await adoptAnswer(stay, trying);
   if (adopted !== null) return await afterCall(stay, trying, adopted);
-  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: writer.sessions.has(call.name) });
+  if (aside !== null)
+    trying.workspace = await enterAside(stay, aside, { goesOn: Object.hasOwn(writer.sessions, call.name) });
   await parkRefused(stay, trying);
   const opened = await openSession(stay, trying);
   stay.check();
-  await reserveOrPark(stay, estimate);
+  const exceeded = exceededBy(writer, estimate);
+  // From here to the entry that reserves the estimate nothing is awaited: a call beside this one must see it.
+  if (exceeded !== null) return await parkSpent(stay, exceeded);
   const { counted } = opened;
   const beside = aside === null ? {} : { aside: aside.name };
   const answer = answerFile(writer, call.name);
@@ -199,7 +203,7 @@ interface Ended {
 /** Between the end of the agent and what the journal says about it. */
 async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Tried> {
   const { writer } = stay;
-  const { call, estimate, files } = trying;
+  const { call, files } = trying;
   const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
   if (outcome.kind === "failed") await clearLocks(writer, call.name);
   if (files) await keepBranch(writer, call.name, before.files);
@@ -229,13 +233,9 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   stay.open();
   if (writer.halt.cause !== undefined) {
-    // It told what it took, so nothing of that is lost; the rest is as after a crash.
-    settleSpent(writer, { estimate, actual: spent });
-    const step = writer.running.get(call.name);
-    if (step !== undefined) {
-      const { counted: _settled, ...rest } = step;
-      writer.running.set(call.name, { ...rest, estimate: NOTHING, settled: true });
-    }
+    // It reported what it took, so that is not lost; the rest is as after a crash.
+    const interrupted: StepInterrupted = { visit: writer.visit, step: call.name, spent };
+    await writer.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
     throw writer.halt.cause;
   }
   return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
@@ -245,8 +245,8 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
  * The git locks that a failed agent left behind: its process tree has ended, and with a lock in place neither Holdfast nor the next try could use git there.
  * Not while another call runs: a lock in a side worktree may be that call's.
  */
-async function clearLocks(writer: RunWriter, step: string): Promise<void> {
-  if ([...writer.running.keys()].some((name) => name !== step)) return;
+async function clearLocks(writer: RunSession, step: string): Promise<void> {
+  if (Object.keys(writer.running).some((name) => name !== step)) return;
   const cleared = await clearStaleLocks(writer.parts, writer.run.id, writer.files);
   if (cleared !== null) await tellNote(writer, cleared);
 }
@@ -259,7 +259,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   const { writer } = stay;
   const { call, agent, model, aside } = trying;
   const { name } = call;
-  const begun = writer.uncounted.get(name);
+  const begun = own(writer.lost, name);
   if (begun === undefined) return null;
   const attempt = attemptOf(stay, name);
   const wasKept = writer.answered.delete(name);
@@ -271,7 +271,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   if (ended === null) {
     if (!wasKept) return null;
     // Its files were kept for it, and an agent without a session begins from where the call began.
-    if (trying.files && !writer.sessions.has(name))
+    if (trying.files && !Object.hasOwn(writer.sessions, name))
       await putFilesBack(writer, {
         to: begun.base,
         trigger: "error_recovery",
@@ -280,12 +280,11 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
       });
     return null;
   }
-  writer.uncounted.delete(name);
   trying.checkout = checkoutBefore(writer, name);
-  const estimate = begun.estimate ?? NOTHING;
-  writer.budget = reopenLost(writer.budget, estimate);
-  writer.running.set(name, begun);
-  await tellNote(writer, `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`);
+  const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
+  const body: StepAdopted = { visit: writer.visit, step: name };
+  await writer.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
   const talk = talkOf(stay, trying);
   return {
     outcome: ended.outcome,
@@ -299,7 +298,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
 }
 
 /** The journal reports it, since the secret must be revoked: what an agent prints goes to its provider too. */
-async function reportMasked(writer: RunWriter, step: string, lines: number): Promise<void> {
+async function reportMasked(writer: RunSession, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });
@@ -314,7 +313,7 @@ async function endedInRecord(
   { call, agent, workspace }: Trying,
   begun: RunningStep,
 ): Promise<KeptAnswer["ended"]> {
-  const session = writer.sessions.get(call.name) ?? null;
+  const session = own(writer.sessions, call.name) ?? null;
   if (session === null || begun.counted === undefined) return null;
   const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
   if (now === null || text === null) return null;
@@ -337,7 +336,7 @@ async function turnOf(
   return { now: sessions?.tokensIn?.(text) ?? null, text: sessions?.answerIn?.(text, prompt) ?? null };
 }
 
-async function sayLimit(writer: RunWriter, text: string): Promise<void> {
+async function sayLimit(writer: RunSession, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "budget", text });
 }
@@ -384,7 +383,7 @@ async function callAgent(
       model,
       session: opened.session,
       ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
-      yolo: call.yolo || writer.position.yolo === true,
+      yolo: call.yolo || writer.state.position.yolo === true,
       timeoutMs: call.timeoutMs ?? null,
       idleMs: writer.parts.agentIdleMs,
       iteration: writer.iteration,

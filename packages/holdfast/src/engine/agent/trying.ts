@@ -2,6 +2,7 @@ import { NOTHING } from "../../core/position/budget.ts";
 import { fallbackOf } from "../../core/error-policy/call-errors.ts";
 import { HoldfastError } from "../../core/error.ts";
 import type { Amounts } from "../../core/position/position.ts";
+import { own } from "../../core/state.ts";
 import type { Agent } from "../../ports/agent.ts";
 import type { CheckoutState, Workspace } from "../../ports/workspace.ts";
 import { chooseAgent } from "./agent-choice.ts";
@@ -57,7 +58,7 @@ export function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): 
 /** As the record says, also after a kill: the one that the call fell back to, else its own. */
 export function takeAgent(stay: Stay, trying: Trying): void {
   const { parts, config, errors } = stay.writer;
-  const { provider, model } = chooseAgent(fallbackOf(errors.get(trying.call.name)) ?? trying.own, config);
+  const { provider, model } = chooseAgent(fallbackOf(own(errors, trying.call.name)) ?? trying.own, config);
   trying.agent = parts.agent(provider);
   trying.model = model;
 }

@@ -77,7 +77,8 @@ test("a call that died with its process is counted from the agent's record, once
   await begin(toy.parts, workflow, toy.workspace);
   const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.tokens;
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
-  // Killed again right after it was counted, it is not counted twice.
+  // Killed again when the run was resumed, and right after the call was counted: it is not counted twice.
+  expect(await toy.crash(workflow, 1, "after")).toBe("died");
   expect(await toy.crash(workflow, 1, "after")).toBe("died");
   expect((await toy.kinds()).filter((kind) => kind === "step.lost")).toHaveLength(1);
   await toy.go(workflow);

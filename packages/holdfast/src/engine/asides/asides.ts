@@ -8,8 +8,7 @@ import type { Json } from "../../core/json.ts";
 import { reasonOf } from "../reason-of.ts";
 import { takeBackStrays } from "../restore/right-place.ts";
 import { playStep } from "../replay/play-step.ts";
-import { finishStep } from "../stage/step-entries.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import type { Aside } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 
@@ -39,10 +38,10 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     // Never in the middle of a merge. What is known was recorded below, by us.
     const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
-    const commit = asideTip(writer.steps, { name, base });
+    const commit = asideTip(Object.entries(writer.steps), { name, base });
     const place = placeOf(writer, name);
     // One that is closed is asked for only because the stage runs again; one in which a call continues its session, or had ended, keeps its files.
-    const isOpen = openAsides(writer.steps).has(name);
+    const isOpen = openAsides(Object.entries(writer.steps)).has(name);
     const kept = isOpen && keepsFilesIn(writer, name) ? await asides.find(place) : undefined;
     stay.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
     const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
@@ -60,7 +59,7 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     const base = await through.base({ run: run.id, files, at: look.at });
     at.open();
     const opened: AsideOpened = { kind: "aside.opened", base, skipped: files.skipped };
-    await writer.append(finishStep(at, step, { result: opened, spent: null, sequence: null }));
+    await writer.append(at.finished(step, { result: opened, spent: null }));
     return opened;
   }
 }
@@ -70,12 +69,20 @@ async function playAside(stay: Stay, name: string, known: Json | undefined): Pro
   // Recorded by us, when it was opened.
   const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
   const { writer } = stay;
-  stay.asides.set(name, { name, base, commit: asideTip(writer.steps, { name, base }), isKept: false, busy: null });
+  stay.asides.set(name, {
+    name,
+    base,
+    commit: asideTip(Object.entries(writer.steps), { name, base }),
+    isKept: false,
+    busy: null,
+  });
   return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
 }
 
-function keepsFilesIn({ asides, sessions, answered }: RunWriter, name: string): boolean {
-  return [...asides].some(([step, aside]) => aside === name && (sessions.has(step) || answered.has(step)));
+function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string): boolean {
+  return Object.entries(asides).some(
+    ([step, aside]) => aside === name && (Object.hasOwn(sessions, step) || answered.has(step)),
+  );
 }
 
 /** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
@@ -104,7 +111,7 @@ export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
     }
     if (known === undefined) {
       const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
-      await writer.append(finishStep(stay, step, { result: closed, spent: null, sequence: null }));
+      await writer.append(stay.finished(step, { result: closed, spent: null }));
     }
     await removeFolder(stay, open);
   });
@@ -139,13 +146,13 @@ export function requireOpen(stay: Stay, aside: Pick<Aside, "name">): OpenAside {
   });
 }
 
-export function requireAsides({ parts, run }: RunWriter, step: string): Asides {
+export function requireAsides({ parts, run }: RunSession, step: string): Asides {
   if (parts.workspaces === null) throw noAsides(run.id, step);
   return parts.workspaces.asides;
 }
 
 function placeOf(
-  { parts, run }: RunWriter,
+  { parts, run }: RunSession,
   name: string,
 ): { readonly run: string; readonly name: string; readonly beside?: string } {
   const { worktreePath } = parts;
@@ -161,11 +168,11 @@ function noAsides(run: string, step: string): HoldfastError {
 }
 
 /** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
-export async function sweepAsides(writer: RunWriter, params: { readonly ended: boolean }): Promise<void> {
+export async function sweepAsides(writer: RunSession, params: { readonly ended: boolean }): Promise<void> {
   const { workspaces, player } = writer.parts;
   if (workspaces === null || player !== undefined) return;
   try {
-    const kept = new Set(params.ended ? [] : [...openAsides(writer.steps)].map(asideKey));
+    const kept = new Set(params.ended ? [] : [...openAsides(Object.entries(writer.steps))].map(asideKey));
     for (const { run, key } of await workspaces.asides.list(writer.run.id))
       if (!kept.has(key)) await workspaces.asides.remove({ run, key });
   } catch (error) {

@@ -2,7 +2,7 @@ import { HoldfastError } from "../../core/error.ts";
 import type { Lease } from "../../core/lease/lease.ts";
 import { lookParams } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import { NO_WORKTREE, WORKTREE } from "../save/worktree-label.ts";
 
 /**
@@ -10,7 +10,7 @@ import { NO_WORKTREE, WORKTREE } from "../save/worktree-label.ts";
  * memory (steps finished and refused, what an agent said) and the files as they are now become a run of their own, which has ended and can
  * be forked. Returns what to throw. Where that fails too, it says so; the run itself is whole either way.
  */
-export async function keepAside(writer: RunWriter, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
+export async function keepAside(writer: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
   try {
     const aside = await saveAside(writer, lease, lost);
     return told(lost, `What this process had done is kept as ${aside}; \`holdfast fork ${aside}\` takes it up.`, aside);
@@ -23,7 +23,7 @@ export async function keepAside(writer: RunWriter, lease: Lease, lost: HoldfastE
   }
 }
 
-async function saveAside(writer: RunWriter, { epoch }: Lease, lost: HoldfastError): Promise<string> {
+async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
   const { parts, run, workspace } = writer;
   const { store } = parts;
   const source = await store.getCheckpoint({ run: run.id, sequence: writer.sequence });

@@ -6,10 +6,10 @@ import type { Look, RestorePlan, Workspace } from "../../ports/workspace.ts";
 import { removeFolder, requireAsides, requireOpen } from "./asides.ts";
 import { lookParams } from "../parts.ts";
 import { placing } from "./placing.ts";
+import { rebaseRunning } from "../../core/state.ts";
 import { takeBackStrays } from "../restore/right-place.ts";
 import { playStep } from "../replay/play-step.ts";
 import { beginStep, failStep } from "../stage/run-step.ts";
-import { finishStep } from "../stage/step-entries.ts";
 import type { Aside, AsideMerged } from "../stage-context.ts";
 import type { Stay } from "../stage/stay.ts";
 
@@ -53,7 +53,7 @@ export async function mergeAside(
   async function conclude(merged: AsideMerged): Promise<AsideMerged> {
     stay.open();
     const result = recordOf(merged, aside.name);
-    await writer.append(finishStep(stay, name, { result, spent: null, sequence: null }));
+    await writer.append(stay.finished(name, { result, spent: null }));
     writer.tell({ kind: "step_finished", step: name, replayed: false });
     return merged;
   }
@@ -70,7 +70,8 @@ export async function mergeAside(
     await writer.save({
       trigger: "automatic",
       name,
-      prepare: ({ sequence }) => [finishStep(stay, name, { result, spent: null, sequence })],
+      prepare: () => [stay.finished(name, { result, spent: null })],
+      change: (planes, { sequence }) => rebaseRunning(planes, sequence),
     });
     writer.tell({ kind: "step_finished", step: name, replayed: false });
     return merged;
@@ -80,7 +81,9 @@ export async function mergeAside(
 /** Files that others change now would be taken for the merge's, or go back with it. */
 function requireQuiet({ writer }: Stay, step: string): Workspace {
   const { workspace, running, run } = writer;
-  const others = [...running].filter(([, { files }]) => files).map(([name]) => name);
+  const others = Object.entries(running)
+    .filter(([, { files }]) => files)
+    .map(([name]) => name);
   if (workspace !== undefined && others.length === 0) return workspace;
   throw new HoldfastError({
     code: workspace === undefined ? "WORKSPACE_MISSING" : "USAGE",

@@ -1,3 +1,4 @@
+import type { Planes } from "../../core/checkpoint/checkpoint.ts";
 import type { NewEntry, StageEnded, StageEntered } from "../../core/journal/journal.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { betterOf } from "../../core/position/score.ts";
@@ -7,14 +8,14 @@ import { capture } from "../../core/values/index.ts";
 import { sweepAsides } from "../asides/asides.ts";
 import type { Workflow } from "../definition.ts";
 import type { RunOutcome } from "../outcome.ts";
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 
 /**
  * A transition is one commit: the stage's end, the next one's beginning, files, position and values, and the end of the
  * run where the next stage is one. Returns the outcome when the run is over.
  */
 export async function advance<S extends JsonObject>(
-  writer: RunWriter,
+  writer: RunSession,
   workflow: Workflow<S>,
   concluded: StageResult<S>,
 ): Promise<RunOutcome | null> {
@@ -23,7 +24,7 @@ export async function advance<S extends JsonObject>(
   const guarded = workflow.guard({ position: before, result: concluded, options: writer.config.inputs });
   const { result } = guarded;
   const after = transition(shape, guarded.position, result);
-  const state = result.state === undefined ? undefined : capture(result.state, writer.values);
+  const state = capturedState(result, writer.values);
   const ended: StageEnded = {
     visit: before.visit.number,
     stage: before.stage,
@@ -36,18 +37,18 @@ export async function advance<S extends JsonObject>(
   const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
   await writer.save({
     trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
-    prepare: ({ sequence }) => {
-      const { budget } = writer;
+    prepare: () => [
+      { kind: "stage.ended", body: ended },
+      { kind: "stage.entered", body: entered },
+      ...(outcome === null ? [] : [endEntry(outcome)]),
+    ],
+    change: (planes, { sequence }) => {
       const best = betterOf(after.best, { sequence, score: result.score ?? null });
-      writer.position = { ...after, best, budget };
-      // The state is an object, and a capture has the shape of what it was taken from.
-      if (state !== undefined) writer.values = state as S;
-      if (result.inputs !== undefined) writer.inputs = { ...writer.inputs, ...result.inputs };
-      return [
-        { kind: "stage.ended", body: ended },
-        { kind: "stage.entered", body: entered },
-        ...(outcome === null ? [] : [endEntry(outcome)]),
-      ];
+      return {
+        ...withValues(planes, state),
+        position: { ...after, best, budget: planes.position.budget },
+        inputs: { ...planes.inputs, ...result.inputs },
+      };
     },
   });
   await sweepAsides(writer, { ended: outcome !== null });
@@ -59,18 +60,17 @@ export async function advance<S extends JsonObject>(
 
 /** An end with a function of its own: it has run, and the reason for which the run came here stands. */
 export async function finishRun<S extends JsonObject>(
-  writer: RunWriter,
+  writer: RunSession,
   workflow: Workflow<S>,
   concluded: StageResult<S> | null,
 ): Promise<RunOutcome> {
-  const { stage, reason, visit } = writer.position;
+  const { stage, reason, visit } = writer.state.position;
   const outcome = outcomeOf(workflow, stage, reason ?? concluded?.reason ?? stage);
-  const state = concluded?.state === undefined ? undefined : capture(concluded.state, writer.values);
+  const state = capturedState(concluded, writer.values);
   await writer.save({
     trigger: "stage",
+    change: (planes) => withValues(planes, state),
     prepare: () => {
-      // As in a transition.
-      if (state !== undefined) writer.values = state as S;
       const ended: StageEnded = {
         visit: visit.number,
         stage,
@@ -85,6 +85,19 @@ export async function finishRun<S extends JsonObject>(
   await sweepAsides(writer, { ended: true });
   writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
+}
+
+/** Taken at once: the stage may still hold its object. undefined: the stage leaves its values as they are. */
+function capturedState<S extends JsonObject>(
+  concluded: StageResult<S> | null,
+  values: JsonObject,
+): JsonObject | undefined {
+  // The state is an object, and a capture has the shape of its source.
+  return concluded?.state === undefined ? undefined : (capture(concluded.state, values) as S);
+}
+
+function withValues(planes: Planes, values: JsonObject | undefined): Planes {
+  return values === undefined ? planes : { ...planes, context: { ...planes.context, values } };
 }
 
 type Ended = Extract<RunOutcome, { readonly kind: "done" | "fatal" }>;

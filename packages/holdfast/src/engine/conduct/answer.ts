@@ -4,7 +4,7 @@ import type { NewEntry, StepFinished } from "../../core/journal/journal.ts";
 import type { Budget } from "../../core/position/position.ts";
 import { holdLease } from "../lease/hold-lease.ts";
 import { parkedOn, unparked } from "./park.ts";
-import { readProgress } from "./read-progress.ts";
+import { loadRun } from "./load-run.ts";
 import { usedUp } from "./spending.ts";
 import type { WorkParts } from "../work-parts.ts";
 import { knownRun } from "../known-run.ts";
@@ -45,7 +45,7 @@ export async function answerDecision(params: {
       data: { options },
     });
   }
-  const { position } = (await readProgress(parts, run)).progress;
+  const { position } = await loadRun(parts, run);
   const body: StepFinished = { visit: position.visit.number, step: name, result: answer, spent: null };
   const answered: NewEntry = { kind: "step.finished", body };
   await parts.store.commit({ lease: lease.lease, entries: [unparked({ decision: name, answer, ...by }), answered] });
@@ -60,8 +60,7 @@ export async function raiseLimits(params: {
   const { parts, run } = params;
   await using lease = await holdLease(parts, run);
   const { state } = await knownRun(parts.store, run);
-  const { newest, top, progress } = await readProgress(parts, run);
-  const { position } = progress;
+  const { newest, top, position } = await loadRun(parts, run);
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
   const sequence = top + 1;
   const { files } = newest.planes;

@@ -7,7 +7,7 @@ import { knownRun } from "../known-run.ts";
 import { nextVisit } from "../../core/position/visit.ts";
 import { holdLease } from "../lease/hold-lease.ts";
 import { voidOrders } from "../orders/obey-order.ts";
-import { readProgress } from "./read-progress.ts";
+import { loadRun } from "./load-run.ts";
 import type { WorkParts } from "../work-parts.ts";
 
 /**
@@ -26,11 +26,10 @@ export async function changeOptions(params: {
   const { parts, run, options, reason } = params;
   await using lease = await holdLease(parts, run);
   const summary = await knownRun(parts.store, run);
-  const { newest, top, progress } = await readProgress(parts, run);
+  const { newest, top, position: current } = await loadRun(parts, run);
   const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
-  const position =
-    ended && params.goesOn !== null ? enter(progress.position, { ...params.goesOn, reason }) : progress.position;
-  const goesOn = position !== progress.position;
+  const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
+  const goesOn = position !== current;
   const sequence = top + 1;
   if (goesOn) await voidOrders(parts, run);
   await parts.store.commit({

@@ -16,10 +16,10 @@ import { obeyOrder } from "../orders/obey-order.ts";
 import { hasRoom, parkOnDisk } from "./park-on-disk.ts";
 import type { ProgressListener } from "../progress-event.ts";
 import { runStage } from "../stage/run-stage.ts";
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 import { saveByClock } from "../stage/save-unasked.ts";
 import { limitSession } from "./session.ts";
-import { readProgress } from "./read-progress.ts";
+import { loadRun } from "./load-run.ts";
 import { mayGoOn, takeUp } from "../resume/take-up.ts";
 import { refuseRolledBack } from "../save/newer-refs.ts";
 import type { WorkParts } from "../work-parts.ts";
@@ -68,7 +68,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     const ordered = await obeyOrder(parts, lease.lease, summary);
     if (ordered !== null) return ordered;
     const { state } = summary;
-    const { position } = (await readProgress(parts, run)).progress;
+    const { position } = await loadRun(parts, run);
     // Without room the work would be done, and paid for, only to fail again.
     const isFull = state.kind === "parked" && state.on === "disk" && !(await hasRoom(parts, run));
     if (state.kind === "parked" && (isFull || !mayGoOn({ state, position, now: parts.clock.now() }))) {
@@ -107,7 +107,7 @@ function isLost(error: unknown): error is HoldfastError {
 }
 
 async function work<S extends JsonObject>(
-  writer: RunWriter,
+  writer: RunSession,
   params: ConductParams<S>,
   epoch: number,
 ): Promise<RunOutcome> {

@@ -1,12 +1,11 @@
-import { stepEffect } from "../../core/effect/effect-fold.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Stopped } from "../halt.ts";
 import type { RunOutcome } from "../outcome.ts";
 import { takeBackStrays } from "../restore/right-place.ts";
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 
 /** What is saved when work was stopped from outside. */
-export async function leaveInOrder(writer: RunWriter, { outcome, saved }: Stopped): Promise<RunOutcome> {
+export async function leaveInOrder(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
   if (saved) return outcome;
   if (outcome.kind === "interrupted")
     await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
@@ -29,7 +28,7 @@ export function abortedEntry(reason: string): NewEntry {
 
 /** Files as they are, position with what is half-done named in it, and every effect that may or may not have happened. */
 async function saveStopped(
-  writer: RunWriter,
+  writer: RunSession,
   params: {
     readonly trigger: "interrupt" | "session_end";
     readonly why: string;
@@ -40,18 +39,11 @@ async function saveStopped(
   await takeBackStrays(writer);
   await writer.save({
     trigger: params.trigger,
-    prepare: () => {
-      const entries: NewEntry[] = [];
-      for (const { key, state } of writer.ledger.values()) {
-        if (state.kind !== "intended") continue;
-        entries.push({ kind: "effect.unknown", body: { key, reason: params.why } });
-      }
-      for (const entry of entries) {
-        const known = { ...entry, run: writer.run.id, entry: 0, at: writer.isoNow() };
-        const change = stepEffect((key) => writer.ledger.get(key), known);
-        if (change !== null) writer.ledger.set(change.key, change);
-      }
-      return [...entries, ...params.entries];
-    },
+    prepare: () => [
+      ...Object.values(writer.state.effects)
+        .filter(({ state }) => state.kind === "intended")
+        .map(({ key }): NewEntry => ({ kind: "effect.unknown", body: { key, reason: params.why } })),
+      ...params.entries,
+    ],
   });
 }

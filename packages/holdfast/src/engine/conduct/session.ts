@@ -1,12 +1,12 @@
 import { LONGEST_TIMER_MS } from "../../core/longest-timer.ts";
 import { Stopped } from "../halt.ts";
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 
 /**
  * Stops work when this process has carried the run for so long. By a clock that nobody can set: a machine that slept has not worked. Nothing is taken
  * from the run's own budget, so the next session has its whole time.
  */
-export function limitSession(writer: RunWriter, milliseconds: number | undefined): { end(): void } {
+export function limitSession(writer: RunSession, milliseconds: number | undefined): { end(): void } {
   if (milliseconds === undefined) return { end: () => undefined };
   const until = performance.now() + milliseconds;
   let timer: ReturnType<typeof setTimeout> | undefined;

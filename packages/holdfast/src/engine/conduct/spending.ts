@@ -1,38 +1,25 @@
 import { isJsonObject } from "../../core/json.ts";
-import {
-  NOTHING,
-  assumedUsage,
-  exceeded,
-  hold,
-  nearLimit,
-  reserve,
-  settle,
-  usedOf,
-} from "../../core/position/budget.ts";
+import { NOTHING, assumedUsage, exceeded, reserve, usedOf } from "../../core/position/budget.ts";
 import type { Resource } from "../../core/position/budget.ts";
 import type { Amounts, Budget } from "../../core/position/position.ts";
 import { costOf, priceOf } from "../../core/position/price.ts";
 import type { AgentUsage } from "../../ports/agent.ts";
 import { parkRun } from "./park.ts";
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 import type { Stay } from "../stage/stay.ts";
 
-/** Sets the estimate aside, or parks the run on its budget. */
-export async function reserveOrPark(stay: Stay, estimate: Amounts): Promise<void> {
-  const { writer } = stay;
-  writer.countTime();
-  const reservation = reserve(writer.budget, estimate);
-  if (reservation.kind === "exceeded") return await parkSpent(stay, reservation.resources);
-  changeBudget(writer, reservation.budget);
+/** What the estimate would exceed; null: the call may start. Its `step.started` entry reserves the estimate, in the same turn. */
+export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly Resource[] | null {
+  const reservation = reserve(budget, estimate);
+  return reservation.kind === "exceeded" ? reservation.resources : null;
 }
 
 /** Before a pause: whoever waits for others uses up time as well, and nothing else. */
 export async function parkOutOfTime(stay: Stay): Promise<void> {
-  stay.writer.countTime();
   if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
 }
 
-async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
+export async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
   return await parkRun(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
 }
 
@@ -41,12 +28,8 @@ export function usedUp(budget: Budget, resources: readonly Resource[]): string {
   return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
 }
 
-export function settleSpent(writer: RunWriter, params: { readonly estimate: Amounts; readonly actual: Amounts }): void {
-  changeBudget(writer, settle(writer.budget, params));
-}
-
-/** For a call that was cut off and whose usage is unknown. null: the run has no limit that depends on it. */
-export async function holdUnknown(writer: RunWriter): Promise<Amounts | null> {
+/** What to hold for a call that was cut off and whose usage is unknown. null: the run has no limit that depends on it. */
+export async function assumeUnknown(writer: RunSession): Promise<Amounts | null> {
   const { limit } = writer.budget;
   if (limit.tokens === null && limit.microUsd === null) return null;
   let largest = NOTHING;
@@ -60,13 +43,11 @@ export async function holdUnknown(writer: RunWriter): Promise<Amounts | null> {
       microUsd: Math.max(largest.microUsd, typeof microUsd === "number" ? microUsd : 0),
     };
   }
-  const assumed = assumedUsage(limit, largest);
-  changeBudget(writer, hold(writer.budget, assumed));
-  return assumed;
+  return assumedUsage(limit, largest);
 }
 
 /** By the agent's own word, else by the table; null stays null. */
-export function priced(writer: RunWriter, usage: AgentUsage, who: Paid): AgentUsage {
+export function priced(writer: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
   return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
 }
 
@@ -107,17 +88,7 @@ export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): strin
   return null;
 }
 
-/** 80 % is told when it is passed, and not again when a reservation is given back and taken anew. */
-function changeBudget(writer: RunWriter, after: Budget): void {
-  writer.budget = after;
-  for (const resource of nearLimit(after)) {
-    if (writer.budgetTold.has(resource)) continue;
-    writer.budgetTold.add(resource);
-    writer.tell({ kind: "budget", text: `80 % of the budget: ${usedText(after, resource)}` });
-  }
-}
-
-function usedText(budget: Budget, resource: Resource): string {
+export function usedText(budget: Budget, resource: Resource): string {
   const used = usedOf(budget, resource);
   const limit = budget.limit[resource] ?? 0;
   switch (resource) {

@@ -1,7 +1,7 @@
-import type { RunWriter } from "./run-writer.ts";
+import type { RunSession } from "./run-session.ts";
 
 /** In the journal, and to whoever watches. */
-export async function tellNote(writer: RunWriter, text: string): Promise<void> {
+export async function tellNote(writer: RunSession, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });
 }

@@ -131,8 +131,8 @@ test("what the process before found out is held by no checkpoint either: killed 
       { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) },
     );
     await begin(toy.parts, workflow, toy.workspace);
-    // The commit in which the change is: of a call, its beginning comes first.
-    for (const at of [1, 2, 3, 4]) {
+    // The commit in which the change is. A call starts first; when that was lost, the run is resumed and the lost call counted.
+    for (const at of [1, 2, 2, 2]) {
       const seen = await toy.kinds();
       if (seen.includes("step.finished") || seen.includes("graph.set")) break;
       await toy.crash(workflow, at, "after");

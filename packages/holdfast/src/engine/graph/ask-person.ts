@@ -1,6 +1,6 @@
 import type { GraphEdge } from "../../core/graph/graph.ts";
 import { approvalName, tryName } from "../../core/graph/graph-names.ts";
-import type { GraphView } from "../../core/graph/graph-schedule.ts";
+import type { GraphView } from "../../core/graph/graph-view.ts";
 import type { GraphEvent } from "../../core/graph/graph-state.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { StageContext } from "../stage-context.ts";

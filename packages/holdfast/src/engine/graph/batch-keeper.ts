@@ -1,5 +1,5 @@
 import { batchName } from "../../core/graph/graph-names.ts";
-import type { GraphView } from "../../core/graph/graph-schedule.ts";
+import type { GraphView } from "../../core/graph/graph-view.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { StageContext } from "../stage-context.ts";
 import type { EndedBatch, GraphWork } from "./graph-work.ts";

@@ -13,13 +13,13 @@ import { answerDecision } from "../conduct/answer.ts";
 import type { Workflow } from "../definition.ts";
 import { RunHandle } from "../run-handle.ts";
 import type { StageFunction } from "../stage-context.ts";
-import { readProgress } from "../conduct/read-progress.ts";
+import { loadRun } from "../conduct/load-run.ts";
 import type { GraphEnd, GraphWork, NodeWork } from "./graph-work.ts";
 import { runGraph } from "./run-graph.ts";
 
 const node = sampleNode;
 const graphOf = async (toy: ToyRun): Promise<Graph> => {
-  const { graph } = (await readProgress(toy.parts, ID)).progress.position;
+  const { graph } = (await loadRun(toy.parts, ID)).position;
   if (graph === null) throw new Error("no graph");
   return graph;
 };

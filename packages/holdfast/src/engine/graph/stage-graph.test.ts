@@ -6,7 +6,7 @@ import type { GraphEvent } from "../../core/graph/graph-state.ts";
 import { ID, begin, define, startToy } from "../../testing/toy-run.ts";
 import type { State } from "../../testing/toy-run.ts";
 import { WORK_STORES } from "../../testing/work-stores.ts";
-import { readProgress } from "../conduct/read-progress.ts";
+import { loadRun } from "../conduct/load-run.ts";
 import type { StageFunction } from "../stage-context.ts";
 
 const at = "2026-01-01T00:00:00Z";
@@ -37,7 +37,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         const workflow = define({ work });
         await begin(toy.parts, workflow);
         how = await toy.crash(workflow, death, moment);
-        const { progress } = await readProgress(toy.parts, ID);
+        const { position } = await loadRun(toy.parts, ID);
         const moves = (await toy.kinds()).filter((one) => one === "graph.moved").length;
         const expected = (await toy.kinds()).includes("graph.set")
           ? [
@@ -48,7 +48,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
               ["a complete", "b complete"],
             ][moves]
           : undefined;
-        expect(statuses(progress.position.graph)).toEqual(expected);
+        expect(statuses(position.graph)).toEqual(expected);
         expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
         expect(statuses((await toy.store.latest(ID))?.planes.position.graph)).toEqual(["a complete", "b complete"]);
         expect((await toy.kinds()).filter((one) => one === "graph.set")).toHaveLength(1);

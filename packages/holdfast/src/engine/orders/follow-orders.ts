@@ -2,7 +2,7 @@ import type { Order } from "../../ports/requests.ts";
 import { Stopped } from "../halt.ts";
 import { reasonOf } from "../reason-of.ts";
 import type { RunOutcome } from "../outcome.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 
 export interface Orders extends AsyncDisposable {
   /** What stopped the work is on record: the order that asked for it is done. */
@@ -10,7 +10,7 @@ export interface Orders extends AsyncDisposable {
 }
 
 /** While this process carries the run, it does what others say shall become of it. */
-export function followOrders(writer: RunWriter): Orders {
+export function followOrders(writer: RunSession): Orders {
   const { requests } = writer.parts;
   if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
   const followed = new Map<Error, Order>();

@@ -2,7 +2,7 @@ import type { ExecutionConfig, FilesPlane } from "../../core/checkpoint/checkpoi
 import type { AskedAgent, FileMark, RecordedAgent } from "../../core/replay/recorded-call.ts";
 import type { Agent } from "../../ports/agent.ts";
 import { chooseAgent } from "../agent/agent-choice.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import type { AgentCall } from "../stage-context.ts";
 import type { Hearing } from "./tape.ts";
 
@@ -42,7 +42,7 @@ export function askedOf(
 
 /** null: the run is not recorded. */
 export async function takeAgent(
-  writer: RunWriter,
+  writer: RunSession,
   params: {
     readonly call: AgentCall;
     readonly agent: Agent;
@@ -84,7 +84,7 @@ export async function takeAgent(
 
 /** On the tape, for the commit that is about to be made. */
 export function noteAgent(
-  writer: RunWriter,
+  writer: RunSession,
   take: AgentTake | null,
   came: { readonly after: FilesPlane | null; readonly failed: RecordedAgent["failed"] },
 ): void {

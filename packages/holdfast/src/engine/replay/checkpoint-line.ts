@@ -1,7 +1,7 @@
-import type { Checkpoint, CheckpointSummary, FilesPlane } from "../../core/checkpoint/checkpoint.ts";
+import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "../../core/checkpoint/checkpoint.ts";
 import { comparePlanes } from "../../core/replay/compare-planes.ts";
 import type { Recording, RecordedCheckpoint } from "../../core/replay/recording.ts";
-import type { RunWriter, SaveRequest } from "../conduct/run-writer.ts";
+import type { RunSession, SaveRequest, SavedAt } from "../conduct/run-session.ts";
 import type { Ending } from "./ending.ts";
 import type { StepLine } from "./step-line.ts";
 
@@ -14,6 +14,12 @@ export interface CheckpointLineParams {
   readonly jumps: ReadonlySet<number>;
   /** Last checkpoint to be made; null: as far as the record goes. */
   readonly to: number | null;
+}
+
+/** `between`: recorded before the request, and not asked for by the workflow. */
+export interface NextSave {
+  readonly kind: "own" | "between";
+  readonly request: SaveRequest;
 }
 
 export interface ForeignFiles {
@@ -64,14 +70,14 @@ export class CheckpointLine {
   }
 
   /** Was this one taken at this very point? */
-  isNext(writer: RunWriter, { trigger, name }: { readonly trigger: string; readonly name: string }): boolean {
+  isNext(writer: RunSession, { trigger, name }: { readonly trigger: string; readonly name: string }): boolean {
     const { next } = this;
     if (next === undefined || next.trigger !== trigger || next.name !== name) return false;
     return this.#steps.standsAt(writer.visit, next.entry);
   }
 
-  /** What is to be saved before the request, because it was; null: the request itself is next. `made`: when it was. */
-  async before(writer: RunWriter, request: SaveRequest, made: (at: string) => void): Promise<SaveRequest | null> {
+  /** What is saved next: the request, or a recorded checkpoint that came between. `made`: when it was. */
+  async before(writer: RunSession, request: SaveRequest, made: (at: string) => void): Promise<NextSave> {
     writer.halt.check();
     const { next } = this;
     const { to, jumps } = this.#params;
@@ -79,12 +85,12 @@ export class CheckpointLine {
     if (jumps.has(next.sequence)) return this.#ending.end(writer, { kind: "jump", sequence: next.sequence });
     if (next.trigger === request.trigger && next.name === (request.name ?? null)) {
       this.#allAsked(writer, next);
-      await this.#adopt(writer, next);
+      const adopt = await this.#adopted(next);
       made(next.at);
       // What a step left, and only once everything that lay there before it has been put in.
       if (this.#steps.isOf(next.sequence) || this.#isFilled) await this.#placeFilesOf(writer, next.sequence);
       this.#isFilled = false;
-      return null;
+      return { kind: "own", request: { ...request, change: (planes, at) => adopt(changed(planes, request, at)) } };
     }
     if (next.isOwn) {
       this.#allAsked(writer, next);
@@ -92,10 +98,10 @@ export class CheckpointLine {
       const [expected, actual] = [headingOf(next), headingOf({ ...request, name: request.name ?? null })];
       return this.#ending.diverge(writer, { ...at, what: "checkpoint", field: "trigger", expected, actual });
     }
-    return await this.#fill(writer, next);
+    return { kind: "between", request: await this.#fill(writer, next) };
   }
 
-  async saved(writer: RunWriter, saved: CheckpointSummary): Promise<void> {
+  async saved(writer: RunSession, saved: CheckpointSummary): Promise<void> {
     const { next } = this;
     if (next === undefined) return;
     const at = { checkpoint: next.sequence, entry: next.entry, what: "checkpoint" } as const;
@@ -111,7 +117,7 @@ export class CheckpointLine {
     if (this.#params.to === next.sequence) this.#ending.end(writer, { kind: "end" });
   }
 
-  async #placeFilesOf(writer: RunWriter, sequence: number): Promise<void> {
+  async #placeFilesOf(writer: RunSession, sequence: number): Promise<void> {
     const { planes } = await this.#params.load(sequence);
     const foreign = planes.files === null ? null : await this.#params.place(planes.files);
     if (foreign !== null)
@@ -119,25 +125,29 @@ export class CheckpointLine {
   }
 
   /** A stage that concludes without a step that it did then. */
-  #allAsked(writer: RunWriter, next: RecordedCheckpoint): void {
+  #allAsked(writer: RunSession, next: RecordedCheckpoint): void {
     const missing = this.#steps.unasked(writer.visit, next.entry);
     if (missing === undefined) return;
     const { step, entry } = missing;
     this.#ending.diverge(writer, { what: "missing", field: "name", expected: step, actual: null, step, entry });
   }
 
-  /** Readings of clocks and what agents themselves keep of a talk come from the record: nobody can work them out. */
-  async #adopt(writer: RunWriter, next: RecordedCheckpoint): Promise<void> {
-    const { planes } = await this.#params.load(next.sequence);
-    writer.conversation = planes.conversation;
-    const { budget } = planes.position;
+  /** Times and what agents keep of a conversation come from the record: they cannot be computed. */
+  async #adopted(next: RecordedCheckpoint): Promise<(planes: Planes) => Planes> {
+    const { planes: recorded } = await this.#params.load(next.sequence);
+    const { budget } = recorded.position;
     const { milliseconds } = budget.spent;
     const isTakenUp = this.#params.recording.takenUp.some((entry) => entry > this.#comparedEntry && entry < next.entry);
-    // What a process that died had spent, only the agent's own record told.
-    writer.budget = isTakenUp ? budget : { ...writer.budget, spent: { ...writer.budget.spent, milliseconds } };
+    return (planes) => {
+      const { position } = planes;
+      const { spent } = position.budget;
+      // What a process that died had spent is known from the agent's own record only.
+      const adopted = isTakenUp ? budget : { ...position.budget, spent: { ...spent, milliseconds } };
+      return { ...planes, conversation: recorded.conversation, position: { ...position, budget: adopted } };
+    };
   }
 
-  async #fill(writer: RunWriter, next: RecordedCheckpoint): Promise<SaveRequest> {
+  async #fill(writer: RunSession, next: RecordedCheckpoint): Promise<SaveRequest> {
     const { planes, trigger } = await this.#params.load(next.sequence);
     const isMidway = planes.position.visit.running !== undefined;
     const here = writer.planesWith(planes.files);
@@ -154,6 +164,10 @@ export class CheckpointLine {
     this.#cursor += 1;
     return { trigger, ...(next.name === null ? {} : { name: next.name }) };
   }
+}
+
+function changed(planes: Planes, { change }: SaveRequest, at: SavedAt): Planes {
+  return change === undefined ? planes : change(planes, at);
 }
 
 function headingOf({ trigger, name }: { readonly trigger: string; readonly name: string | null }): string {

@@ -1,5 +1,5 @@
 import type { Divergence } from "../../core/replay/divergence.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import { PlayEnd } from "./played.ts";
 
 /** Why a replay stopped without having parted from its record. */
@@ -13,13 +13,13 @@ export class Ending {
   divergence: Divergence | null = null;
   stop: PlayStop | null = null;
 
-  end(writer: RunWriter, stop: PlayStop): never {
+  end(writer: RunSession, stop: PlayStop): never {
     this.stop ??= stop;
     return halt(writer, "the record ends here");
   }
 
   diverge(
-    writer: RunWriter,
+    writer: RunSession,
     found: Pick<Divergence, "what" | "field" | "expected" | "actual"> & {
       readonly step?: string;
       readonly entry?: number | null;
@@ -34,7 +34,7 @@ export class Ending {
   }
 }
 
-function halt(writer: RunWriter, why: string): never {
+function halt(writer: RunSession, why: string): never {
   const end = new PlayEnd(why);
   writer.halt.stop(end);
   throw end;

@@ -1,9 +1,7 @@
-import { NOTHING } from "../../core/position/budget.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
 import type { RecordedStep } from "../../core/replay/recording.ts";
-import { failEntry, finishStep } from "../stage/step-entries.ts";
-import { settleSpent } from "../conduct/spending.ts";
+import { rebaseRunning } from "../../core/state.ts";
 import type { Stay } from "../stage/stay.ts";
 import { playedFailure } from "./played.ts";
 import type { Player } from "./player.ts";
@@ -24,17 +22,25 @@ export async function playStep(stay: Stay, name: string): Promise<Json> {
 async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Json> {
   const { writer } = stay;
   const { step: name, came } = step;
-  for (const actual of player.spentOn(step)) settleSpent(writer, { estimate: NOTHING, actual });
-  const end = (sequence: number | null): readonly NewEntry[] =>
+  const end: readonly NewEntry[] = [
+    ...player
+      .spentOn(step)
+      .map((spent): NewEntry => ({ kind: "step.lost", body: { visit: writer.visit, step: name, spent } })),
     came.kind === "finished"
-      ? [finishStep(stay, name, { result: came.result, spent: null, sequence })]
-      : [failEntry(stay, name, { reason: came.reason, spent: null })];
+      ? stay.finished(name, { result: came.result, spent: null })
+      : stay.failed(name, { reason: came.reason, spent: null }),
+  ];
   if (step.checkpoint === null) {
-    await writer.append(...end(null));
+    await writer.append(...end);
   } else {
     const { trigger, name: title } = await player.titleOf(step.checkpoint);
     const named = title === null ? {} : { name: title };
-    await writer.save({ trigger, ...named, prepare: ({ sequence }) => end(sequence) });
+    await writer.save({
+      trigger,
+      ...named,
+      prepare: () => end,
+      change: (planes, { sequence }) => rebaseRunning(planes, sequence),
+    });
   }
   if (came.kind === "finished") return came.result;
   if (came.kind === "aborted") return writer.halt.abort(came.reason);

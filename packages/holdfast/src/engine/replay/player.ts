@@ -8,9 +8,9 @@ import type { AskedAgent, RecordedLookup } from "../../core/replay/recorded-call
 import { callKey, lastTakenUp } from "../../core/replay/recording.ts";
 import type { Recording, RecordedCheckpoint, RecordedStep } from "../../core/replay/recording.ts";
 import type { Workspace } from "../../ports/workspace.ts";
-import type { RunWriter, SaveRequest } from "../conduct/run-writer.ts";
+import type { RunSession, SaveRequest } from "../conduct/run-session.ts";
 import { CheckpointLine } from "./checkpoint-line.ts";
-import type { CheckpointLineParams } from "./checkpoint-line.ts";
+import type { CheckpointLineParams, NextSave } from "./checkpoint-line.ts";
 import { Ending } from "./ending.ts";
 import type { PlayStop } from "./ending.ts";
 import { RecordedAnswers } from "./recorded-answers.ts";
@@ -40,7 +40,7 @@ export class Player {
   readonly #steps: StepLine;
   readonly #checkpoints: CheckpointLine;
   readonly #answers: RecordedAnswers;
-  #writer: RunWriter | undefined;
+  #writer: RunSession | undefined;
   /** Of the checkpoint that it began from, or last jumped to. */
   #from = 0;
 
@@ -79,7 +79,7 @@ export class Player {
     return this.#checkpoints.lastSame;
   }
 
-  attach(writer: RunWriter): void {
+  attach(writer: RunSession): void {
     this.#writer = writer;
   }
 
@@ -114,11 +114,11 @@ export class Player {
     if (next !== undefined) this.#pass(next);
   }
 
-  has(writer: RunWriter, name: string): boolean {
+  has(writer: RunSession, name: string): boolean {
     return this.#steps.left(writer.visit).some(({ step }) => step === name);
   }
 
-  asked(writer: RunWriter, step: string, asked: AskedAgent): void {
+  asked(writer: RunSession, step: string, asked: AskedAgent): void {
     this.#checkJump(writer);
     const own = this.#steps.left(writer.visit).find((one) => one.step === step);
     const recorded = own?.call ?? this.#recording.agents.get(callKey(writer.visit, step));
@@ -131,7 +131,7 @@ export class Player {
   }
 
   /** The step of this name when its turn has come. */
-  async next(writer: RunWriter, name: string): Promise<RecordedStep> {
+  async next(writer: RunSession, name: string): Promise<RecordedStep> {
     for (;;) {
       writer.halt.check();
       this.#checkJump(writer);
@@ -158,7 +158,7 @@ export class Player {
   }
 
   /** An event that the workflow makes itself, in its turn. */
-  async recorded(writer: RunWriter, name: string, event: Json): Promise<Json> {
+  async recorded(writer: RunSession, name: string, event: Json): Promise<Json> {
     const step = await this.next(writer, name);
     this.played(step);
     const expected = step.came.kind === "finished" ? step.came.result : null;
@@ -183,16 +183,16 @@ export class Player {
   }
 
   /** Was this checkpoint taken at this very point? Whether one is needed hung on switches, and on what else was under way. */
-  isNext(writer: RunWriter, request: { readonly trigger: string; readonly name: string }): boolean {
+  isNext(writer: RunSession, request: { readonly trigger: string; readonly name: string }): boolean {
     return this.#checkpoints.isNext(writer, request);
   }
 
-  /** What is to be saved before the request, because it was; null: the request itself is next. */
-  before(writer: RunWriter, request: SaveRequest): Promise<SaveRequest | null> {
+  /** What is saved next: the request, or a recorded checkpoint that came between. */
+  before(writer: RunSession, request: SaveRequest): Promise<NextSave> {
     return this.#checkpoints.before(writer, request, (at) => this.#pass(at));
   }
 
-  saved(writer: RunWriter, saved: CheckpointSummary): Promise<void> {
+  saved(writer: RunSession, saved: CheckpointSummary): Promise<void> {
     return this.#checkpoints.saved(writer, saved);
   }
 
@@ -216,24 +216,24 @@ export class Player {
   }
 
   /** The stage was run again after that, by another process: what it then worked out beside its steps may be another thing. */
-  #isBegunAnew(writer: RunWriter, entry: number): boolean {
+  #isBegunAnew(writer: RunSession, entry: number): boolean {
     return lastTakenUp(this.#recording, writer.visit) > entry;
   }
 
-  #unrecorded(writer: RunWriter, name: string): never {
+  #unrecorded(writer: RunSession, name: string): never {
     if (!this.#recording.ended.has(writer.visit)) return this.#endOrJump(writer);
     return this.#ending.diverge(writer, { what: "step", field: "name", expected: null, actual: name, step: name });
   }
 
   /** What is left of this visit was done only after the run had gone on from somewhere else, or with other options. */
-  #checkJump(writer: RunWriter): void {
+  #checkJump(writer: RunSession): void {
     const [first] = this.#steps.left(writer.visit);
     const jump = this.nextJump();
     if (first !== undefined && jump !== null && first.entry > jump.entry)
       this.#ending.end(writer, { kind: "jump", sequence: jump.sequence });
   }
 
-  #endOrJump(writer: RunWriter): never {
+  #endOrJump(writer: RunSession): never {
     const next = this.nextJump();
     return this.#ending.end(writer, next === null ? { kind: "end" } : { kind: "jump", sequence: next.sequence });
   }

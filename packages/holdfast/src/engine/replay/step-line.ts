@@ -1,5 +1,5 @@
 import type { Recording, RecordedStep } from "../../core/replay/recording.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 
 /** The steps on record, in the order in which they ended, and how far they have been played. */
 export class StepLine {
@@ -66,7 +66,7 @@ export class StepLine {
   }
 
   /** false: nobody plays anything any more. */
-  async moves(writer: RunWriter, patienceMs: number): Promise<boolean> {
+  async moves(writer: RunSession, patienceMs: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const timer = setTimeout(resolve, patienceMs, false);
     this.#wake.push(() => resolve(true));

@@ -5,8 +5,8 @@ import type { Workspace } from "../../ports/workspace.ts";
 import { lookParams } from "../parts.ts";
 import { placing } from "../asides/placing.ts";
 import { finished, started } from "../resume/repair-place.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
-import { sameFiles } from "./settled-files.ts";
+import type { RunSession } from "../conduct/run-session.ts";
+import { sameFiles } from "../../core/state.ts";
 
 interface PutBack {
   readonly to: number;
@@ -18,9 +18,9 @@ interface PutBack {
 /**
  * Makes the files what they are in a checkpoint of this run; the position stays. What is there now is saved first, so
  * nothing is lost. Killed in between, the journal shows a restore of files that began, and the same call again completes it.
- * `finish` changes memory when the files are back, and says so in entries of the same commit. Returns the tree.
+ * `finish` returns the entries of the commit that says that the files are back. Returns the tree.
  */
-export async function putFilesBack(writer: RunWriter, params: PutBack): Promise<string | null> {
+export async function putFilesBack(writer: RunSession, params: PutBack): Promise<string | null> {
   const { workspace, parts, run } = writer;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
   const to = target.planes.files;
@@ -32,7 +32,7 @@ export async function putFilesBack(writer: RunWriter, params: PutBack): Promise<
 }
 
 async function putBack(
-  writer: RunWriter,
+  writer: RunSession,
   params: PutBack,
   { workspace, target, to }: { readonly workspace: Workspace; readonly target: Checkpoint; readonly to: FilesPlane },
 ): Promise<string> {
@@ -40,8 +40,10 @@ async function putBack(
   if (from.tree === to.tree) {
     // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
     if (writer.files !== null && sameFiles(from, writer.files)) {
-      writer.settled = { sequence: writer.sequence, files: writer.files };
-      await appendAll(writer, params.finish(to.tree));
+      const { sequence, settled } = writer.state;
+      const settles: readonly NewEntry[] =
+        settled.sequence === sequence ? [] : [{ kind: "files.settled", body: { sequence } }];
+      await appendAll(writer, [...settles, ...params.finish(to.tree)]);
     } else
       await writer.save({
         trigger: "restore",
@@ -70,7 +72,7 @@ async function putBack(
   return tree;
 }
 
-async function appendAll(writer: RunWriter, entries: readonly NewEntry[]): Promise<void> {
+async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
   if (entries.length > 0) await writer.append(...entries);
 }
 

@@ -2,15 +2,15 @@ import { HoldfastError } from "../../core/error.ts";
 import type { FilesPlane } from "../../core/checkpoint/checkpoint.ts";
 import { lookParams } from "../parts.ts";
 import { putFilesBack } from "./put-files-back.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import { tellNote } from "../conduct/tell-note.ts";
-import { onlyGuests, sameFiles } from "./settled-files.ts";
+import { onlyReaders, sameFiles } from "../../core/state.ts";
 
 /**
  * Agents are told to stay on the run's branch, and do not always. Wherever one has gone, the run goes on on its own branch with
  * the files as they are: its next commit holds them. `before`: as the last checkpoint before the call has them.
  */
-export async function keepBranch(writer: RunWriter, step: string, before: FilesPlane | null): Promise<void> {
+export async function keepBranch(writer: RunSession, step: string, before: FilesPlane | null): Promise<void> {
   const { workspace } = writer;
   const own = ownBranch(before);
   if (workspace === undefined || own === null) return;
@@ -24,7 +24,7 @@ export async function keepBranch(writer: RunWriter, step: string, before: FilesP
 }
 
 /** An agent can remove the very directory that it works in; what it did there is gone with it, and nothing else is. */
-async function checkPlace(writer: RunWriter, root: string, step: string): Promise<void> {
+async function checkPlace(writer: RunSession, root: string, step: string): Promise<void> {
   const { parts, run } = writer;
   const trees = (await parts.workspaces?.list()) ?? [];
   if (trees.some(({ path, exists }) => exists && path === root)) return;
@@ -43,8 +43,8 @@ export interface BeganAt {
   readonly alone: boolean;
 }
 
-export function beganAt({ files, fileSteps, running }: RunWriter): BeganAt {
-  return { files, fileSteps, alone: ![...running.values()].some((step) => step.files) };
+export function beganAt({ files, fileSteps, running }: RunSession): BeganAt {
+  return { files, fileSteps, alone: !Object.values(running).some((step) => step.files) };
 }
 
 /**
@@ -52,19 +52,20 @@ export function beganAt({ files, fileSteps, running }: RunWriter): BeganAt {
  * and no review, and would be committed as the work of somebody else. So it is saved and then taken back, commits included: where nothing of ours changed
  * files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
  */
-export async function takeBackChanges(writer: RunWriter, began: BeganAt): Promise<void> {
+export async function takeBackChanges(writer: RunSession, began: BeganAt): Promise<void> {
   if (began.alone && writer.fileSteps === began.fileSteps) await takeBackStrays(writer);
 }
 
 /** The same while such calls are under way, before their files are built on. */
-export async function takeBackStrays(writer: RunWriter): Promise<void> {
-  const { workspace, settled, running, parts } = writer;
+export async function takeBackStrays(writer: RunSession): Promise<void> {
+  const { workspace, running, parts } = writer;
+  const { settled } = writer.state;
   const { files } = settled;
-  if (workspace === undefined || files === null || parts.player !== undefined || !onlyGuests(running)) return;
+  if (workspace === undefined || files === null || parts.player !== undefined || !onlyReaders(writer.state)) return;
   const now = await workspace.look(lookParams(parts));
   if (sameFiles(now, files)) return;
   const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
-  const who = [...running.keys()].join(", ");
+  const who = Object.keys(running).join(", ");
   await writer.save({ trigger: "error_recovery", name: changedBy(who) });
   const saved = `${writer.run.id}@${writer.sequence}`;
   const own = ownBranch(files);

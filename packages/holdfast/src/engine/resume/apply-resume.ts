@@ -13,7 +13,7 @@ import { unparked } from "../conduct/park.ts";
 import { finished, placeFiles, repairPlace, started } from "./repair-place.ts";
 import { applyRestore, planRestore } from "../restore/restorer.ts";
 import { Saver } from "../save/saver.ts";
-import { readProgress } from "../conduct/read-progress.ts";
+import { loadRun } from "../conduct/load-run.ts";
 import type { WorkParts } from "../work-parts.ts";
 
 export interface ResumeWork {
@@ -166,8 +166,8 @@ const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
 
 /** Before the files are replaced: killed in between, the next resume calls the agent again instead of adopting a result without its files. */
 async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
-  const { progress } = await readProgress(parts, run.id);
-  const { number: visit, running = {} } = progress.position.visit;
+  const { state } = await loadRun(parts, run.id);
+  const { number: visit, running = {} } = state.position.visit;
   for (const [step, { files }] of Object.entries(running))
     if (files) forgetResult(parts.agentAnswer({ run: run.id, visit, step }));
 }
@@ -274,6 +274,6 @@ async function findStanding(
   parts: WorkParts,
   run: string,
 ): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {
-  const { newest, progress } = await readProgress(parts, run);
-  return { newest, planes: { ...newest.planes, position: progress.position } };
+  const { newest, position } = await loadRun(parts, run);
+  return { newest, planes: { ...newest.planes, position } };
 }

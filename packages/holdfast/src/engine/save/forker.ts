@@ -10,7 +10,8 @@ import type { CreateWorkspace, Workspace } from "../../ports/workspace.ts";
 import type { Parts } from "../parts.ts";
 import { NO_WORKTREE, WORKTREE } from "./worktree-label.ts";
 import { lookParams } from "../parts.ts";
-import { recoveredGraph, rewoundTo } from "../planes.ts";
+import { recoveredGraph } from "../planes.ts";
+import { rewoundTo } from "../../core/state.ts";
 
 /**
  * A new run whose first checkpoint is `source`. Every step may be repeated: killed half-way, the same fork with the
@@ -72,7 +73,7 @@ export async function fork(params: {
 function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
   const graph = recoveredGraph(position, at);
-  const visit = forgetAborts(forgetAsideCalls(position.visit));
+  const { lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(position.visit));
   return { ...planes, files, position: { ...position, graph, visit }, conversation: rewoundTo(conversation, "fork") };
 }
 

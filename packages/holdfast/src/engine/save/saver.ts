@@ -9,7 +9,7 @@ import { lookParams } from "../parts.ts";
 import { refuseRolledBack } from "./newer-refs.ts";
 import { captureParams, nextPlanes } from "../planes.ts";
 import type { SaveParams } from "../planes.ts";
-import { readStanding } from "../conduct/standing.ts";
+import { loadFrom } from "../conduct/load-run.ts";
 
 export interface SavePlan {
   readonly run: string;
@@ -124,7 +124,7 @@ export class Saver {
     const { store } = this.#parts;
     const latest = await store.latest(this.#run);
     if (latest === undefined || latest.planes.position.visit.number === 0) return latest;
-    const { position } = await readStanding(store, latest);
+    const { position } = await loadFrom(store, latest);
     return { ...latest, planes: { ...latest.planes, position } };
   }
 

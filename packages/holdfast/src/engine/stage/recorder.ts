@@ -1,8 +1,8 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
+import type { ApplyEvent } from "../../core/state.ts";
 import { capture } from "../../core/values/index.ts";
 import type { Workflow } from "../definition.ts";
-import { finishedEntry } from "./step-entries.ts";
 import type { Stay } from "./stay.ts";
 
 /** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */
@@ -24,7 +24,7 @@ export class Recorder<S extends JsonObject> {
     return this.#parsed.state;
   }
 
-  /** Memory changes in the same turn as the commit is called, so that a checkpoint beside it holds both or neither. */
+  /** The event and the values that it makes are one commit: an event that the workflow's reducer refuses is not written. */
   async record(name: string, live: Json): Promise<Json> {
     const stay = this.#stay;
     const { writer } = stay;
@@ -35,58 +35,45 @@ export class Recorder<S extends JsonObject> {
     }
     return await stay.busy(async () => {
       let event: Json;
+      let written: Promise<void>;
       try {
         event = capture(live);
+        if (this.#workflow.reduce === null) throw noReducer(this.#workflow.shape.name);
         if (writer.parts.player !== undefined) event = await writer.parts.player.recorded(writer, name, event);
-        writer.values = reduceOne(this.#workflow, writer.values, { state: this.state, event });
+        written = writer.append(stay.finished(name, { recorded: true, result: event, spent: null }));
       } catch (error) {
         stay.unclaim(name);
         throw error;
       }
-      writer.steps.set(name, event);
-      await writer.append(
-        finishedEntry({ recorded: true, result: event, spent: null, step: name, visit: writer.visit }),
-      );
+      await written;
       if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
       return event;
     });
   }
 }
 
-/** Values of a checkpoint with what was recorded after it. WORKFLOW_CHANGED when there is something and nobody to take it in. */
-export function reduceAll<S extends JsonObject>(
-  workflow: Workflow<S>,
-  params: { readonly run: string; readonly values: JsonObject; readonly events: readonly Json[] },
-): JsonObject {
-  const { run, events } = params;
-  if (events.length === 0) return params.values;
-  if (workflow.reduce === null) {
-    throw new HoldfastError({
-      code: "WORKFLOW_CHANGED",
-      message: `Run ${run} has recorded events, and workflow ${workflow.shape.name} has no reducer any more`,
-      hint: "Carry it on with the version that recorded them.",
-      retry: "ask",
-      data: { run },
-    });
-  }
-  return events.reduce<JsonObject>(
-    (values, event) => reduceOne(workflow, values, { state: workflow.parseState(values), event }),
-    params.values,
-  );
+/** What the workflow's `reduce` makes of its values with a recorded event. */
+export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
+  const { reduce, shape } = workflow;
+  return (values, event) => {
+    if (reduce === null) {
+      throw new HoldfastError({
+        code: "WORKFLOW_CHANGED",
+        message: `Run ${run} has recorded events, and workflow ${shape.name} has no reducer any more`,
+        hint: "Continue it with the workflow version that recorded them.",
+        retry: "ask",
+        data: { run },
+      });
+    }
+    // The state is an object, and a capture has the shape of its source.
+    return capture(reduce(workflow.parseState(values), event), values) as S;
+  };
 }
 
-function reduceOne<S extends JsonObject>(
-  workflow: Workflow<S>,
-  values: JsonObject,
-  given: { readonly state: S; readonly event: Json },
-): JsonObject {
-  if (workflow.reduce === null) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Workflow ${workflow.shape.name} records an event and has no reducer`,
-      hint: "Give defineWorkflow a `reduce` that says what the event makes of the state.",
-    });
-  }
-  // The state is an object, and a capture has the shape of what it was taken from.
-  return capture(workflow.reduce(given.state, given.event), values) as S;
+function noReducer(workflow: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Workflow ${workflow} records an event and has no reducer`,
+    hint: "Give defineWorkflow a `reduce` that says what the event makes of the state.",
+  });
 }

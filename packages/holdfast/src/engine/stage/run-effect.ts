@@ -6,20 +6,19 @@ import {
   publishQuestion,
 } from "../../core/effect/effect-decision.ts";
 import type { Lookup } from "../../core/effect/effect-decision.ts";
-import type { Effect, EffectIntended, EffectSettled } from "../../core/effect/effect.ts";
+import type { EffectIntended, EffectSettled } from "../../core/effect/effect.ts";
 import { HoldfastError } from "../../core/error.ts";
 import { delayAt, fractionOf } from "../../core/error-policy/delays.ts";
-import { stepEffect } from "../../core/effect/effect-fold.ts";
 import type { NewEntry } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
 import { pureSha256 } from "../../core/sha256.ts";
+import { own } from "../../core/state.ts";
 import { canonicalJson, capture } from "../../core/values/index.ts";
 import { parkRun } from "../conduct/park.ts";
 import { reasonOf } from "../reason-of.ts";
 import { playStep } from "../replay/play-step.ts";
 import { runMark } from "../save/run-mark.ts";
 import { saveBefore } from "./save-before.ts";
-import { finishStep } from "./step-entries.ts";
 import type { EffectOutcome, EffectSpec } from "../stage-context.ts";
 import type { Stay } from "./stay.ts";
 
@@ -50,7 +49,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
       return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
     }
     const intent = intentOf(stay, spec);
-    const before = writer.ledger.get(intent.key);
+    const before = own(writer.state.effects, intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
     checkIntent(before, intent);
     if (before?.state.kind === "done") {
@@ -59,7 +58,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
     if (before === undefined || before.state.kind === "failed") {
       await saveBefore(writer, {
         ...risk,
-        entries: (held) => [record(stay, { kind: "effect.intended", body: withBefore(intent, held) })],
+        entries: (held) => [{ kind: "effect.intended", body: withBefore(intent, held) }],
       });
       writer.tell({ kind: "effect", key: intent.key, what: "intended" });
     }
@@ -76,7 +75,7 @@ async function requireConsent(stay: Stay, { kind, target }: EffectSpec<Json>): P
     return;
   }
   const answer = stay.recall(PUBLISH_CONSENT);
-  const decision = publishQuestion(writer.run, { effects: writer.ledger.size, kind, target });
+  const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
   if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)
     await parkRun(stay, { on: "person", reason: decision.question, until: null, decision });
@@ -95,7 +94,7 @@ async function carryOut(stay: Stay, first: Carrying): Promise<EffectOutcome<Json
   const { step, key } = first;
   let carrying = first;
   for (let failures = 1; ; failures += 1) {
-    const effect = stay.writer.ledger.get(key);
+    const effect = own(stay.writer.state.effects, key);
     if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
     const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
     switch (decision.action) {
@@ -167,7 +166,7 @@ async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promi
   stay.open();
   const later = laterOf(error);
   if (later?.isUndone === true) return { kind: "later", why: later.why, until: later.until };
-  await stay.writer.append(record(stay, { kind: "effect.unknown", body: { key, reason: reasonOf(error) } }));
+  await stay.writer.append({ kind: "effect.unknown", body: { key, reason: reasonOf(error) } });
   stay.writer.tell({ kind: "effect", key, what: "unknown" });
   stay.check();
   if (later !== null) return { kind: "later", why: later.why, until: later.until };
@@ -196,7 +195,7 @@ async function askPerson(stay: Stay, { key, spec, isTriedBefore }: Carrying, why
     ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
     : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
   return await parkRun(stay, { on: "person", reason, until: null }, () => [
-    record(stay, { kind: "effect.unknown", body: { key, reason: why } }),
+    { kind: "effect.unknown", body: { key, reason: why } },
   ]);
 }
 
@@ -245,7 +244,7 @@ function unknownBy(error: unknown): Lookup {
 
 async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
   stay.open();
-  const entry = record(stay, { kind: "effect.settled", body: settled });
+  const entry: NewEntry = { kind: "effect.settled", body: settled };
   const outcome: EffectOutcome<Json> =
     settled.outcome === "done"
       ? { kind: "done", receipt: settled.receipt }
@@ -263,17 +262,8 @@ async function conclude(
   entries: readonly NewEntry[],
 ): Promise<EffectOutcome<Json>> {
   const result = capture(outcome);
-  await stay.writer.append(...entries, finishStep(stay, step, { result, spent: null, sequence: null }));
+  await stay.writer.append(...entries, stay.finished(step, { result, spent: null }));
   return outcome;
-}
-
-/** In the ledger in memory as the store will fold it. */
-function record(stay: Stay, entry: NewEntry): NewEntry {
-  const { ledger, run } = stay.writer;
-  const at = stay.writer.isoNow();
-  const change: Effect | null = stepEffect((key) => ledger.get(key), { ...entry, run: run.id, entry: 0, at });
-  if (change !== null) ledger.set(change.key, change);
-  return entry;
 }
 
 /** So that the journal says where the run can go back to from it. */

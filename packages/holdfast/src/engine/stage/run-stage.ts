@@ -4,7 +4,7 @@ import type { StageResult } from "../../core/position/workflow.ts";
 import type { Workflow } from "../definition.ts";
 import { reasonOf } from "../reason-of.ts";
 import { runMark } from "../save/run-mark.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 import { createStageContext } from "./stage-calls.ts";
 import type { StageFunction } from "../stage-context.ts";
 import { Stay } from "./stay.ts";
@@ -17,7 +17,7 @@ const GRACE_MS = 10_000;
  * is not looked at, because a call that was refused may be behind it; run again, it concludes the same.
  */
 export async function runStage<S extends JsonObject>(
-  writer: RunWriter,
+  writer: RunSession,
   params: {
     readonly workflow: Workflow<S>;
     readonly work: StageFunction<S>;
@@ -53,7 +53,7 @@ export async function runStage<S extends JsonObject>(
  * Steps are ended at once. What asks the world for something (an effect, a forge) gets the time to hear the answer: cut off, nobody would know
  * whether it happened. Whoever took the lease may run processes under the same mark: ours end by their signal alone then.
  */
-async function endWork(writer: RunWriter, working: Promise<void>): Promise<void> {
+async function endWork(writer: RunSession, working: Promise<void>): Promise<void> {
   const { parts, run, halt } = writer;
   const end = async (mark: string): Promise<void> => {
     if (isLeaseLost(halt.cause)) return;

@@ -1,16 +1,15 @@
 import { HoldfastError } from "../../core/error.ts";
 import type { NewEntry, StepStarted } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
+import { own, rebaseRunning } from "../../core/state.ts";
 import { capture } from "../../core/values/index.ts";
 import { lookParams } from "../parts.ts";
 import { putFilesBack } from "../restore/put-files-back.ts";
 import { playStep } from "../replay/play-step.ts";
 import { reasonOf } from "../reason-of.ts";
 import { saveBefore } from "./save-before.ts";
-import { settleSpent } from "../conduct/spending.ts";
 import type { StepOptions, StepScope } from "../stage-context.ts";
 import type { Stay } from "./stay.ts";
-import { failEntry, finishStep, finishedEntry } from "./step-entries.ts";
 import { withTimer } from "../with-timer.ts";
 
 type Work = (scope: StepScope) => Promise<Json> | Json;
@@ -38,9 +37,7 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
       throw await failStep(stay, name, error);
     }
     stay.open();
-    writer.steps.set(name, result);
-    writer.failures.delete(name);
-    await writer.append(finishedEntry({ result, spent: null, step: name, visit: writer.visit }));
+    await writer.append(stay.finished(name, { result, spent: null }));
     if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
     return result;
   } finally {
@@ -65,7 +62,8 @@ async function runFileStep(
   await writer.save({
     trigger: (await areComplete(writer, artifacts)) ? "artifact_complete" : "automatic",
     name,
-    prepare: ({ sequence }) => [finishStep(stay, name, { result, spent: null, sequence })],
+    prepare: () => [stay.finished(name, { result, spent: null })],
+    change: (planes, { sequence }) => rebaseRunning(planes, sequence),
   });
   if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
   return result;
@@ -86,9 +84,6 @@ export async function beginStep(
 ): Promise<void> {
   const { writer } = stay;
   const body: StepStarted = { visit: writer.visit, step: name, ...params };
-  const { aside, ...step } = params;
-  writer.running.set(name, { ...step, base: writer.sequence });
-  if (aside !== undefined) writer.asides.set(name, aside);
   if (params.files) writer.fileSteps += 1;
   await writer.append({ kind: "step.started", body });
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
@@ -100,14 +95,10 @@ export async function failStep(stay: Stay, name: string, error: unknown): Promis
   if (writer.halt.cause !== undefined) return writer.halt.cause;
   stay.open();
   const reason = reasonOf(error);
-  const step = writer.running.get(name);
+  const step = own(writer.running, name);
   const spent = step?.estimate ?? null;
-  const finish = (): readonly NewEntry[] => {
-    writer.running.delete(name);
-    if (spent !== null) settleSpent(writer, { estimate: spent, actual: spent });
-    const code = error instanceof HoldfastError ? { code: error.code } : {};
-    return [failEntry(stay, name, { reason, spent, ...code })];
-  };
+  const code = error instanceof HoldfastError ? { code: error.code } : {};
+  const finish = (): readonly NewEntry[] => [stay.failed(name, { reason, spent, ...code })];
   if (step?.files === true && !(await movedBranch(stay, step.base))) {
     await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
   } else {
@@ -135,7 +126,7 @@ export function markOf(stay: Stay, name: string): string {
 }
 
 export function attemptOf(stay: Stay, name: string): number {
-  return (stay.writer.failures.get(name) ?? 0) + 1;
+  return (own(stay.writer.state.position.visit.failures, name) ?? 0) + 1;
 }
 
 function scopeOf(stay: Stay, name: string): StepScope {

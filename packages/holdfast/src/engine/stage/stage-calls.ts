@@ -15,7 +15,6 @@ import { fenceOf } from "../agent/agent-session.ts";
 import { runAgent } from "../agent/run-agent.ts";
 import { runEffect } from "./run-effect.ts";
 import { runStep } from "./run-step.ts";
-import { finishStep } from "./step-entries.ts";
 import { parkOutOfTime } from "../conduct/spending.ts";
 import type {
   AgentCall,
@@ -41,7 +40,7 @@ export function createStageContext<S extends JsonObject>(stay: Stay, workflow: W
       return recorder.state;
     },
     inputs: writer.inputs,
-    extensions: writer.extensions,
+    extensions: writer.state.extensions,
     config: writer.config,
     signal: writer.halt.signal,
     workspace: writer.workspace,
@@ -115,7 +114,7 @@ async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport):
   const { cause, message } = report;
   if (cause !== "permission_denied" || message === null) return report;
   const name = `${call.name}/denied`;
-  const isAnswered = writer.steps.get(name) !== undefined || player?.has(writer, name) === true;
+  const isAnswered = Object.hasOwn(writer.steps, name) || player?.has(writer, name) === true;
   if (!isAnswered && (player !== undefined || !(await isRepeated(stay, call.name, message)))) return report;
   const answer = await decide(stay, {
     name,
@@ -123,7 +122,8 @@ async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport):
     options: ["allow", "continue", "stop"],
   });
   if (answer === "stop") writer.halt.abort(`Stopped by the user: ${message}`);
-  if (answer === "allow") writer.allowAll();
+  if (answer === "allow" && writer.state.position.yolo !== true)
+    await writer.append({ kind: "yolo.allowed", body: {} });
   return report;
 }
 
@@ -153,7 +153,7 @@ async function restoreFiles(stay: Stay, name: string, sequence: number): Promise
       finish: (tree) => {
         if (tree === null) throw noFiles(writer.run.id, sequence);
         result = { tree };
-        return [finishStep(stay, name, { result, spent: null, sequence: null })];
+        return [stay.finished(name, { result, spent: null })];
       },
     });
     writer.tell({ kind: "step_finished", step: name, replayed: false });

@@ -1,13 +1,15 @@
 import { HoldfastError } from "../../core/error.ts";
 import { belongsToGraph } from "../../core/graph/graph-names.ts";
+import type { NewEntry, StepFailed, StepFinished } from "../../core/journal/journal.ts";
 import type { Json } from "../../core/json.ts";
+import { own } from "../../core/state.ts";
 import type { OpenAside } from "../asides/asides.ts";
 import { runMark } from "../save/run-mark.ts";
-import type { RunWriter } from "../conduct/run-writer.ts";
+import type { RunSession } from "../conduct/run-session.ts";
 
 /** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
 export class Stay {
-  readonly writer: RunWriter;
+  readonly writer: RunSession;
   readonly stage: string;
   /** Begins the mark of every process of its steps. */
   readonly mark: string;
@@ -23,12 +25,13 @@ export class Stay {
   #waiting: (() => void)[] = [];
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(writer: RunWriter) {
+  constructor(writer: RunSession) {
     this.writer = writer;
-    this.stage = writer.position.stage;
+    this.stage = writer.state.position.stage;
     this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!writer.graphSet || !belongsToGraph(step));
-    this.#unasked = new Set([...writer.steps.keys()].filter(isOwn));
+    const { graph = false, steps } = writer.state.position.visit;
+    const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!graph || !belongsToGraph(step));
+    this.#unasked = new Set(Object.keys(steps).filter(isOwn));
   }
 
   /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
@@ -40,7 +43,7 @@ export class Stay {
   claim(name: string): Json | undefined {
     this.check();
     if (this.#asked.has(name)) throw askedTwice(this.stage, name);
-    const result = this.writer.steps.get(name);
+    const result = own(this.writer.steps, name);
     if (result === undefined) {
       checkStepName(name);
       // Between two steps, where no other is under way.
@@ -53,12 +56,27 @@ export class Stay {
   /** The result of a step that may be asked for more than once; undefined: it is not finished. */
   recall(name: string): Json | undefined {
     this.#unasked.delete(name);
-    return this.writer.steps.get(name);
+    return own(this.writer.steps, name);
   }
 
   /** After a failed try: the name may be asked for again. */
   unclaim(name: string): void {
     this.#asked.delete(name);
+  }
+
+  /** The entry that ends a step of this stage attempt. The keys are in canonical order, so that the store need not sort them. */
+  finished(step: string, { recorded, ...body }: Omit<StepFinished, "visit" | "step">): NewEntry {
+    const { visit } = this.writer;
+    const { result, spent } = body;
+    return {
+      kind: "step.finished",
+      body: recorded === undefined ? { result, spent, step, visit } : { recorded, result, spent, step, visit },
+    };
+  }
+
+  /** The entry of a failed try. */
+  failed(step: string, body: Omit<StepFailed, "visit" | "step">): NewEntry {
+    return { kind: "step.failed", body: { visit: this.writer.visit, step, ...body } };
   }
 
   /** A new call is refused once work must stop. */
