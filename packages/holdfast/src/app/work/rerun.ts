@@ -70,7 +70,7 @@ export async function compareRerun(
   if (a === undefined || b === undefined) throw new TypeError("two runs were asked for");
   return {
     ...params,
-    compared: compareRuns(a.outcomes, b.outcomes),
+    compared: compareRuns(a.outcomes, b.outcomes, [params.of, params.run]),
     spent: { a: a.spent, b: b.spent },
     ended: { a: a.state, b: b.state },
   };

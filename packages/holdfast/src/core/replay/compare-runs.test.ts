@@ -42,6 +42,27 @@ describe("two runs", () => {
     );
   });
 
+  test("that differ only in their ids, nonces, commits and times part nowhere", () => {
+    const of = (text: string): Outcome => ({
+      entry: 1,
+      visit: 2,
+      stage: "impl",
+      iteration: 1,
+      step: "agent",
+      kind: "agent",
+      came: { text, collected: { "finalize.txt": text } },
+      tree: "t",
+    });
+    const line = (run: string, nonce: string, commit: string, at: string): string =>
+      `Issue 1 resolved (iteration 1, ${run}.2) <data-${nonce}> ${commit} at ${at}`;
+    const a = of(line("issue-1", "0123456789abcdef", "a".repeat(40), "2026-01-01T00:00:00Z"));
+    const b = of(line("issue-1-x", "fedcba9876543210", "b".repeat(40), "2026-02-03T04:05:06.789Z"));
+    expect(compareRuns([a], [b], ["issue-1", "issue-1-x"]).step).toBeNull();
+    expect(compareRuns([a], [b]).step).toMatchObject({ field: "/came/collected/finalize.txt" });
+    const other = of(line("issue-12", "0123456789abcdef", "a".repeat(40), "2026-01-01T00:00:00Z"));
+    expect(compareRuns([a], [other], ["issue-1", "issue-1-x"]).step).not.toBeNull();
+  });
+
   test("swapped, give the same answer with its sides swapped", () => {
     fc.assert(
       fc.property(outcomes, outcomes, (a, b) => {

@@ -1,6 +1,7 @@
 import type { JournalEntry } from "../journal/journal.ts";
 import { numberOf, textOf } from "../journal/journal-field.ts";
-import { isJsonObject } from "../json.ts";
+import { withoutNonces } from "../agent/fence.ts";
+import { isJsonArray, isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { firstChange } from "./first-change.ts";
 import type { FirstChange } from "./first-change.ts";
@@ -33,14 +34,43 @@ export interface Parting extends FirstChange {
   readonly b: Outcome | null;
 }
 
-/** Each is the first of its sort. Swapping the runs swaps the sides of the answer, and nothing else. */
-export function compareRuns(a: readonly Outcome[], b: readonly Outcome[]): RunsCompared {
-  const step = firstParting(a, b, ({ stage, iteration, step: name, came }) => ({ stage, iteration, step: name, came }));
+/**
+ * Each is the first of its sort. Swapping the runs swaps the sides of the answer, and nothing else. `ids` are those of both runs: what agents write may
+ * name the run, and must differ then.
+ */
+export function compareRuns(a: readonly Outcome[], b: readonly Outcome[], ids: readonly string[] = []): RunsCompared {
+  const step = firstParting(a, b, ({ stage, iteration, step: name, came }) => ({
+    stage,
+    iteration,
+    step: name,
+    came: comparable(came, ids),
+  }));
   const files = firstParting(a, b, ({ tree }) => tree);
   const isVerdict = ({ kind }: Outcome): boolean => kind !== "agent";
   const verdict = firstParting(a.filter(isVerdict), b.filter(isVerdict), ({ came, stage }) => ({ stage, came }));
   return { same: step === null ? a.length : sharedBefore(a, b, step), step, files, verdict };
 }
+
+/** Without what differs in every two runs: their ids with the number of the stage attempt, nonces, commits and times. */
+function comparable(value: Json, ids: readonly string[]): Json {
+  if (typeof value === "string") {
+    const named = ids
+      .toSorted((one, other) => other.length - one.length)
+      .reduce((text, id) => text.replaceAll(nameOf(id), "<run>"), withoutNonces(value));
+    return named.replaceAll(TIME, "<time>").replaceAll(COMMIT, "<commit>");
+  }
+  if (isJsonArray(value)) return value.map((part) => comparable(part, ids));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, comparable(part, ids)]));
+}
+
+/** Ids hold lower-case letters, digits and hyphens: nothing in them is special in a pattern. */
+function nameOf(id: string): RegExp {
+  return new RegExp(`(?<![a-z0-9-])${id}(?![a-z0-9-])(?:\\.\\d+)?`, "g");
+}
+
+const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?/g;
+const COMMIT = /\b[0-9a-f]{40}\b/g;
 
 function firstParting(a: readonly Outcome[], b: readonly Outcome[], of: (outcome: Outcome) => Json): Parting | null {
   for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
