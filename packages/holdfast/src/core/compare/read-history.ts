@@ -61,6 +61,7 @@ export class HistoryReader {
         if (isJsonObject(body["estimate"])) this.#calls += 1;
         return;
       case "step.lost":
+      case "step.interrupted":
         this.#spend(body["spent"]);
         return;
       case "step.finished":

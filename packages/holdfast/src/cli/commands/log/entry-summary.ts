@@ -37,6 +37,9 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
       return Array.isArray(body["events"]) ? body["events"].map(graphMoveText).join(", ") : factsOf(body);
     case "step.session":
       return words([body["step"], typeof body["session"] === "string" ? body["session"] : "(given up)"]);
+    case "step.adopted":
+      return words([body["step"], "(had finished)"]);
+    case "step.interrupted":
     case "step.lost":
       return words([body["step"], spentOf(body["spent"])]);
     case "step.failed":
@@ -57,6 +60,8 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
         typeof body["until"] === "string" ? `until ${body["until"]}` : "",
         reasonOf(body["reason"]),
       ]);
+    case "run.resumed":
+      return "steps under way were lost";
     case "note":
       return words([body["text"]]);
     default:
