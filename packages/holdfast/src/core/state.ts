@@ -260,12 +260,13 @@ export function loadState(params: {
     .reduce((before, entry) => reduce(before, entry, null), start);
   const visits = entries.flatMap((entry) => (entry.kind === "stage.entered" ? [read(enteredShape, entry).visit] : []));
   const number = Math.max(start.position.visit.number, ...visits) + 1;
-  const visit = { ...forgetAsideCalls(start.position.visit), number };
+  const { lost: _counted, ...visit } = forgetAsideCalls(start.position.visit);
   return {
     state: {
       ...start,
       effects: state.effects,
-      position: { ...start.position, budget: state.position.budget, visit },
+      settled: { sequence: start.sequence, files: start.files },
+      position: { ...start.position, budget: state.position.budget, visit: { ...visit, number } },
       // Agents may remember what cannot be used any more.
       conversation: rewoundTo(start.conversation, "restore"),
     },
