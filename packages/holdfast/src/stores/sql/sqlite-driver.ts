@@ -83,9 +83,9 @@ function sqlite(): typeof import("node:sqlite") {
 }
 
 function setDurability(db: DatabaseSync): void {
-  db.exec("PRAGMA page_size = 4096");
-  // Has an effect only before the first table is made: a sweep can then give space back.
-  db.exec("PRAGMA auto_vacuum = INCREMENTAL");
+  // Only before the first table is made, since it writes to the file: a sweep can then give space back.
+  if (db.prepare("PRAGMA page_count").get()?.["page_count"] === 0)
+    db.exec("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
   db.exec("PRAGMA journal_mode = WAL");
   db.exec("PRAGMA synchronous = FULL");
   // On macOS fsync leaves the data in the drive's cache.

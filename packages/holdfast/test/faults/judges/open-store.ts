@@ -1,16 +1,22 @@
 import type { LeaseOwner } from "../../../src/core/lease/lease.ts";
 import type { Store } from "../../../src/ports/store.ts";
-import { openSqliteStore } from "../../../src/stores/sqlite/open.ts";
+import { openDurableStore } from "../../../src/testing/durable-stores.ts";
 
-/** The store under test; the one place that names it. */
+/** The store under test: the one that HOLDFAST_TEST_STORE names. */
 export async function openStore(
   directory: string,
   identity?: Pick<LeaseOwner, "host" | "pid" | "started" | "boot">,
 ): Promise<Store> {
-  return openSqliteStore({ directory, ...(identity === undefined ? {} : { identity }) });
+  return openDurableStore({ directory, ...(identity === undefined ? {} : { identity }) });
 }
 
-/** Gives up early where another process keeps the database locked. */
+/** Stops waiting early where another process keeps the database locked. */
 export async function openImpatiently(directory: string): Promise<Store> {
-  return openSqliteStore({ directory, busyMs: 300 });
+  return openDurableStore({ directory, busyMs: 300 });
 }
+
+/** The file of the high-water mark, and folders of the store that may be missing. */
+export const STORE_FILES =
+  process.env["HOLDFAST_TEST_STORE"] === "sql"
+    ? { highWater: "high-water", folders: [] }
+    : { highWater: "heads", folders: ["blobs"] };
