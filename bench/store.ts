@@ -9,7 +9,7 @@ import type { Planes } from "../packages/holdfast/src/core/checkpoint/checkpoint
 import type { JsonObject } from "../packages/holdfast/src/core/json.ts";
 import type { Lease } from "../packages/holdfast/src/core/lease/lease.ts";
 import type { Store } from "../packages/holdfast/src/ports/store.ts";
-import { openSqliteStore } from "../packages/holdfast/src/stores/sqlite/open.ts";
+import { openDurableStore } from "../packages/holdfast/src/testing/durable-stores.ts";
 
 /**
  * What the embedded store costs above the least that any durable store on SQLite can cost.
@@ -18,7 +18,7 @@ import { openSqliteStore } from "../packages/holdfast/src/stores/sqlite/open.ts"
  * journal_mode=WAL and synchronous=FULL, through node:sqlite: one write to the log, one sync. Ours and the baseline take
  * turns in one loop, so that whatever else the machine does hits both alike. Figures are medians.
  *
- *   node bench/store.ts [rounds]
+ *   [HOLDFAST_TEST_STORE=sql] node bench/store.ts [rounds]
  */
 const rounds = Number(process.argv[2] ?? 2000);
 const directory = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
@@ -133,7 +133,7 @@ async function bareFlush(): Promise<void> {
 }
 
 async function smallSaves(): Promise<void> {
-  const store = await openSqliteStore({ directory: join(directory, "small") });
+  const store = await openDurableStore({ directory: join(directory, "small") });
   const lease = await leased(store, "small");
   const raw = rawDatabase("raw-small");
   const ours: number[] = [];
@@ -150,6 +150,21 @@ async function smallSaves(): Promise<void> {
   await store.close();
 }
 
+async function stepEntries(): Promise<void> {
+  const store = await openDurableStore({ directory: join(directory, "entries") });
+  const lease = await leased(store, "entries");
+  const raw = rawDatabase("raw-entries");
+  const ours: number[] = [];
+  const base: number[] = [];
+  for (let i = 1; i <= rounds; i++) {
+    const body = { visit: 1, step: `step ${i}`, result: { text: prose(180) }, spent: null };
+    await timed(base, () => raw(JSON.stringify(body)));
+    await timed(ours, () => store.commit({ lease, entries: [{ kind: "step.finished", body }] }));
+  }
+  report("Entry of a finished step", ours.slice(rounds / 10), base.slice(rounds / 10), 2.2);
+  await store.close();
+}
+
 /**
  * What a save adds is compressed after it, together with a dozen others, when the event loop turns; here that falls into
  * a save that happens to wait for such a turn. The median does not show it, the mean does.
@@ -159,7 +174,7 @@ async function smallSaves(): Promise<void> {
  */
 async function growingTranscript(style: "mutable" | "frozen"): Promise<void> {
   const name = `transcript-${style}`;
-  const store = await openSqliteStore({ directory: join(directory, name) });
+  const store = await openDurableStore({ directory: join(directory, name) });
   const lease = await leased(store, name);
   const raw = rawDatabase(`raw-${name}`);
   const ours: number[] = [];
@@ -215,7 +230,7 @@ function diskBytes(path: string, store: Store): number {
 
 async function concurrentSavers(): Promise<void> {
   const savers = 64;
-  const store = await openSqliteStore({ directory: join(directory, "many") });
+  const store = await openDurableStore({ directory: join(directory, "many") });
   const leases: Lease[] = [];
   for (let i = 0; i < savers; i++) leases.push(await leased(store, `run-${i}`));
   const single = await leased(store, "single");
@@ -249,7 +264,7 @@ async function concurrentSavers(): Promise<void> {
 }
 
 async function longHistory(): Promise<void> {
-  const store = await openSqliteStore({ directory: join(directory, "long") });
+  const store = await openDurableStore({ directory: join(directory, "long") });
   const short = await leased(store, "short");
   const long = await leased(store, "long");
   const fill = async (lease: Lease, count: number): Promise<void> => {
@@ -290,6 +305,7 @@ try {
   );
   await bareFlush();
   await smallSaves();
+  await stepEntries();
   await growingTranscript("mutable");
   await growingTranscript("frozen");
   await concurrentSavers();

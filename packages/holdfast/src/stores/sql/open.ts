@@ -65,14 +65,16 @@ export async function openSqlStore(params: OpenSqlParams): Promise<Store> {
     }
     if (marker !== null) await inspectFirst(layout, busyMs);
     const driver = await openForWriting(layout, { marker, create: params.create ?? true, busyMs });
-    const id = await driver.read(storeId);
-    const mark = driver.highWater?.read() ?? { kind: "absent" };
-    const [cut] = await driver.read((tx) => findCuts(tx, mark, { storeId: id, damaged: "throw" }));
-    if (cut !== undefined) {
+    try {
+      const id = await driver.read(storeId);
+      const mark = driver.highWater?.read() ?? { kind: "absent" };
+      const [cut] = await driver.read((tx) => findCuts(tx, mark, { storeId: id, damaged: "throw" }));
+      if (cut !== undefined) throw cutError(layout.directory, layout.highWater, cut);
+      return storeOn(driver, "write", id, params);
+    } catch (error) {
       await abandon(driver, layout);
-      throw cutError(layout.directory, layout.highWater, cut);
+      throw error;
     }
-    return storeOn(driver, "write", id, params);
   } catch (error) {
     throw sqliteError(error, layout.directory);
   }

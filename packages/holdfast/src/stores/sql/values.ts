@@ -59,11 +59,18 @@ interface Remembered {
 
 interface Part {
   readonly text: string;
-  /** -1: the length of `text`. */
-  readonly bytes: number;
+  /** -1: the length of `text`, which was not needed yet. */
+  bytes: number;
   readonly chunks: readonly Chunk[];
   /** This part as a reference to a chunk, once that was asked for. */
   reference?: Part;
+  /** Whether a page ends with this item, once that was asked for. */
+  ends?: boolean;
+}
+
+function bytesOf(part: Part): number {
+  if (part.bytes < 0) part.bytes = Buffer.byteLength(part.text);
+  return part.bytes;
 }
 
 const NO_CHUNKS: readonly Chunk[] = Object.freeze([]);
@@ -84,8 +91,8 @@ export function encodeValue(value: unknown, memory = createValueMemory()): Encod
   memory.chunks = new Map();
   memory.textsBefore = memory.texts;
   memory.texts = new Map();
-  const { text, chunks, bytes } = refusing(value, () => partOf(value, memory, 0));
-  const length = bytes < 0 ? Buffer.byteLength(text) : bytes;
+  const part = refusing(value, () => partOf(value, memory, 0));
+  const length = bytesOf(part);
   if (length > MAX_BYTES) {
     throw new HoldfastError({
       code: "NOT_JSON",
@@ -93,7 +100,7 @@ export function encodeValue(value: unknown, memory = createValueMemory()): Encod
       hint: `Keep a state under ${MAX_BYTES} bytes; put large data into files.`,
     });
   }
-  return { root: text, chunks, bytes: length };
+  return { root: part.text, chunks: part.chunks, bytes: length };
 }
 
 function partOf(value: unknown, memory: ValueMemory, depth: number): Part {
@@ -132,21 +139,31 @@ function elementPart(value: unknown, memory: ValueMemory, depth: number): Part {
 /** `names`: the keys, with their colons, of an object; null for a list. */
 function join(parts: readonly Part[], names: readonly string[] | null, memory: ValueMemory): Part {
   let length = 2;
-  for (const [i, part] of parts.entries()) length += part.text.length + 1 + (names?.[i]?.length ?? 0);
-  const whole = length < WHOLE_BELOW && parts.every(({ chunks }) => chunks.length === 0);
-  const items = whole ? parts : parts.map((part) => (part.text.length < PART_FROM ? part : referenceTo(part, memory)));
-  if (whole) return { text: container(items, names, 0, items.length), bytes: -1, chunks: NO_CHUNKS };
+  let isWhole = true;
+  for (let i = 0; i < parts.length; i++) {
+    length += (parts[i]?.text.length ?? 0) + 1 + (names?.[i]?.length ?? 0);
+    if (parts[i]?.chunks.length !== 0) isWhole = false;
+  }
+  if (isWhole && length < WHOLE_BELOW)
+    return { text: container(parts, names, 0, parts.length), bytes: -1, chunks: NO_CHUNKS };
+  const items: Part[] = [];
+  const chunks: Chunk[] = [];
   let bytes = 1 + parts.length;
-  for (const [i, part] of parts.entries())
-    bytes += (part.bytes < 0 ? Buffer.byteLength(part.text) : part.bytes) + Buffer.byteLength(names?.[i] ?? "");
-  const own = items.reduce((sum, { text }, i) => sum + text.length + (names?.[i]?.length ?? 0), 0);
-  const chunks = items.flatMap((item) => item.chunks);
+  let own = 0;
+  for (const part of parts) {
+    const item = part.text.length < PART_FROM ? part : referenceTo(part, memory);
+    const name = names?.[items.length] ?? "";
+    bytes += bytesOf(part) + (name === "" ? 0 : Buffer.byteLength(name));
+    own += item.text.length + name.length;
+    for (const chunk of item.chunks) chunks.push(chunk);
+    items.push(item);
+  }
   if (own < PAGED_FROM || items.length <= 8) return { text: container(items, names, 0, items.length), bytes, chunks };
   const pages: string[] = [];
   for (let from = 0, at = 0; at < items.length; at++) {
     const item = items[at];
-    const last = at === items.length - 1 || at - from + 1 >= LONGEST_PAGE;
-    if (item === undefined || !(last || endsPage(item.text))) continue;
+    const isLast = at === items.length - 1 || at - from + 1 >= LONGEST_PAGE;
+    if (item === undefined || !(isLast || (item.ends ??= endsPage(item.text)))) continue;
     const page = chunkOf(container(items, names, from, at + 1), memory);
     pages.push(page.digest);
     chunks.push(page);
@@ -183,7 +200,7 @@ function textPart(value: string, memory: ValueMemory): Part {
     const known = memory.texts.get(piece) ?? memory.textsBefore.get(piece);
     const part = known ?? { text: scalarText(piece), bytes: -1, chunks: NO_CHUNKS };
     memory.texts.set(piece, part);
-    bytes += Buffer.byteLength(part.text) - 2;
+    bytes += bytesOf(part) - 2;
     chunks.push(...referenceTo(part, memory).chunks);
     start = end;
   }
@@ -252,8 +269,7 @@ function tree(
 function referenceTo(part: Part, memory: ValueMemory): Part {
   if (part.reference !== undefined) return part.reference;
   const chunk = chunkOf(part.text, memory);
-  const bytes = part.bytes < 0 ? Buffer.byteLength(part.text) : part.bytes;
-  part.reference = { text: `{"$c":"${chunk.digest}"}`, bytes, chunks: [...part.chunks, chunk] };
+  part.reference = { text: `{"$c":"${chunk.digest}"}`, bytes: bytesOf(part), chunks: [...part.chunks, chunk] };
   return part.reference;
 }
 
@@ -622,12 +638,22 @@ function isSame(live: unknown, copy: Json): boolean {
     return true;
   }
   if (isArray(copy)) return false;
+  const source = asRecord(live);
   let count = 0;
-  for (const key in live) {
-    if (!Object.hasOwn(copy, key) || !isSame(Reflect.get(live, key), copy[key] ?? null)) return false;
+  for (const key in source) {
+    const now = source[key];
+    const before = copy[key];
+    // Reading `__proto__` of an object that has no such key of its own gives something all the same.
+    if (before === undefined || key === "__proto__" || !(now === before || isSame(now, before))) return false;
     count += 1;
   }
-  return count === Object.keys(copy).length;
+  for (const _ in copy) count -= 1;
+  return count === 0;
+}
+
+/** Any object can be read by its keys. */
+function asRecord(value: object): Readonly<Record<string, unknown>> {
+  return value as Readonly<Record<string, unknown>>;
 }
 
 /** Of a value that was just written as JSON. */
