@@ -179,8 +179,9 @@ function captureCheckpoint(checkpoint: NewCheckpoint, memory: ValueMemory): Capt
   };
 }
 
-/** The roots of small states hardly compress. */
+/** Compressing a small state costs more time than its bytes are worth. The root of a large one is written again with every save. */
 const PACK_ROOT_FROM = 1536;
+const PACK_LARGE_ROOT_FROM = 512;
 const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET kind = excluded.kind, target = excluded.target, payload = excluded.payload, state = excluded.state, at = excluded.at, outcome = excluded.outcome`;
 
 export function commit(handle: Handle, captured: CapturedCommit): Job<Committed> {
@@ -249,7 +250,7 @@ function save(
       kind: "checkpoint",
       epoch: head.epoch,
       body: checkpointBodyText(record, parent),
-      content: packText(planes.root, PACK_ROOT_FROM),
+      content: packText(planes.root, planes.chunks.length === 0 ? PACK_ROOT_FROM : PACK_LARGE_ROOT_FROM),
       size: planes.bytes,
       about: { step: facts.stage, started: null, summary: checkpoint.name },
     },
