@@ -5,11 +5,9 @@
  * with every other, and would make us look several times faster than we are. It is shown once, for what it is.
  */
 import { parse, stringify } from "yaml";
-import { contextStore } from "../packages/holdfast/src/formats/context-store/context-store.ts";
-import { encodeContextStore } from "../packages/holdfast/src/formats/context-store/encode-context-store.ts";
-import { crunchYaml } from "../packages/holdfast/src/formats/crunch/crunch-yaml.ts";
-import { encodeCrunch } from "../packages/holdfast/src/formats/crunch/encode-crunch.ts";
-import type { ForeignCheckpoint, ForeignFile } from "../packages/holdfast/src/formats/format.ts";
+import { contextStore, encodeContextStore } from "@holdfast/formats/context-store";
+import { crunchYaml, encodeCrunch } from "@holdfast/formats/crunch-yaml";
+import type { ForeignCheckpoint, ForeignFile } from "@holdfast/formats/format";
 import { printRatio, quantile } from "./report.ts";
 
 const rounds = Number(process.argv[2] ?? 3);

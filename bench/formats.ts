@@ -2,9 +2,9 @@
  * What strictness costs: decode and encode of a 10 MB document against the plain parser and writer alone, interleaved.
  * Run: node bench/formats.ts
  */
-import { implJson } from "../packages/holdfast/src/formats/impl-json/impl-json.ts";
-import { loopJson } from "../packages/holdfast/src/formats/loop-json/loop-json.ts";
-import type { ForeignCheckpoint, Format } from "../packages/holdfast/src/formats/format.ts";
+import { implJson } from "@holdfast/formats/impl-json";
+import { loopJson } from "@holdfast/formats/loop-json";
+import type { ForeignCheckpoint, Format } from "@holdfast/formats/format";
 import { printRatio } from "./report.ts";
 
 const MEGABYTE = 1_000_000;

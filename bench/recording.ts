@@ -6,8 +6,8 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync, chmodSync, m
 import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openHoldfast } from "../packages/holdfast/src/app.ts";
-import { defineWorkflow } from "../packages/holdfast/src/engine/define-workflow.ts";
+import { openHoldfast } from "../packages/holdfast/src/open.ts";
+import { defineWorkflow } from "@holdfast/core/workflow";
 import { printRatio, quantile } from "./report.ts";
 
 const ROUNDS = Number(process.argv[2] ?? 5);

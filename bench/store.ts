@@ -3,13 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { constants, zstdCompressSync } from "node:zlib";
-import { deepFreeze } from "../packages/holdfast/src/core/deep-freeze.ts";
-import { emptyPlanes } from "../packages/holdfast/src/core/checkpoint/checkpoint.ts";
-import type { Planes } from "../packages/holdfast/src/core/checkpoint/checkpoint.ts";
-import type { JsonObject } from "../packages/holdfast/src/core/json.ts";
-import type { Lease } from "../packages/holdfast/src/core/lease/lease.ts";
-import type { Store } from "../packages/holdfast/src/ports/store.ts";
-import { openDurableStore } from "../packages/holdfast/src/testing/durable-stores.ts";
+import { type JsonObject, deepFreeze } from "@holdfast/core/json";
+import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { Lease } from "@holdfast/core/lease";
+import type { Store } from "@holdfast/core/store";
+import { openDurableStore } from "@holdfast/test-support/durable-stores";
 
 /**
  * What the embedded store costs above the least that any durable store on SQLite can cost.

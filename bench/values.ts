@@ -3,9 +3,13 @@
  * The store adds compression, the SQLite transaction and the sync on top.
  */
 import { hash } from "node:crypto";
-import { canonicalJson, capture, createMemo, decode, encode } from "../packages/holdfast/src/core/values/index.ts";
-import type { Chunk, Encoded, Memo } from "../packages/holdfast/src/core/values/index.ts";
-import type { Json } from "../packages/holdfast/src/core/json.ts";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { capture } from "@holdfast/core/values/capture";
+import { type Memo, createMemo } from "@holdfast/core/values/memo";
+import { decode } from "@holdfast/core/values/decode";
+import { type Encoded, encode } from "@holdfast/core/values/encode";
+import type { Chunk } from "@holdfast/core/values/chunk";
+import type { Json } from "@holdfast/core/json";
 
 const hasher = (data: string | Uint8Array): string => hash("sha256", data);
 

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openGitWorkspaces } from "../packages/holdfast/src/workspaces/git-workspaces.ts";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
 
 const FILES = Number(process.argv[2] ?? 50_000);
 const ROUNDS = Number(process.argv[3] ?? 15);

@@ -15,16 +15,12 @@ import { build } from "esbuild";
 /** The entry points of the library, relative to packages/. */
 const ENTRIES = {
   index: "holdfast/src/index.ts",
-  context: "holdfast/src/library/index.ts",
-  testing: "holdfast/src/testing/index.ts",
+  context: "holdfast/src/context/index.ts",
+  testing: "testing/src/index.ts",
 };
 const CLI = "holdfast/src/cli/main.ts";
 /** Programs that Holdfast starts by path. The code looks for them in the folder of its own file, so each folder of bundles has a copy. */
-const PROGRAMS = [
-  "holdfast/src/agents/script-runner.ts",
-  "holdfast/src/system/watchdog-process.ts",
-  "holdfast/src/gates/node-parser.ts",
-];
+const PROGRAMS = ["agents/src/script-runner.ts", "platform/src/watchdog-process.ts", "workflows/src/node-parser.ts"];
 
 /**
  * `Disposable` is in a library file of TypeScript that projects do not load by default. `AbortSignal` comes from @types/node or the DOM;
@@ -94,7 +90,7 @@ async function buildCli(outdir) {
     });
   }
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
-  await writeFile(join(outdir, "help.txt"), overview());
+  await writeFile(join(outdir, "help.txt"), await overview());
 }
 
 /**

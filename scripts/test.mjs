@@ -2,7 +2,7 @@
 //   npm test             every test file but *.slow.test.ts: no network, no root, nothing is installed
 //   npm run test:slow    only *.slow.test.ts: real agents, forge programs, sampled sweeps. Installs what it can (2 GB of agents, once)
 //   npm run test:all     both
-// Further arguments go to vitest: npm test -- packages/holdfast/src/stores
+// Further arguments go to vitest: npm test -- packages/core/src/store-sql
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

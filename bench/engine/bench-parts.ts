@@ -1,9 +1,9 @@
-import { ALL_CHECKPOINTS } from "../../packages/holdfast/src/core/checkpoint/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../../packages/holdfast/src/core/error-policy/policy.ts";
-import { defaultRetention } from "../../packages/holdfast/src/core/retention/retention.ts";
-import type { WorkParts } from "../../packages/holdfast/src/engine/work-parts.ts";
-import type { Store } from "../../packages/holdfast/src/ports/store.ts";
-import { systemClock } from "../../packages/holdfast/src/system/clock.ts";
+import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
+import { defaultErrorPolicy } from "@holdfast/core/error-policy";
+import { defaultRetention } from "@holdfast/core/retention";
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Store } from "@holdfast/core/store";
+import { systemClock } from "@holdfast/platform/clock";
 
 /** The engine over a real store and nothing else: no repository, no agents, no forge. */
 export function benchParts(store: Store): WorkParts {

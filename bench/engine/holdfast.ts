@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { beginRun } from "../../packages/holdfast/src/engine/conduct/begin-run.ts";
-import { conduct } from "../../packages/holdfast/src/engine/conduct/conduct.ts";
-import { defineWorkflow } from "../../packages/holdfast/src/engine/define-workflow.ts";
-import { emptyPlanes } from "../../packages/holdfast/src/core/checkpoint/checkpoint.ts";
+import { beginRun } from "@holdfast/core/control-run";
+import { conduct } from "@holdfast/core/execute";
+import { defineWorkflow } from "@holdfast/core/workflow";
+import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
-import { systemClock } from "../../packages/holdfast/src/system/clock.ts";
+import { systemClock } from "@holdfast/platform/clock";
 import { benchParts } from "./bench-parts.ts";
 import { createMarks } from "./marks.ts";
 

@@ -1,4 +1,4 @@
-import type { Graph, GraphNode } from "../../packages/holdfast/src/core/graph/graph.ts";
+import type { Graph, GraphNode } from "@holdfast/core/graph";
 
 export const SHAPES = ["layers", "random", "chain"] as const;
 export type Shape = (typeof SHAPES)[number];

@@ -1,12 +1,9 @@
-import { openHoldfast } from "./app.ts";
-import type { OpenParams } from "./app.ts";
-import { observeAgents } from "./app/observe-agents.ts";
-import { observeForgeLogin } from "./app/observe-forge-login.ts";
-import { HoldfastError } from "./core/error.ts";
-import { diagnose } from "./engine/diagnosis.ts";
-import type { DoctorReport, Observations } from "./engine/diagnosis.ts";
-import { findProgram, freeBytes } from "./system/probe.ts";
-import { runProcess } from "./system/subprocess.ts";
+import { type OpenParams, openHoldfast } from "./open.ts";
+import { observeAgents } from "./check-agents.ts";
+import { observeForgeLogin } from "./find-forge.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type DoctorReport, type Observations, diagnose } from "./diagnosis.ts";
+import { findProgram, freeBytes, runProcess } from "@holdfast/platform/subprocess";
 
 const FORGES = ["gh", "glab"];
 

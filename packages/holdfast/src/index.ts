@@ -1,47 +1,53 @@
 // Opening
-export { Holdfast, openHoldfast as open } from "./app.ts";
-export type { CreateRunParams, HoldfastDiff, OpenParams } from "./app.ts";
+export { Holdfast } from "./holdfast.ts";
+export { openHoldfast as open } from "./open.ts";
+export type { CreateRunParams, HoldfastDiff } from "./holdfast.ts";
+export type { OpenParams } from "./open.ts";
 export { doctor } from "./doctor.ts";
 
 // Work that a workflow carries
-export type { Condition, RunStatus, StartPlan, WorkParts, WorkReport } from "./app.ts";
-export type { ResumeParams, StartParams } from "./app.ts";
-export type { Answers, ResumePlan } from "./core/resume/resume.ts";
+export type { Condition, RunStatus } from "./run-status.ts";
+export type { StartPlan } from "./plan-start.ts";
+export type { WorkParts } from "@holdfast/core/adapters";
+export type { WorkReport } from "./start-run.ts";
+export type { ResumeParams } from "./resume-request.ts";
+export type { StartParams } from "./plan-start.ts";
+export type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
 
 // Runs and checkpoints
-export type { RunHandle } from "./engine/run-handle.ts";
-export type { SaveParams } from "./engine/planes.ts";
-export type { SavePlan } from "./engine/save/saver.ts";
-export type { RestoreReport, RunRestorePlan } from "./engine/restore/restorer.ts";
-export type { RestoreStep } from "./core/resume/restore-step.ts";
-export type { GraftReport } from "./engine/graft/apply-graft.ts";
-export type { GraftPlan } from "./engine/graft/plan-graft.ts";
-export type { Comparison } from "./app/compare/comparison.ts";
-export type { RollbackChoice } from "./core/rollback/choose-rollback.ts";
-export type { CheckpointPreview } from "./engine/restore/preview-checkpoints.ts";
-export type { GcPlan, GcReport } from "./engine/upkeep/collector.ts";
-export type { DoctorReport } from "./engine/diagnosis.ts";
-export type { Checkpoint, CheckpointSummary, Planes } from "./core/checkpoint/checkpoint.ts";
-export type { JournalEntry } from "./core/journal/journal.ts";
-export type { Json, JsonObject } from "./core/json.ts";
-export type { Run, RunState, RunSummary, Work } from "./core/run/run.ts";
-export type { RetentionPolicy } from "./core/retention/retention.ts";
-export { TRIGGERS } from "./core/checkpoint/trigger.ts";
-export type { Trigger } from "./core/checkpoint/trigger.ts";
+export type { RunHandle } from "@holdfast/core/run-handle";
+export type { SaveParams } from "@holdfast/core/save";
+export type { SavePlan } from "@holdfast/core/save";
+export type { RestoreReport, RunRestorePlan } from "@holdfast/core/restore";
+export type { RestoreStep } from "@holdfast/core/restore";
+export type { GraftReport } from "@holdfast/core/cherry-pick";
+export type { GraftPlan } from "@holdfast/core/cherry-pick";
+export type { Comparison } from "./compare-runs.ts";
+export type { RollbackChoice } from "@holdfast/core/rollback";
+export type { CheckpointPreview } from "@holdfast/core/find-rollback";
+export type { GcPlan, GcReport } from "@holdfast/core/gc";
+export type { DoctorReport } from "./diagnosis.ts";
+export type { Checkpoint, CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
+export type { JournalEntry } from "@holdfast/core/journal";
+export type { Json, JsonObject } from "@holdfast/core/json";
+export type { Run, RunState, RunSummary, Work } from "@holdfast/core/run";
+export type { RetentionPolicy } from "@holdfast/core/retention";
+export { TRIGGERS } from "@holdfast/core/checkpoint";
+export type { Trigger } from "@holdfast/core/checkpoint";
 
 // What is done about failed calls, and which checkpoints are taken
-export { defaultErrorPolicy } from "./core/error-policy/policy.ts";
-export type { ErrorPolicy, ErrorRule, RetryPlan } from "./core/error-policy/policy.ts";
-export { readPattern } from "./core/error-policy/pattern.ts";
-export type { Pattern } from "./core/error-policy/pattern.ts";
-export type { ErrorVerdict } from "./core/error-policy/call-errors.ts";
-export type { CheckpointSwitches } from "./core/checkpoint/checkpoint-switches.ts";
+export { defaultErrorPolicy } from "@holdfast/core/error-policy";
+export type { ErrorPolicy, ErrorRule, RetryPlan } from "@holdfast/core/error-policy";
+export { readPattern } from "@holdfast/core/pattern";
+export type { Pattern } from "@holdfast/core/pattern";
+export type { ErrorVerdict } from "@holdfast/core/position";
+export type { CheckpointSwitches } from "@holdfast/core/checkpoint";
 
 // Workflows of one's own
-export { defineWorkflow } from "./engine/define-workflow.ts";
-export type { WorkflowParams } from "./engine/define-workflow.ts";
-export type { Guard, Reducer, Workflow } from "./engine/definition.ts";
-export { runGraph } from "./engine/graph/run-graph.ts";
+export { defineWorkflow } from "@holdfast/core/workflow";
+export type { WorkflowParams } from "@holdfast/core/workflow";
+export type { Guard, Reducer, Workflow } from "@holdfast/core/workflow";
+export { runGraph } from "@holdfast/core/run-graph";
 export type {
   EndedBatch,
   GraphEnd,
@@ -50,13 +56,13 @@ export type {
   NodeOutcome,
   NodeScope,
   NodeWork,
-} from "./engine/graph/graph-work.ts";
-export type { Graph, GraphEdge, GraphNode, NodeState } from "./core/graph/graph.ts";
-export type { GraphEvent } from "./core/graph/graph-state.ts";
-export type { GraphView } from "./core/graph/graph-view.ts";
-export { resumePoint } from "./core/graph/graph-recovery.ts";
-export type { RunOutcome } from "./engine/outcome.ts";
-export type { ProgressEvent, ProgressListener } from "./engine/progress-event.ts";
+} from "@holdfast/core/run-graph";
+export type { Graph, GraphEdge, GraphNode, NodeState } from "@holdfast/core/graph";
+export type { GraphEvent } from "@holdfast/core/graph-state";
+export type { GraphView } from "@holdfast/core/graph-state";
+export { resumePoint } from "@holdfast/core/position";
+export type { RunOutcome } from "@holdfast/core/progress";
+export type { ProgressEvent, ProgressListener } from "@holdfast/core/progress";
 export type {
   AgentCall,
   AgentReport,
@@ -70,18 +76,18 @@ export type {
   StageGraph,
   StepOptions,
   StepScope,
-} from "./engine/stage-context.ts";
-export type { Position } from "./core/position/position.ts";
-export type { StageResult, TransitionTable, WorkflowShape } from "./core/position/workflow.ts";
+} from "@holdfast/core/workflow";
+export type { Position } from "@holdfast/core/position";
+export type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 
 // Errors
-export { ERROR_CODES, HoldfastError } from "./core/error.ts";
-export type { ErrorCode } from "./core/error.ts";
+export { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
+export type { ErrorCode } from "@holdfast/platform/error";
 
 // Contracts, for those who bring their own store, workspace, agent or forge
-export type { Agent, AgentOutcome, AgentTask } from "./ports/agent.ts";
-export type { Forge } from "./ports/forge.ts";
-export type { Store, VerifyEvent } from "./ports/store.ts";
-export type { Workspace, Workspaces } from "./ports/workspace.ts";
-export { openMemoryStore } from "./stores/memory/memory-store.ts";
+export type { Agent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
+export type { Forge } from "@holdfast/core/forge";
+export type { Store, VerifyEvent } from "@holdfast/core/store";
+export type { Workspace, Workspaces } from "@holdfast/core/workspace";
+export { openMemoryStore } from "@holdfast/core/store-memory";
 export { openSqliteStore } from "./stores/sqlite/open.ts";

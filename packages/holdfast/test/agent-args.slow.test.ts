@@ -1,18 +1,21 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createAgentRegistry } from "../src/agents/registry.ts";
-import { systemClock } from "../src/system/clock.ts";
-import { prepareCall } from "../src/testing/agent-contract/harness.ts";
-import { MODEL, openClaudeScene } from "../src/testing/scenes/claude-scene.ts";
-import { CODEX_MODEL, openCodexScene } from "../src/testing/scenes/codex-scene.ts";
-import { REAL_COPILOT } from "../src/testing/scenes/copilot-scene.ts";
-import { GEMINI_MODEL, openGeminiScene } from "../src/testing/scenes/gemini-scene.ts";
-import type { ModelTool } from "../src/testing/model-server/model-script.ts";
-import { REAL_PI } from "../src/testing/scenes/pi-scene.ts";
-import { REAL_QWEN } from "../src/testing/scenes/qwen-scene.ts";
-import { findRealAgent } from "../src/testing/real-agents.ts";
-import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
+import { createAgentRegistry } from "@holdfast/agents/registry";
+import { systemClock } from "@holdfast/platform/clock";
+import { prepareCall } from "@holdfast/testing/agent-contract";
+import {
+  CODEX_MODEL,
+  GEMINI_MODEL,
+  MODEL,
+  findRealAgent,
+  openClaudeScene,
+  openCodexScene,
+  openGeminiScene,
+} from "@holdfast/test-support/agents/real-agents";
+import { REAL_COPILOT, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
+import type { ModelTool } from "@holdfast/test-support/agents/model-script";
+import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 /** With these no shell command may write, whatever `--yolo` says. */
 const LIMITS = [

@@ -1,20 +1,23 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
-import { readProcessTable } from "../src/system/process-table.ts";
-import { CODEX_MODEL, openCodexScene, REAL_CODEX } from "../src/testing/scenes/codex-scene.ts";
-import { GEMINI_MODEL, openGeminiScene, REAL_GEMINI } from "../src/testing/scenes/gemini-scene.ts";
-import { REAL_COPILOT } from "../src/testing/scenes/copilot-scene.ts";
-import { REAL_OPENCODE } from "../src/testing/scenes/opencode-scene.ts";
-import { REAL_PI } from "../src/testing/scenes/pi-scene.ts";
-import { REAL_QWEN } from "../src/testing/scenes/qwen-scene.ts";
-import { findRealAgent } from "../src/testing/real-agents.ts";
-import type { RealAgent } from "../src/testing/real-agent-suite.ts";
-import { createLocalForgeScene } from "../src/testing/scenes/local-forge-scene.ts";
-import type { ModelScript, ModelTool } from "../src/testing/model-server/model-script.ts";
-import type { ModelServer } from "../src/testing/model-server/model-server.ts";
-import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { readProcessTable } from "@holdfast/platform/process-tree";
+import {
+  CODEX_MODEL,
+  GEMINI_MODEL,
+  REAL_CODEX,
+  REAL_GEMINI,
+  findRealAgent,
+  openCodexScene,
+  openGeminiScene,
+} from "@holdfast/test-support/agents/real-agents";
+import { REAL_COPILOT, REAL_OPENCODE, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
+import type { RealAgent } from "@holdfast/test-support/agents/real-agent-suite";
+import { createLocalForgeScene } from "@holdfast/test-support/forges/forge-scenes";
+import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
+import type { ModelServer } from "@holdfast/test-support/agents/model-server";
+import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 /** Whole runs by agents other than Claude Code, which has its own in claude-github-run.slow.test.ts. */
 const AGENTS = [

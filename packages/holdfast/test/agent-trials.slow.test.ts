@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
-import { MODEL, openClaudeScene } from "../src/testing/scenes/claude-scene.ts";
-import { CODEX_MODEL, openCodexScene } from "../src/testing/scenes/codex-scene.ts";
-import { GEMINI_MODEL, openGeminiScene } from "../src/testing/scenes/gemini-scene.ts";
-import type { ModelScript, ModelStep, ModelTool } from "../src/testing/model-server/model-script.ts";
-import type { AgentScene } from "../src/testing/scenes/open-agent-scene.ts";
-import { REAL_PI } from "../src/testing/scenes/pi-scene.ts";
-import { REAL_QWEN } from "../src/testing/scenes/qwen-scene.ts";
-import { findRealAgent } from "../src/testing/real-agents.ts";
-import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
-import { scratchDirectory } from "../src/testing/store-contract/scratch-directory.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import {
+  type AgentScene,
+  CODEX_MODEL,
+  GEMINI_MODEL,
+  MODEL,
+  findRealAgent,
+  openClaudeScene,
+  openCodexScene,
+  openGeminiScene,
+} from "@holdfast/test-support/agents/real-agents";
+import type { ModelScript, ModelStep, ModelTool } from "@holdfast/test-support/agents/model-script";
+import { REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
+import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 /** `holdfast agents test`, as a person types it, with the makers' own programs. */
 interface Tried {

@@ -2,12 +2,11 @@ import { execFile } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { userState } from "../src/testing/workspace/workspace-repository.ts";
-import { startCommitted } from "../src/testing/workspace/workspace-start.ts";
-import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
+import { startCommitted, userState } from "@holdfast/test-support/git/repository";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
-const CHILD = join(import.meta.dirname, "../src/testing/store-processes/aside-life.ts");
+const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/aside-life.ts");
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
 /** A repository with a run's worktree, and a git that at its n-th call ends whoever started it, and then works on or is gone too. */

@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { buildCommand } from "../src/cli/testing/built-command.ts";
-import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
+import { buildCommand } from "@holdfast/test-support/built-command";
+import { startGraftScene } from "@holdfast/test-support/core/cherry-pick-scene";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
-const DIE_AT = new URL("../src/testing/store-processes/die-at.ts", import.meta.url).href;
+const DIE_AT = new URL("../../test-support/src/store-processes/die-at.ts", import.meta.url).href;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
 test("killed at any write, a choice is made or is not, there are never two winners, and the same command again makes it", async () => {

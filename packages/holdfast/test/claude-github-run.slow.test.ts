@@ -1,16 +1,15 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
-import { readProcessTable } from "../src/system/process-table.ts";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../src/testing/scenes/claude-scene.ts";
-import type { Fault } from "../src/testing/forge-server/faults.ts";
-import { createGithubScene, type GithubScene } from "../src/testing/scenes/github-scene.ts";
-import type { ModelScript } from "../src/testing/model-server/model-script.ts";
-import type { ModelServer } from "../src/testing/model-server/model-server.ts";
-import { sampleBySeed, SEED } from "../src/testing/sample-by-seed.ts";
-import { waysToForge } from "../src/testing/ways-to-forge.ts";
-import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { readProcessTable } from "@holdfast/platform/process-tree";
+import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
+import type { Fault } from "@holdfast/test-support/forges/forge-server";
+import { type GithubScene, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import type { ModelScript } from "@holdfast/test-support/agents/model-script";
+import type { ModelServer } from "@holdfast/test-support/agents/model-server";
+import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 const [, gh] = waysToForge("gh");
 const TITLE = "[feat][#1] Say hello";

@@ -5,7 +5,7 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
-import { CheckpointStore } from "../src/library/index.ts";
+import { CheckpointStore } from "../src/context/index.ts";
 
 /** Contexts in processes of their own: killed with SIGKILL, and two at once. */
 

@@ -3,14 +3,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { carryKillRun } from "../src/testing/kill-run.ts";
-import { createOutside } from "../src/testing/kill-workflow.ts";
-import { ID } from "../src/testing/toy-run.ts";
-import { createTestRepository, readWorktree } from "../src/testing/workspace/workspace-repository.ts";
+import { carryKillRun, createOutside } from "@holdfast/test-support/core/kill-run";
+import { ID } from "@holdfast/test-support/core/work-bench";
+import { createTestRepository, readWorktree } from "@holdfast/test-support/git/repository";
 import { openSqliteStore } from "../src/stores/sqlite/open.ts";
-import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
 
-const CHILD = join(import.meta.dirname, "../src/testing/store-processes/conduct.ts");
+const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/conduct.ts");
 
 /** A place for one run. */
 function createPlace() {

@@ -1,13 +1,17 @@
 import { afterEach, expect, test } from "vitest";
-import { systemClock } from "../src/system/clock.ts";
-import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/scenes/github-scene.ts";
-import { createGitlabScene, GITLAB_TOKEN } from "../src/testing/scenes/gitlab-scene.ts";
-import { waysToForge } from "../src/testing/ways-to-forge.ts";
-import { createTestRepository, type TestRepository } from "../src/testing/workspace/workspace-repository.ts";
-import { createGitBranches } from "../src/workspaces/branch/git-branches.ts";
-import { openGitWorkspaces } from "../src/workspaces/git-workspaces.ts";
-import { findForge, type ForgeChoice } from "../src/app/find-forge.ts";
-import { observeForgeLogin } from "../src/app/observe-forge-login.ts";
+import { systemClock } from "@holdfast/platform/clock";
+import {
+  GITLAB_TOKEN,
+  type GithubScene,
+  TOKEN,
+  createGithubScene,
+  createGitlabScene,
+  waysToForge,
+} from "@holdfast/test-support/forges/forge-scenes";
+import { type TestRepository, createTestRepository } from "@holdfast/test-support/git/repository";
+import { createGitBranches } from "@holdfast/git/branches";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
+import { type ForgeChoice, findForge, observeForgeLogin } from "../src/find-forge.ts";
 
 let repository: TestRepository | undefined;
 let scene: GithubScene | undefined;

@@ -2,11 +2,11 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { buildCommand, type BuiltCommand, type Finished } from "../src/cli/testing/built-command.ts";
-import { GOOD } from "../src/cli/testing/work-repository.ts";
-import type { Fault } from "../src/testing/forge-server/faults.ts";
-import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/scenes/github-scene.ts";
-import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
+import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
+import { GOOD } from "@holdfast/test-support/cli-repositories";
+import type { Fault } from "@holdfast/test-support/forges/forge-server";
+import { type GithubScene, TOKEN, createGithubScene } from "@holdfast/test-support/forges/forge-scenes";
+import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 /** What GitHub answers when the pull request is to be created, and how the command ends then. */
 let holdfast: BuiltCommand;

@@ -2,12 +2,11 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { buildCommand, type BuiltCommand } from "../src/cli/testing/built-command.ts";
-import { GOOD } from "../src/cli/testing/work-repository.ts";
-import type { Fault } from "../src/testing/forge-server/faults.ts";
-import { createGithubScene, TOKEN, type GithubScene } from "../src/testing/scenes/github-scene.ts";
-import { waysToForge } from "../src/testing/ways-to-forge.ts";
-import { testRepositoryAt } from "../src/testing/workspace/workspace-repository.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { GOOD } from "@holdfast/test-support/cli-repositories";
+import type { Fault } from "@holdfast/test-support/forges/forge-server";
+import { type GithubScene, TOKEN, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 let holdfast: BuiltCommand;
 let scene: GithubScene | undefined;

@@ -3,10 +3,10 @@ import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
-import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
+import { startGraftScene } from "@holdfast/test-support/core/cherry-pick-scene";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
-const CHILDREN = join(import.meta.dirname, "../src/testing/store-processes");
+const CHILDREN = join(import.meta.dirname, "../../test-support/src/store-processes");
 const LAST_FEW = 10;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 

@@ -1,11 +1,10 @@
 import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { openHoldfast } from "../src/app.ts";
-import { emptyPlanes } from "../src/core/checkpoint/checkpoint.ts";
-import type { Position } from "../src/core/position/position.ts";
-import { startGraftScene } from "../src/testing/scenes/graft-scene.ts";
-import type { GraftScene } from "../src/testing/scenes/graft-scene.ts";
+import { openHoldfast } from "../src/open.ts";
+import { emptyPlanes } from "@holdfast/core/checkpoint";
+import type { Position } from "@holdfast/core/position";
+import { type GraftScene, startGraftScene } from "@holdfast/test-support/core/cherry-pick-scene";
 
 const start = (): Promise<GraftScene> =>
   startGraftScene({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });

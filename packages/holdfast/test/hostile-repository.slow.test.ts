@@ -5,9 +5,10 @@ import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMANDS } from "../src/cli/command-table.ts";
-import { buildCommand } from "../src/cli/testing/built-command.ts";
-import type { BuiltCommand, Finished } from "../src/cli/testing/built-command.ts";
+import { loadCommands } from "../src/cli/command-table.ts";
+import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
+
+const COMMANDS = await loadCommands();
 
 /**
  * A repository that tries to run something by every means that a clone or an unpacked archive has. Each command of the command line is

@@ -2,11 +2,10 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { readProcess } from "../src/system/process-table.ts";
-import { createGithubScene, type GithubScene } from "../src/testing/scenes/github-scene.ts";
-import { waysToForge } from "../src/testing/ways-to-forge.ts";
+import { readProcess } from "@holdfast/platform/process-tree";
+import { type GithubScene, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
 
-const CHILD = join(import.meta.dirname, "../src/testing/store-processes/forge-run.ts");
+const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/forge-run.ts");
 const [, gh] = waysToForge("gh");
 
 /** How the request looks on the command line of the program, and at the server. */

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { GOOD, workSuite } from "../src/cli/testing/work-repository.ts";
+import { GOOD, workSuite } from "@holdfast/test-support/cli-repositories";
 
 const work = workSuite();
 

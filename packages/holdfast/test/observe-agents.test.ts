@@ -1,9 +1,9 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { withEnvironment } from "../src/testing/agent-contract/with-environment.ts";
-import { scratchDirectory } from "../src/testing/store-contract/scratch-directory.ts";
-import { observeAgents } from "../src/app/observe-agents.ts";
+import { withEnvironment } from "@holdfast/test-support/agents/real-agent-suite";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { observeAgents } from "../src/check-agents.ts";
 
 function program(folder: string, name: string, lines: readonly string[]): void {
   writeFileSync(join(folder, name), ["#!/bin/sh", ...lines, ""].join("\n"));

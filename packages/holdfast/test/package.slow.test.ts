@@ -239,7 +239,7 @@ describe.each([
     const cases = readFileSync(join(import.meta.dirname, "types/context-types.ts"), "utf8");
     expect(cases.match(/@ts-expect-error/g)?.length).toBeGreaterThan(15);
     const directory = typed(node);
-    writeFileSync(join(directory, "cases.ts"), cases.replaceAll("../../src/library/index.ts", "holdfast/context"));
+    writeFileSync(join(directory, "cases.ts"), cases.replaceAll("../../src/context/index.ts", "holdfast/context"));
     expect(compile(directory, { ...STRICTEST, ...types })).toBe("");
   });
 });

@@ -2,10 +2,10 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openHoldfast } from "../src/app.ts";
-import { buildCommand, type BuiltCommand, type Finished } from "../src/cli/testing/built-command.ts";
-import { gitIn } from "../src/cli/commands/demo/demo-repository.ts";
-import { openLocalForge } from "../src/forges/local/local-forge.ts";
+import { openHoldfast } from "../src/open.ts";
+import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
+import { gitIn } from "../src/cli/commands/demo-repository.ts";
+import { openLocalForge } from "@holdfast/forges/local";
 
 /**
  * Thirty secrets of different kinds come in through the issue, the agent's output, the files that it leaves, the environment and the commits. None of

@@ -1,5 +1,5 @@
 /** One process that calls the library's `start` for issue 1 of the current directory, and prints every event as a line. */
-import { openHoldfast } from "../src/app.ts";
+import { openHoldfast } from "../src/open.ts";
 
 void (async () => {
   await using holdfast = await openHoldfast();

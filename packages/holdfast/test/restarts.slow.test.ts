@@ -1,14 +1,12 @@
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { describe, expect, test } from "vitest";
-import { openHoldfast } from "../src/app.ts";
-import { defineWorkflow } from "../src/engine/define-workflow.ts";
-import { GOOD, workSuite } from "../src/cli/testing/work-repository.ts";
-import type { WorkPlace } from "../src/cli/testing/work-repository.ts";
+import { openHoldfast } from "../src/open.ts";
+import { defineWorkflow } from "@holdfast/core/workflow";
+import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 
 const work = workSuite();
 /** Lines of output at which a process is killed; the later ones lie in the stages that push and publish. */
@@ -158,7 +156,7 @@ async function superviseUntilDone(start: () => ChildProcess, place: WorkPlace): 
 
 /** The worker with the programs that it starts, each as one file: a process starts quickly. */
 async function bundleWorker(directory: string): Promise<string> {
-  const sources = join(import.meta.dirname, "../src");
+  const packages = join(import.meta.dirname, "../..");
   const bundle = (entry: string, name: string) =>
     build({
       entryPoints: [entry],
@@ -171,8 +169,8 @@ async function bundleWorker(directory: string): Promise<string> {
     });
   await Promise.all([
     bundle(join(import.meta.dirname, "restart-worker.ts"), "worker"),
-    bundle(join(sources, "agents/script-runner.ts"), "script-runner"),
-    bundle(join(sources, "gates/node-parser.ts"), "node-parser"),
+    bundle(join(packages, "agents/src/script-runner.ts"), "script-runner"),
+    bundle(join(packages, "workflows/src/node-parser.ts"), "node-parser"),
   ]);
   return join(directory, "worker/worker.cjs");
 }

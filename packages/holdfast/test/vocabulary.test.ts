@@ -1,11 +1,11 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ERROR_CODES } from "../src/core/error.ts";
-import { EXIT_OF, EXITS } from "../src/core/exit.ts";
-import { defaultFindingPolicy, FINDING_KINDS } from "../src/core/resume/finding.ts";
-import { defaultRetention } from "../src/core/retention/retention.ts";
-import { TRIGGERS } from "../src/core/checkpoint/trigger.ts";
+import { ERROR_CODES } from "@holdfast/platform/error";
+import { EXITS, EXIT_OF } from "../src/cli/exit.ts";
+import { FINDING_KINDS, defaultFindingPolicy } from "@holdfast/core/findings";
+import { defaultRetention } from "@holdfast/core/retention";
+import { TRIGGERS } from "@holdfast/core/checkpoint";
 
 /** docs/errors.md and docs/glossary.md say what the code says, or this fails. */
 
@@ -55,15 +55,12 @@ describe("docs/glossary.md", () => {
     expect(glossary.get("finding")?.map(({ finding, verdict }) => ({ finding, verdict }))).toEqual(rows);
   });
 
-  test("explains every port and the nouns of core, each once", async () => {
+  test("explains the contracts and the nouns of core, each once", () => {
     const words = glossary.get("word")?.map((row) => row["word"]) ?? [];
     expect(new Set(words).size).toBe(words.length);
-    const files = await readdir(join(import.meta.dirname, "../src/ports"));
-    const ports = files.filter((file) => !file.includes(".test.")).map((file) => file.replace(/\.ts$/, ""));
     const nouns =
-      "run checkpoint plane position context budget effect graph journal lease finding verdict recovery strategy retention trigger address plan parked sequence";
-    // A clock is a clock.
-    const missing = [...ports, ...nouns.split(" ")].filter((noun) => noun !== "clock" && !words.includes(noun));
+      "agent aside branch command forge gate output requests store workspace run checkpoint plane position context budget effect graph journal lease finding verdict recovery strategy retention trigger address plan parked sequence";
+    const missing = nouns.split(" ").filter((noun) => !words.includes(noun));
     expect(missing).toEqual([]);
   });
 
@@ -75,10 +72,10 @@ describe("docs/glossary.md", () => {
   });
 });
 
-test("code says stage; only formats of other tools, and crunch after its labels, may say phase", async () => {
-  const src = join(import.meta.dirname, "../src");
-  const files = (await readdir(src, { recursive: true })).filter(
-    (file) => file.endsWith(".ts") && !file.startsWith("formats") && !file.includes("crunch"),
+test("the engine and the adapters say stage; phase is a word of crunch", async () => {
+  const src = join(ROOT, "packages");
+  const files = (await readdir(src, { recursive: true })).filter((file) =>
+    /^(?:core|git|agents|forges|platform)\/src\/.*\.ts$/.test(file),
   );
   const offenders: string[] = [];
   for (const file of files) {

@@ -1,20 +1,21 @@
-import type { Page } from "./output/page.ts";
-import type { DoctorReport, Holdfast } from "../app.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
+import type { DoctorReport } from "../diagnosis.ts";
+import type { Holdfast } from "../holdfast.ts";
 import type { Consent, ConsentScope } from "./consent.ts";
-import type { Exit } from "../core/exit.ts";
-import type { Progress } from "./output/progress.ts";
+import type { Exit } from "./exit.ts";
+import type { Page } from "./output/page.ts";
+import type { Progress } from "./output/terminal.ts";
 
 /** One flag. The parser, the help text, the completion and docs/cli.md are all made from this. */
 export type Flag = BooleanFlag | TextFlag;
-export interface BooleanFlag {
+interface BooleanFlag {
   readonly type: "boolean";
   readonly short?: string;
   readonly about: string;
   /** An old spelling, understood with a warning and shown nowhere: what to write today. */
   readonly instead?: string;
 }
-export interface TextFlag {
+interface TextFlag {
   readonly type: "text";
   readonly short?: string;
   /** What to call the value in the help: "N", "DIR". */
@@ -35,7 +36,7 @@ export function currentFlags(flags: Flags): Flags {
 /** What the shell can offer in this place. */
 export type Completes = "run" | "address" | "command" | "directory" | "file" | "nothing";
 
-export interface Operand {
+interface Operand {
   readonly name: string;
   readonly about: string;
   readonly required: boolean;
@@ -69,7 +70,7 @@ export interface CommandSpec {
   readonly hidden?: true;
 }
 
-export interface Example {
+interface Example {
   readonly line: string;
   readonly about: string;
 }
@@ -85,7 +86,7 @@ export interface Input<F extends Flags = Flags> {
   /** What followed `--`. */
   readonly paths: readonly string[];
 }
-export type NamesOf<F extends Flags, T extends Flag["type"]> = {
+type NamesOf<F extends Flags, T extends Flag["type"]> = {
   [K in keyof F & string]: F[K] extends { readonly type: T } ? K : never;
 }[keyof F & string];
 
@@ -97,8 +98,8 @@ export interface Shell {
   /** --quiet: results and errors only. */
   readonly quiet: boolean;
   readonly signal: AbortSignal;
-  /** The whole table, for help and completion. */
-  readonly commands: readonly Command[];
+  /** All commands, for help and completion. */
+  commands(): Promise<readonly Command[]>;
   /**
    * Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. `writes`: false opens it for
    * reading, so that no file of the store changes; default: whether the command is not one of those that only read.
@@ -141,23 +142,39 @@ export interface Outcome<T> {
   readonly failed?: () => Promise<string | null>;
 }
 
-export interface Report {
+interface Report {
   readonly json: () => unknown;
   readonly text: (page: Page) => string;
   /** The text holds what another program reads, such as a patch: its control characters are escaped on a terminal only. */
   readonly content?: true;
 }
 
-export interface CommandModule<F extends Flags> {
-  readonly run: (shell: Shell, input: Input<F>) => Promise<Exit>;
+/** What the file of a command exports. */
+interface CommandModule<S extends CommandSpec> {
+  readonly spec: S;
+  readonly run: (shell: Shell, input: Input<S["flags"]>) => Promise<Exit>;
 }
 
-/** A spec with its code, the code not loaded yet. */
 export interface Command {
   readonly spec: CommandSpec;
   readonly start: (shell: Shell, input: Input) => Promise<Exit>;
 }
 
-export function command<const S extends CommandSpec>(spec: S, load: () => Promise<CommandModule<S["flags"]>>): Command {
-  return { spec, start: async (shell, input) => (await load()).run(shell, input) };
+export function command<const S extends CommandSpec>(load: () => Promise<CommandModule<S>>): () => Promise<Command> {
+  return async () => {
+    const { spec, run } = await load();
+    return { spec, start: (shell, input) => run(shell, input) };
+  };
 }
+
+export const GLOBAL_FLAGS = {
+  json: { type: "boolean", about: "print one JSON document instead of text; errors too (on stderr)" },
+  store: { type: "text", value: "DIR", about: "use the store in this directory", completes: "directory" },
+  cwd: { type: "text", value: "DIR", about: "act as if started in this directory", completes: "directory" },
+  "no-config": { type: "boolean", about: "ignore the repository's holdfast.config.yaml and .holdfast/" },
+  trust: { type: "boolean", about: "consent to the repository's settings, see `holdfast help trust`" },
+  "no-color": { type: "boolean", about: "no colours, even on a terminal" },
+  quiet: { type: "boolean", short: "q", about: "no notes and no progress on stderr; errors still show" },
+  help: { type: "boolean", short: "h", about: "explain the command" },
+  version: { type: "boolean", short: "V", about: "print the version" },
+} as const satisfies Flags;

@@ -1,19 +1,21 @@
 import { basename, relative } from "node:path";
+import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import { agentFileItems, argumentFiles, startsUnknown } from "../config/agent-files.ts";
-import { agentsNamedBy, overallDigest, ownDigest } from "../config/consent.ts";
-import type { ConsentItem, FileText, Use } from "../config/consent.ts";
-import type { EffectiveConfig } from "../config/effective-config.ts";
-import { mergeConfig } from "../config/effective-config.ts";
-import { findRepositoryRoot, loadConfig } from "../config/load-config.ts";
-import type { LoadedConfig, LoadParams } from "../config/load-config.ts";
-import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
-import type { CrunchSettings } from "../core/crunch/settings.ts";
-import { HoldfastError } from "../core/error.ts";
-import { grantTrust, readTrust, trustKey } from "../system/trust-record.ts";
-import { configError } from "./config-error.ts";
-import { escapeLines, escapeText } from "./output/escape-text.ts";
-import { paint } from "./output/page.ts";
-import type { Page } from "./output/page.ts";
+import {
+  type ConsentItem,
+  type FileText,
+  type Use,
+  agentsNamedBy,
+  overallDigest,
+  ownDigest,
+} from "../config/consent.ts";
+import { type EffectiveConfig, mergeConfig } from "../config/effective-config.ts";
+import { type LoadParams, type LoadedConfig, findRepositoryRoot, loadConfig } from "../config/load-config.ts";
+import { grantTrust, readTrust, trustKey } from "../config/trust.ts";
+import { type Page, paint } from "./output/page.ts";
+import { escapeLines, escapeText } from "./output/text.ts";
 
 /**
  * What a command does with the settings of a repository. "reads" never needs consent, and settings without consent keep their
@@ -34,7 +36,7 @@ export interface ReadSettings {
   readonly broken: HoldfastError | null;
 }
 
-export interface ConsentRequest {
+interface ConsentRequest {
   readonly uses: readonly Use[];
   /** Keys that flags of this command replace. */
   readonly replaced?: ReadonlySet<string>;
@@ -78,7 +80,7 @@ export interface TrustedItem {
   readonly trusted: boolean;
 }
 
-export interface ConsentParams {
+interface ConsentParams {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly storeFlag: string | undefined;
@@ -143,7 +145,7 @@ export function createConsent(params: ConsentParams): Consent {
     })());
   const crunchItems = async (): Promise<readonly ConsentItem[]> => {
     if (params.noConfig) return [];
-    const { crunchConsents } = await import("../config/crunch/load-crunch.ts");
+    const { crunchConsents } = await import("../config/workflow-settings.ts");
     return await crunchConsents(cwd);
   };
   const allItems = async (): Promise<readonly ConsentItem[]> => {
@@ -246,8 +248,8 @@ export function createConsent(params: ConsentParams): Consent {
       return `${splitAgent(agent).provider} was not started, because files in the run's worktree need your consent: ${names.join(", ")}`;
     },
     async crunchSettings() {
-      if (params.noConfig) return (await import("../core/crunch/default-settings.ts")).defaultCrunchSettings;
-      return await (await import("../config/crunch/load-crunch.ts")).loadCrunch(cwd);
+      if (params.noConfig) return (await import("@holdfast/workflows/crunch/default-settings")).defaultCrunchSettings;
+      return await (await import("../config/workflow-settings.ts")).loadCrunch(cwd);
     },
     root,
     async warnOfStore() {
@@ -370,3 +372,16 @@ function textLines({ text }: FileText, most: number, page: Page): readonly strin
 }
 
 const SHOWN_LINES = 60;
+
+/** The first problem as the message, with its line shown; all of them as data. */
+function configError(loaded: Extract<LoadedConfig, { readonly ok: false }>): HoldfastError {
+  const [first] = loaded.problems;
+  const place = first === undefined ? "" : `:${first.line}:${first.column}`;
+  const more = loaded.problems.length > 1 ? ` (and ${loaded.problems.length - 1} more)` : "";
+  return new HoldfastError({
+    code: "CONFIG_INVALID",
+    message: `${basename(loaded.path)}${place}: ${first?.message ?? "it does not parse"}${more}`,
+    hint: first?.hint ?? "`holdfast config check` shows every problem, `holdfast init --dry-run` a right file.",
+    data: { path: loaded.path, problems: loaded.problems, excerpt: first?.excerpt ?? "" },
+  });
+}

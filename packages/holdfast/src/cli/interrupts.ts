@@ -1,6 +1,7 @@
 import type { EventEmitter } from "node:events";
-import { HoldfastError } from "../core/error.ts";
-import type { Exit } from "../core/exit.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Outcome } from "./command.ts";
+import type { Exit } from "./exit.ts";
 
 /**
  * First Ctrl+C (or SIGTERM, or a terminal that was closed): waiting stops, the store is closed in order, exit 130 (143).
@@ -62,4 +63,46 @@ function aborted(signal: AbortSignal): Promise<never> {
     if (signal.aborted) reject(signal.reason);
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
+}
+
+/** One sentence that is true: a signal leaves people wondering whether their work is there. */
+export function interruptedError(exit: Exit, done: readonly string[]): HoldfastError {
+  const what = exit === "terminated" ? "Terminated" : "Interrupted";
+  const message = done.length === 0 ? `${what}; nothing was changed.` : `${what}, but ${done.join(" and ")}.`;
+  return new HoldfastError({ code: "INTERRUPTED", message, data: { done } });
+}
+
+export interface Ended {
+  /** Clauses, in the order in which the work was begun: "run fix-login was started", "fix-login@1 was saved". */
+  readonly done: readonly string[];
+  readonly failures: readonly unknown[];
+}
+
+/** Work that goes on after Ctrl+C, because half of it would be worse than none. */
+export function createUnfinished(): {
+  add<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
+  settle(): Promise<Ended>;
+} {
+  const under: Promise<{ readonly done: string | null; readonly failures: readonly unknown[] }>[] = [];
+  return {
+    add(work, outcome) {
+      under.push(
+        work.then(
+          (value) => ({ done: outcome.done(value), failures: [] }),
+          async (error: unknown) => ({
+            done: (await outcome.failed?.().catch(() => null)) ?? null,
+            failures: [error],
+          }),
+        ),
+      );
+      return work;
+    },
+    async settle() {
+      const ended = await Promise.all(under);
+      return {
+        done: ended.flatMap(({ done }) => done ?? []),
+        failures: ended.flatMap(({ failures }) => failures),
+      };
+    },
+  };
 }

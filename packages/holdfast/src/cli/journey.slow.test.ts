@@ -3,11 +3,10 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openHoldfast } from "../app.ts";
-import type { BuiltCommand } from "./testing/built-command.ts";
-import { startJourney } from "./testing/journey-repository.ts";
-import type { Journey } from "./testing/journey-repository.ts";
-import { displayWidth } from "./output/display-width.ts";
+import type { BuiltCommand } from "@holdfast/test-support/built-command";
+import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+import { openHoldfast } from "../open.ts";
+import { displayWidth } from "./output/text.ts";
 
 let journey: Journey;
 let holdfast: BuiltCommand;

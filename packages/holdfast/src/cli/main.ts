@@ -1,22 +1,16 @@
 import { writeSync } from "node:fs";
-import { HoldfastError } from "../core/error.ts";
-import { nearest } from "../core/nearest.ts";
-import { COMMANDS } from "./command-table.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { nearest } from "@holdfast/core/options";
+import { COMMAND_NAMES, loadCommand, loadCommands } from "./command-table.ts";
 import type { Command } from "./command.ts";
-import { EXIT_OF, EXITS } from "../core/exit.ts";
-import type { Exit } from "../core/exit.ts";
-import { commandText, helpDocument, helpWidth, overviewText } from "./help-text.ts";
-import { interruptedError } from "./interrupted-text.ts";
-import { createInterrupts } from "./interrupts.ts";
-import type { Interrupts } from "./interrupts.ts";
-import { errorDocument, errorText, toHoldfastError } from "./output/error-text.ts";
-import { createMasking } from "../system/own-secrets.ts";
-import { createSink } from "./output/sink.ts";
-import type { Sink, Streams } from "./output/sink.ts";
-import { pageOf, SEAL } from "./output/stream-page.ts";
+import { EXITS, EXIT_OF, type Exit } from "./exit.ts";
+import { commandText, helpDocument, helpWidth, overviewText } from "./commands/help.ts";
+import { type Interrupts, createInterrupts, interruptedError } from "./interrupts.ts";
+import { type Sink, type Streams, createSink, errorDocument, errorText, toHoldfastError } from "./output/terminal.ts";
+import { createMasking } from "@holdfast/core/mask";
+import { SEAL, pageOf } from "./output/page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
-import { openShell } from "./shell.ts";
-import { PROGRAM, repeatFlags } from "./suggested-program.ts";
+import { PROGRAM, openShell, repeatFlags } from "./shell.ts";
 
 /** One command line, from words to exit status. Nothing here knows what a command does. */
 export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
@@ -44,8 +38,8 @@ export async function main(params: { readonly argv: readonly string[]; readonly 
 }
 
 /** `holdfast --help` as a text: the build keeps it in a file beside the bundle. */
-export function overview(): string {
-  return overviewText(COMMANDS);
+export async function overview(): Promise<string> {
+  return overviewText(await loadCommands());
 }
 
 async function runCommandLine(params: {
@@ -55,11 +49,10 @@ async function runCommandLine(params: {
   readonly interrupts: Interrupts;
 }): Promise<Exit> {
   const { argv, streams, interrupts } = params;
-  const { name, rest } = splitCommand(
-    argv,
-    COMMANDS.map(({ spec }) => spec),
-  );
-  const command = name === undefined ? undefined : findCommand(name);
+  // Whether a flag before the command takes the next word depends on the flags of all commands.
+  const specs = argv[0]?.startsWith("-") === true ? (await loadCommands()).map(({ spec }) => spec) : [];
+  const { name, rest } = splitCommand(argv, specs);
+  const command = name === undefined ? undefined : await findCommand(name);
   const { input, globals } = parseArguments(command?.spec ?? NO_COMMAND, rest);
   if (globals.on("version")) {
     streams.out.write(globals.on("json") ? `${JSON.stringify({ version: params.version })}\n` : `${params.version}\n`);
@@ -67,9 +60,9 @@ async function runCommandLine(params: {
   }
   if (command === undefined || globals.on("help")) {
     const width = helpWidth(pageOf({ stream: process.stdout, env: process.env, noColorFlag: true, program: PROGRAM }));
-    const text = command === undefined ? overviewText(COMMANDS, width) : commandText(command.spec, width);
-    const document = () => `${JSON.stringify(helpDocument(COMMANDS, command?.spec), null, 2)}\n`;
-    streams.out.write(globals.on("json") ? document() : text);
+    const text = command === undefined ? overviewText(await loadCommands(), width) : commandText(command.spec, width);
+    const document = helpDocument(await loadCommands(), command?.spec);
+    streams.out.write(globals.on("json") ? `${JSON.stringify(document, null, 2)}\n` : text);
     return "done";
   }
   const { signal } = interrupts;
@@ -78,7 +71,7 @@ async function runCommandLine(params: {
   // What only shows what would be done needs no consent, and does nothing.
   const typed: { on(flag: string): boolean } = input;
   const consent = "dry-run" in command.spec.flags && typed.on("dry-run") ? "reads" : command.spec.consent;
-  const shell = await openShell({ globals, streams, signal, commands: COMMANDS, reads, consent, windsDown });
+  const shell = await openShell({ globals, streams, signal, commands: loadCommands, reads, consent, windsDown });
   const failed = (thrown: unknown): Exit => {
     const exit = reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
     const isFull = thrown instanceof HoldfastError && thrown.code === "DISK_FULL";
@@ -104,10 +97,10 @@ async function runCommandLine(params: {
 
 const NO_COMMAND = { name: "", operands: [], paths: false, flags: {} };
 
-function findCommand(name: string): Command {
-  const found = COMMANDS.find(({ spec }) => spec.name === name);
+async function findCommand(name: string): Promise<Command> {
+  const found = loadCommand(name);
   if (found !== undefined) return found;
-  const shown = COMMANDS.filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name);
+  const shown = (await loadCommands()).filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name);
   const [guess] = nearest(name, [...shown, ...Object.keys(SYNONYMS)]);
   const meant = guess === undefined ? undefined : (SYNONYMS[guess] ?? guess);
   throw new HoldfastError({
@@ -155,8 +148,7 @@ function reportFailure(params: {
 }): Exit {
   const program = params.program ?? PROGRAM;
   const error = toHoldfastError(params.thrown);
-  const names = COMMANDS.map(({ spec }) => spec.name);
-  const hint = error.hint === undefined ? null : repeatFlags(error.hint, program, names);
+  const hint = error.hint === undefined ? null : repeatFlags(error.hint, program, COMMAND_NAMES);
   const words = params.argv.slice(0, [...params.argv, "--"].indexOf("--"));
   if (words.includes("--json")) {
     params.err.write(`${JSON.stringify(errorDocument(error, hint))}\n`);

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { GOOD, workSuite } from "./testing/work-repository.ts";
+import { GOOD, workSuite } from "@holdfast/test-support/cli-repositories";
 
 const work = workSuite();
 

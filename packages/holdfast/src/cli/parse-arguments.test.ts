@@ -1,12 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { HoldfastError } from "../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec } from "./command.ts";
-import { COMMANDS } from "./command-table.ts";
-import { diffSpec } from "./commands/diff/spec.ts";
-import { listSpec } from "./commands/list/spec.ts";
-import { restoreSpec } from "./commands/restore/spec.ts";
+import { loadCommands } from "./command-table.ts";
+import { spec as diffSpec } from "./commands/diff.ts";
+import { spec as listSpec } from "./commands/list.ts";
+import { spec as restoreSpec } from "./commands/restore.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
+
+const COMMANDS = await loadCommands();
 
 function failure(action: () => unknown): HoldfastError {
   try {

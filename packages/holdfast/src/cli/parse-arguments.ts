@@ -1,8 +1,9 @@
 import { parseArgs } from "node:util";
-import { HoldfastError } from "../core/error.ts";
-import { nearest } from "../core/nearest.ts";
-import type { CommandSpec, Flag, Flags, Input } from "./command.ts";
-import { GLOBAL_FLAGS } from "./global-flags.ts";
+import { parsePriority } from "@holdfast/core/lease";
+import { nearest } from "@holdfast/core/options";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { PlaceParams } from "../plan-start.ts";
+import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input } from "./command.ts";
 
 /** Splits the command's name from its arguments; flags may stand on either side of it, whosever they are. */
 export function splitCommand(
@@ -32,7 +33,7 @@ function takesNext(
   return types.has("text") && (!types.has("boolean") || specs.every(({ name }) => name !== next));
 }
 
-export interface Parsed<F extends Flags> {
+interface Parsed<F extends Flags> {
   readonly input: Input<F>;
   readonly globals: Input<typeof GLOBAL_FLAGS>;
 }
@@ -182,4 +183,64 @@ function badChoice(params: {
 function usage(command: string, message: string, hint?: string): HoldfastError {
   const help = command === "" ? "See `holdfast --help`." : `See \`holdfast ${command} --help\`.`;
   return new HoldfastError({ code: "USAGE", message, hint: hint ?? help });
+}
+
+/** A whole number from 0 on. */
+export function parseCount(flag: string, text: string): number {
+  const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(count)) return count;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `--${flag} needs a whole number, not "${text}"`,
+    hint: `For example --${flag} 20.`,
+  });
+}
+
+/** How many to show: a number from 1 on, or "all" (undefined). */
+export function parseLimit(text: string | undefined, fallback: number): number | undefined {
+  if (text === undefined) return fallback;
+  if (text === "all") return undefined;
+  const limit = parseCount("limit", text);
+  if (limit > 0) return limit;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "--limit 0 would show nothing",
+    hint: "Use --limit 1 or more, or --limit all.",
+  });
+}
+
+interface PlaceFlags {
+  on(flag: "wait" | "force"): boolean;
+  text(flag: "priority" | "max-loops"): string | undefined;
+}
+
+/** What was said about a loop's place among those at work. */
+export function readPlace(input: PlaceFlags): { readonly place: PlaceParams; readonly priority?: number } {
+  const [wait, force] = [input.on("wait"), input.on("force")];
+  const limit = input.text("max-loops");
+  const priority = readPriority(input.text("priority"));
+  return {
+    place: {
+      whenFull: force ? "force" : wait ? "wait" : "refuse",
+      ...(limit === undefined ? {} : { limit: limit === "none" ? null : atLeastOne(limit) }),
+    },
+    ...(priority === undefined ? {} : { priority }),
+  };
+}
+
+export function readPriority(text: string | undefined): number | undefined {
+  const priority = text === undefined ? undefined : parsePriority(text);
+  if (text !== undefined && priority === undefined)
+    throw slotUsage(`--priority cannot be "${text}"`, "Give low, normal, high, or a number from -100 to 100.");
+  return priority;
+}
+
+function atLeastOne(text: string): number {
+  const count = parseCount("max-loops", text);
+  if (count > 0) return count;
+  throw slotUsage("--max-loops 0 would let nobody work", "Give a number from 1 on, or none.");
+}
+
+function slotUsage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
 }

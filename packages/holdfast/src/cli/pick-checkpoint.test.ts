@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { CheckpointPreview, RollbackChoice } from "../app.ts";
-import { PAGE, sampleSummary } from "./commands/sample-run.ts";
-import { displayWidth } from "./output/display-width.ts";
-import { previewText } from "./pick-checkpoint.ts";
-import { rollbackText } from "./rollback-text.ts";
+import type { CheckpointPreview } from "@holdfast/core/find-rollback";
+import type { RollbackChoice } from "@holdfast/core/rollback";
+import { PAGE, sampleSummary } from "@holdfast/test-support/sample-run";
+import { displayWidth } from "./output/text.ts";
+import { previewText, rollbackText } from "./pick-checkpoint.ts";
 
 const previews: readonly CheckpointPreview[] = [
   {

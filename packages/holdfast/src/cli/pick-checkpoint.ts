@@ -1,12 +1,13 @@
-import type { CheckpointPreview, RollbackChoice, RunHandle } from "../app.ts";
-import { HoldfastError } from "../core/error.ts";
+import type { CheckpointPreview } from "@holdfast/core/find-rollback";
+import type { Rejected, RollbackChoice } from "@holdfast/core/rollback";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import { HoldfastError } from "@holdfast/platform/error";
 import type { Shell } from "./command.ts";
-import { stageText } from "./commands/list/view.ts";
-import type { Page } from "./output/page.ts";
-import { relativeTime } from "./output/relative-time.ts";
-import { renderTable } from "./output/table.ts";
-import type { Cell } from "./output/table.ts";
-import { scoreText } from "./output/score-text.ts";
+import { type Page, paint } from "./output/page.ts";
+import { rangesText, relativeTime, scoreText } from "./output/quantities.ts";
+import { stageText } from "./output/run-text.ts";
+import { type Cell, renderTable } from "./output/table.ts";
+import { hanging } from "./output/text.ts";
 
 /** As many as fit on a screen with the question. */
 const SHOWN = 18;
@@ -91,4 +92,71 @@ function noteCell(checkpoint: CheckpointPreview["checkpoint"], advice: RollbackC
   const name = checkpoint.name === null ? "" : `"${checkpoint.name}"`;
   const text = [told, name].filter((one) => one !== "").join(", ");
   return advised ? { text, style: "green" } : { text };
+}
+
+/** What went wrong, where to go back to and why, and why not to any other. */
+export function rollbackText(run: string, choice: RollbackChoice, page: Page): string {
+  const effects =
+    choice.kind === "back"
+      ? [
+          ...choice.adopted.map((one) => ({ ...one, said: "stays done, and is found again on the way forward" })),
+          ...choice.accepted.map((one) => ({ ...one, said: `is gone back behind, as asked: ${one.unsafe}` })),
+        ]
+      : [];
+  return [
+    line("cause", `${choice.cause.why}.`, page),
+    line(choice.kind === "back" ? "go back" : choice.kind === "stay" ? "stay" : "stop", verdict(run, choice), page),
+    ...effects.map(({ kind, target, said }) => line("effect", `${kind} on ${target} ${said}.`, page)),
+    rejectedText(choice.rejected, page),
+  ].join("");
+}
+
+function verdict(run: string, choice: RollbackChoice): string {
+  switch (choice.kind) {
+    case "back":
+      return `to ${run}@${choice.chosen}: ${choice.why}.`;
+    case "stay":
+    case "none":
+      return `${choice.why}.`;
+  }
+}
+
+const LABELS = 8;
+
+function line(label: string, text: string, page: Page): string {
+  return hanging({ label, labelWidth: LABELS, text }, page).replace(label, paint(page, "bold", label));
+}
+
+/** Newest first; those that stand side by side and have the same reason are one line. */
+function rejectedText(rejected: readonly Rejected[], page: Page): string {
+  const groups: { readonly sequences: number[]; readonly why: string }[] = [];
+  for (const { sequence, why } of rejected) {
+    const last = groups.at(-1);
+    if (last?.why === why) last.sequences.push(sequence);
+    else groups.push({ sequences: [sequence], why });
+  }
+  if (groups.length === 0) return "";
+  const rows = groups.map(({ sequences, why }) => ({ label: `  ${rangesText(sequences)}`, why }));
+  const labelWidth = Math.max(LABELS, ...rows.map(({ label }) => label.length));
+  const shown = rows.length > REJECTED_SHOWN + 1 ? rows.slice(0, REJECTED_SHOWN) : rows;
+  const more = rows.length === shown.length ? "" : `  … and ${rows.length - shown.length} more (all with --json)\n`;
+  return `Why not the others:\n${shown.map(({ label, why }) => hanging({ label, labelWidth, text: why }, page)).join("")}${more}`;
+}
+
+const REJECTED_SHOWN = 20;
+
+/** No checkpoint is safe: what stands in the way, and what a person can do about it. */
+export function noRollback(run: string, choice: Extract<RollbackChoice, { readonly kind: "none" }>): HoldfastError {
+  const [effect] = choice.effects;
+  const hint =
+    effect === undefined
+      ? `See why with \`holdfast restore ${run} --smart --dry-run\`, and choose one yourself with --pick.`
+      : `See to ${effect.kind} on ${effect.target} first (${effect.unsafe}); then say --past-effects.`;
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: choice.why,
+    hint,
+    retry: "ask",
+    data: { run, rollback: choice },
+  });
 }

@@ -4,9 +4,10 @@ import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, rmSync, statS
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMANDS } from "./command-table.ts";
-import { startJourney } from "./testing/journey-repository.ts";
-import type { Journey } from "./testing/journey-repository.ts";
+import { loadCommands } from "./command-table.ts";
+import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+
+const COMMANDS = await loadCommands();
 
 /** Every command that only reads, and every dry run. `late` is the run that the damaged stores have lost a part of. */
 const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import type { Holdfast } from "../app.ts";
-import type { loadWorkflow } from "../app.ts";
+import type { Holdfast } from "../holdfast.ts";
+import type { loadWorkflow } from "../plan-start.ts";
 import type { ConsentItem, FileText } from "../config/consent.ts";
-import type { ExecutionConfig } from "../core/checkpoint/checkpoint.ts";
+import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import type { Shell } from "./command.ts";
-import { rolesOf } from "./commands/run/plan-uses.ts";
+import { rolesOf } from "./run-plan.ts";
 
 /**
  * What needs consent because of a run, besides the settings of the repository: its workflow file, the document that it was imported from, and
@@ -34,7 +34,7 @@ export async function workflowFile(
  */
 export async function loadConsented(shell: Asking, file: string, origin: "typed" | "remembered"): Promise<Loaded> {
   const { cwd, consent } = shell;
-  const { loadWorkflow } = await import("../app.ts");
+  const { loadWorkflow } = await import("../plan-start.ts");
   const item = await workflowItem(shell, file);
   if (origin === "typed") consent.remember([item]);
   else await consent.require({ uses: [], more: [item] });

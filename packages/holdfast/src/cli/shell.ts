@@ -1,27 +1,22 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Holdfast } from "../app.ts";
-import { openParamsOf } from "../config/effective-config.ts";
-import { HoldfastError } from "../core/error.ts";
-import type { Command, Input, Shell } from "./command.ts";
-import type { GLOBAL_FLAGS } from "./global-flags.ts";
-import { NO_PROGRESS, createProgress } from "./output/progress.ts";
-import type { Streams } from "./output/sink.ts";
-import { pageWidth } from "./output/page.ts";
-import { pageOf, SEAL } from "./output/stream-page.ts";
-import { createConsent, USES_OF } from "./consent.ts";
-import type { ConsentScope, ReadSettings } from "./consent.ts";
-import { openStore } from "./open-store.ts";
-import { suggestedProgram } from "./suggested-program.ts";
-import { createUnfinished } from "./unfinished-work.ts";
-import type { Ended } from "./unfinished-work.ts";
+import type { WorkParts } from "@holdfast/core/adapters";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
+import type { Holdfast } from "../holdfast.ts";
+import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
+import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createConsent } from "./consent.ts";
+import { type Ended, createUnfinished } from "./interrupts.ts";
+import { SEAL, pageOf, pageWidth } from "./output/page.ts";
+import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
+import { WAIT_MS } from "./run-holder.ts";
 
-export interface ShellParams {
+interface ShellParams {
   readonly globals: Input<typeof GLOBAL_FLAGS>;
   readonly streams: Streams;
   readonly signal: AbortSignal;
-  readonly commands: readonly Command[];
+  readonly commands: () => Promise<readonly Command[]>;
   /** The command only looks, so a broken config file does not stop it. */
   readonly reads: boolean;
   readonly consent: ConsentScope;
@@ -29,7 +24,7 @@ export interface ShellParams {
   readonly windsDown: boolean;
 }
 
-export interface OpenShell extends Shell {
+interface OpenShell extends Shell {
   /** Waits for what must not be cut in half, then closes the store. */
   close(): Promise<Ended>;
   /** An error about runs that were left out of what was printed because the store was cut; null: there are none. */
@@ -55,7 +50,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   };
   const confirm: Shell["confirm"] = async (question) => {
     if (!canAsk) return "cannot_ask";
-    const { askYesNo } = await import("./output/ask-yes-no.ts");
+    const { askYesNo } = await import("./output/terminal.ts");
     return askYesNo({ question: streams.err.shown(question), input: process.stdin, output: process.stderr, signal });
   };
   const consent = createConsent({
@@ -136,7 +131,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
           }),
     canAsk,
     ask: async (question, fallback) => {
-      const { askText } = await import("./output/ask-text.ts");
+      const { askText } = await import("./output/terminal.ts");
       return askText({
         question: streams.err.shown(question),
         fallback,
@@ -180,4 +175,88 @@ async function workingDirectory(flag: string | undefined): Promise<string> {
     message: `--cwd ${flag} is not a directory`,
     hint: "Give a directory that exists.",
   });
+}
+
+async function openStore(params: {
+  readonly cwd: string;
+  readonly create: boolean;
+  readonly pretend: boolean;
+  readonly readOnly: boolean;
+  readonly settings: ReadSettings;
+  readonly refuseCall: Consent["refuseCall"];
+}): Promise<Holdfast> {
+  const { config, broken } = params.settings;
+  const { openHoldfast } = await import("../open.ts");
+  const { refuseCall } = params;
+  const decorate = (parts: WorkParts): WorkParts => ({ ...parts, refuseCall });
+  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), parts: decorate };
+  // Where there is no store: the file that does not parse may well be the one that says where it is.
+  try {
+    return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    if (error.code === "STORE_MISSING" && error.data["elsewhere"] === true) throw broken ?? error;
+    if (error.code !== "STORE_ABSENT") throw error;
+    if (params.pretend) return await openHoldfast({ ...open, pretend: true });
+    throw broken ?? absent(error, config);
+  }
+}
+
+function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
+  const location = config.settings.store ?? cause.data["location"];
+  const place = typeof location === "string" ? location : "the git directory";
+  const origin = config.entries.find(({ key }) => key === "store")?.origin ?? { kind: "default" };
+  const named = namedBy(origin, config.path);
+  if (named === null) {
+    // For the store it is a wrong path perhaps; for somebody at a prompt it is the beginning.
+    return new HoldfastError({
+      code: "STORE_ABSENT",
+      message: `Nothing is saved here yet (no store in ${place})`,
+      hint: "Save the first checkpoint with `holdfast checkpoint`.",
+      data: cause.data,
+      cause,
+    });
+  }
+  return new HoldfastError({
+    code: "STORE_ABSENT",
+    message: `There is no store in ${place}, which ${named} names`,
+    hint: "Check the path. `holdfast checkpoint` makes a store there.",
+    data: { ...cause.data, location: place, named: true },
+    cause,
+  });
+}
+
+function namedBy(origin: Origin, path: string | null): string | null {
+  switch (origin.kind) {
+    case "default":
+      return null;
+    case "file":
+      return path ?? "the config file";
+    case "environment":
+      return origin.variable;
+    case "flag":
+      return origin.flag;
+  }
+}
+
+export const PROGRAM = "holdfast";
+
+/** A suggestion that forgets --store would look into another store. */
+export function suggestedProgram(globals: Pick<Input<typeof GLOBAL_FLAGS>, "text">): string {
+  const flags = (["store", "cwd"] as const).flatMap((name) => {
+    const value = globals.text(name);
+    return value === undefined ? [] : [` --${name} ${quoteWord(value)}`];
+  });
+  return PROGRAM + flags.join("");
+}
+
+/** For hints that were written where nobody knows the flags. Only command lines are changed, not the product's name. */
+export function repeatFlags(hint: string, program: string, commands: readonly string[]): string {
+  const lines = new RegExp(`\\b${PROGRAM} (?=(?:${commands.join("|")})\\b)`, "g");
+  return program === PROGRAM ? hint : hint.replace(lines, () => `${program} `);
+}
+
+/** One word for a POSIX shell, as plain as it can be. */
+function quoteWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

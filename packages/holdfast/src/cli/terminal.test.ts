@@ -3,9 +3,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCommand } from "./testing/built-command.ts";
-import type { BuiltCommand } from "./testing/built-command.ts";
-import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
 
 let holdfast: BuiltCommand;
 let repository: string;

@@ -4,10 +4,9 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openHoldfast } from "../app.ts";
-import { countGit } from "../testing/counted-git.ts";
-import { startJourney } from "./testing/journey-repository.ts";
-import type { Journey } from "./testing/journey-repository.ts";
+import { openHoldfast } from "../open.ts";
+import { countGit } from "@holdfast/test-support/git/repository";
+import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
 
 let journey: Journey;
 beforeAll(async () => {

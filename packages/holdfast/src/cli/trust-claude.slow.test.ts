@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { openClaudeScene, REAL_CLAUDE } from "../testing/scenes/claude-scene.ts";
-import { workSuite } from "./testing/work-repository.ts";
+import { REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
+import { workSuite } from "@holdfast/test-support/cli-repositories";
 
 const suite = workSuite();
 const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";

@@ -2,10 +2,8 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { canFakeTerminal, typeInTerminal } from "../testing/typed-terminal.ts";
-import { workflowSource } from "../testing/workflow-source.ts";
-import { GOOD, workSuite } from "./testing/work-repository.ts";
-import type { WorkPlace } from "./testing/work-repository.ts";
+import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
+import { GOOD, type WorkPlace, workSuite, workflowSource } from "@holdfast/test-support/cli-repositories";
 
 const suite = workSuite();
 

@@ -1,9 +1,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
-import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
-import { LOCAL_FILES, PROJECT_FILES } from "../core/agent/project-files.ts";
-import { fileItem, textOf } from "./consent.ts";
-import type { ConsentItem, FileText } from "./consent.ts";
+import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
+import { LOCAL_FILES, PROJECT_FILES } from "./agent-project-files.ts";
+import { type ConsentItem, type FileText, fileItem, textOf } from "./consent.ts";
 
 /**
  * Files of a repository that an agent executes or loads: the scripts that a `command:` names, and the project files of PROJECT_FILES. They need

@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { AGENT_PROGRAMS } from "../core/agent/agent-names.ts";
-import { PROJECT_FILES } from "../core/agent/project-files.ts";
-import { scratchDirectory } from "../testing/store-contract/scratch-directory.ts";
+import { AGENT_PROGRAMS } from "@holdfast/core/agent";
+import { PROJECT_FILES } from "./agent-project-files.ts";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import type { ConsentItem } from "./consent.ts";
 import { agentFileItems, argumentFiles, startsUnknown } from "./agent-files.ts";
 import { loadConfig } from "./load-config.ts";

@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
-import { AGENT_PROGRAMS, splitAgent } from "../core/agent/agent-names.ts";
-import { canonicalJson } from "../core/values/index.ts";
-import { sha256 } from "../system/hash.ts";
-import type { FileConfig } from "./config-schema.ts";
+import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { sha256 } from "@holdfast/core/json";
+import type { FileConfig } from "./schema.ts";
 
 /**
  * Which settings of a repository need the user's consent, and why. A repository is untrusted until its user says otherwise: a clone

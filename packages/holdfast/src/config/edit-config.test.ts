@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { configTemplate } from "./config-template.ts";
 import { editConfig } from "./edit-config.ts";
-import { parseConfig } from "./parse-config.ts";
+import { parseConfig } from "./schema.ts";
 
 const GATE = { key: ["impl", "gate"], value: "npm test" };
 

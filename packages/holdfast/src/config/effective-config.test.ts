@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { defaultRetention } from "../core/retention/retention.ts";
+import { defaultRetention } from "@holdfast/core/retention";
 import { configTemplate } from "./config-template.ts";
-import { mergeConfig, openParamsOf } from "./effective-config.ts";
-import type { ConfigLayers } from "./effective-config.ts";
-import { parseConfig } from "./parse-config.ts";
+import { type ConfigLayers, mergeConfig, openParamsOf } from "./effective-config.ts";
+import { parseConfig } from "./schema.ts";
 
 function layers(text: string, rest: Partial<ConfigLayers> = {}): ConfigLayers {
   const parsed = parseConfig(text);

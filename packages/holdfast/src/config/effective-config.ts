@@ -1,16 +1,12 @@
-import { namedInEnvironment } from "../core/agent/agent-environment.ts";
+import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import { resolve } from "node:path";
-import type { OpenParams } from "../app.ts";
-import { RETENTION_PRESETS, storeRetention } from "../core/retention/retention.ts";
-import type { KeepRule, RetentionPolicy } from "../core/retention/retention.ts";
-import type { ErrorPolicy } from "../core/error-policy/policy.ts";
-import { TRIGGERS } from "../core/checkpoint/trigger.ts";
-import type { Trigger } from "../core/checkpoint/trigger.ts";
-import type { FileConfig } from "./config-schema.ts";
-import { formatDuration } from "./parse-duration.ts";
-import { formatSize } from "./parse-size.ts";
-import { DEFAULT_WORK, mergeWork, workEntries } from "./work-settings.ts";
-import type { WorkSettings } from "./work-settings.ts";
+import type { OpenParams } from "../open.ts";
+import { type KeepRule, RETENTION_PRESETS, type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
+import type { ErrorPolicy } from "@holdfast/core/error-policy";
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import type { FileConfig } from "./schema.ts";
+import { formatDuration, formatSize } from "@holdfast/formats/setting-values";
+import { DEFAULT_WORK, type WorkSettings, mergeWork, workEntries } from "./work-settings.ts";
 
 export interface Settings {
   /** null: `holdfast` in the git common directory. */

@@ -1,12 +1,11 @@
 import { dirname, join, resolve } from "node:path";
-import { fileKind } from "../system/regular-file.ts";
-import { mergeConfig } from "./effective-config.ts";
-import type { ConfigLayers, EffectiveConfig } from "./effective-config.ts";
-import type { ConfigProblem } from "./config-problem.ts";
-import type { ImportedErrors } from "./errors/import-aiwg.ts";
+import { fileKind } from "@holdfast/platform/files";
+import { type ConfigLayers, type EffectiveConfig, mergeConfig } from "./effective-config.ts";
+import type { ConfigProblem } from "@holdfast/formats/settings-file";
+import { readText } from "@holdfast/formats/setting-values";
+import type { ImportedErrors } from "./import-aiwg.ts";
 import type { ConfigFile, ConsentItem } from "./consent.ts";
-import type { ParsedConfig } from "./parse-config.ts";
-import { readText } from "./read-text.ts";
+import type { ParsedConfig } from "./schema.ts";
 
 export const CONFIG_FILE = "holdfast.config.yaml";
 
@@ -106,13 +105,13 @@ async function importErrors(
   if (named === undefined) return null;
   const path = resolve(directory, named);
   const text = readText(path);
-  const { importAiwg } = await import("./errors/import-aiwg.ts");
+  const { importAiwg } = await import("./import-aiwg.ts");
   return { ...importAiwg(text), path };
 }
 
 async function parseFile(path: string): Promise<ParsedConfig> {
   const text = readText(path);
   // The YAML parser and the schema cost more to load than most commands to run.
-  const { parseConfig } = await import("./parse-config.ts");
+  const { parseConfig } = await import("./schema.ts");
   return parseConfig(text);
 }

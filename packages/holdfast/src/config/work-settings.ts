@@ -1,21 +1,25 @@
 import { resolve } from "node:path";
-import type { AgentArgs } from "../core/agent/agent-args.ts";
-import { ALL_CHECKPOINTS } from "../core/checkpoint/checkpoint-switches.ts";
-import type { CheckpointSwitches } from "../core/checkpoint/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../core/error-policy/policy.ts";
-import type { ErrorPolicy } from "../core/error-policy/policy.ts";
-import type { ExecutionMode } from "../core/run/execution-mode.ts";
-import type { FORMAT_NAMES } from "../core/format-names.ts";
-import { DEFAULT_LOOPS } from "../core/lease/loop-settings.ts";
-import type { LoopSettings } from "../core/lease/loop-settings.ts";
-import { DEFAULT_LOOP_LAYOUT } from "../core/lease/loop-layout.ts";
-import type { LoopLayoutSettings } from "../core/lease/loop-layout.ts";
-import type { PriceTable } from "../core/position/price.ts";
-import { defaultRalphOptions } from "../core/ralph/options.ts";
-import type { RalphOptions } from "../core/ralph/options.ts";
-import type { FileConfig } from "./config-schema.ts";
-import { mergeErrors } from "./errors/merge-errors.ts";
-import { formatDuration } from "./parse-duration.ts";
+import type { AgentArgs } from "@holdfast/core/agent";
+import type { PriceTable } from "@holdfast/core/budget";
+import { ALL_CHECKPOINTS, type CheckpointSwitches, type ExecutionMode } from "@holdfast/core/checkpoint";
+import {
+  type ErrorPolicy,
+  type ErrorRule,
+  type RetryPlan,
+  defaultErrorPolicy,
+  delaysOf,
+} from "@holdfast/core/error-policy";
+import type { FORMAT_NAMES } from "@holdfast/formats/format-names";
+import { formatDuration } from "@holdfast/formats/setting-values";
+import {
+  DEFAULT_LOOPS,
+  DEFAULT_LOOP_LAYOUT,
+  type LoopLayoutSettings,
+  type LoopSettings,
+  type RalphOptions,
+  defaultRalphOptions,
+} from "@holdfast/workflows/ralph/options";
+import type { FileConfig, FileErrors, FileRetry } from "./schema.ts";
 
 /** What runs of a workflow work with: who, where, how far, at what price. */
 export interface WorkSettings {
@@ -87,7 +91,7 @@ export interface ImplSettings {
   readonly thresholds: Readonly<Record<Dimension, number>>;
 }
 
-export interface RalphSettings {
+interface RalphSettings {
   /** Commands that all succeed when a loop is done. */
   readonly until: readonly string[];
   readonly untilTimeoutMs: number;
@@ -101,7 +105,7 @@ export interface RalphSettings {
   readonly tokensPerIteration: number | null;
 }
 
-export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
+const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
 export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase"] as const;
 type PromptRole = (typeof PROMPT_ROLES)[number];
@@ -304,3 +308,53 @@ function argsText(args: AgentArgs): string {
 function durationOrNone(milliseconds: number | null): string {
   return milliseconds === null ? "none" : formatDuration(milliseconds);
 }
+
+/**
+ * What the file says over what an imported document says over the defaults. The file's own rules come first. Named agents to fall back to are fallen back to,
+ * unless it is said what else follows.
+ */
+function mergeErrors(errors: FileErrors, imported: ErrorPolicy | null): ErrorPolicy {
+  const under = imported ?? defaultErrorPolicy;
+  const agents = errors.fallback?.agents ?? under.fallback.agents;
+  const isOwn = errors.fallback?.agents !== undefined && agents.length > 0;
+  const retry = errors.retry === undefined ? under.retry : retryOf(errors.retry, under.retry);
+  return {
+    rules: [...(errors.rules ?? []).map((rule) => ruleOf(rule, retry)), ...under.rules],
+    retry,
+    exhausted: errors.exhausted ?? (isOwn ? "fallback" : under.exhausted),
+    fallback: { agents, tries: errors.fallback?.tries ?? under.fallback.tries },
+  };
+}
+
+type FileRule = NonNullable<FileErrors["rules"]>[number];
+
+function ruleOf(rule: FileRule, retry: RetryPlan): ErrorRule {
+  return {
+    id: rule.id,
+    causes: rule.causes ?? null,
+    types: rule.types ?? null,
+    pattern: rule.pattern ?? null,
+    action: rule.action,
+    retry: rule.retry === undefined ? retry : retryOf(rule.retry, retry),
+    exhausted: rule.exhausted ?? "park",
+  };
+}
+
+/** Only a jitter keeps the waits as they are; anything else makes them anew. */
+function retryOf(given: FileRetry, under: RetryPlan): RetryPlan {
+  const jitter = given.jitter ?? under.jitter;
+  const { max, delay, multiplier, maxDelay } = given;
+  if (max === undefined && delay === undefined && multiplier === undefined && maxDelay === undefined)
+    return { ...under, jitter };
+  return {
+    delaysMs: delaysOf({
+      retries: max ?? DEFAULTS.retries,
+      initialMs: delay ?? DEFAULTS.initialMs,
+      multiplier: multiplier ?? DEFAULTS.multiplier,
+      capMs: maxDelay ?? DEFAULTS.capMs,
+    }),
+    jitter,
+  };
+}
+
+const DEFAULTS = { retries: 5, initialMs: 2_000, multiplier: 4, capMs: 300_000 };

@@ -1,6 +1,6 @@
-import type { Planes } from "../../src/core/checkpoint/checkpoint.ts";
-import type { JournalEntry } from "../../src/core/journal/journal.ts";
-import type { Store } from "../../src/ports/store.ts";
+import type { Planes } from "@holdfast/core/checkpoint";
+import type { JournalEntry } from "@holdfast/core/journal";
+import type { Store } from "@holdfast/core/store";
 
 /** What a store tells of one run. */
 export interface RunStory {

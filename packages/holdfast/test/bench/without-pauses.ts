@@ -1,4 +1,4 @@
-import type { WorkParts } from "../../src/engine/work-parts.ts";
+import type { WorkParts } from "@holdfast/core/adapters";
 
 /** Pauses are passed over, not waited for. */
 export function withoutPauses(parts: WorkParts): WorkParts {

@@ -1,7 +1,6 @@
-import { defaultCrunchSettings } from "../../src/core/crunch/default-settings.ts";
-import type { GraphPhase, GraphTemplate, TemplateNode } from "../../src/core/crunch/graph-template.ts";
-import type { CrunchSettings } from "../../src/core/crunch/settings.ts";
-import type { JsonObject } from "../../src/core/json.ts";
+import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
+import type { CrunchSettings, GraphPhase, GraphTemplate, TemplateNode } from "@holdfast/workflows/crunch/settings";
+import type { JsonObject } from "@holdfast/core/json";
 import type { Answer } from "./bench.ts";
 
 /** An agent's answer in the form that it was asked for. `role` is the node's id. */

@@ -1,20 +1,18 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, ResumeParams } from "../../src/app.ts";
-import type { ExecutionConfig } from "../../src/core/checkpoint/checkpoint.ts";
-import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
-import type { CrunchState } from "../../src/core/crunch/crunch-state.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { RunOutcome } from "../../src/engine/outcome.ts";
-import { openLocalForge } from "../../src/forges/local/local-forge.ts";
-import { benchGit } from "../bench/bench-git.ts";
-import type { BenchGit } from "../bench/bench-git.ts";
+import { openHoldfast } from "../../src/open.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { ResumeParams } from "../../src/resume-request.ts";
+import type { ExecutionConfig } from "@holdfast/core/checkpoint";
+import { type CrunchState, parseCrunchState } from "@holdfast/workflows/crunch/state";
+import type { JsonObject } from "@holdfast/core/json";
+import type { RunOutcome } from "@holdfast/core/progress";
+import { openLocalForge } from "@holdfast/forges/local";
+import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";
-import { runStory } from "../bench/run-story.ts";
-import type { RunStory } from "../bench/run-story.ts";
+import { type RunStory, runStory } from "../bench/run-story.ts";
 import { withoutPauses } from "../bench/without-pauses.ts";
 
 /** What an agent does, as its script says; see docs/agents.md. */

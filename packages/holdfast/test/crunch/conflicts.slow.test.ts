@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { pendingMessages } from "../../src/core/crunch/message-book.ts";
+import { pendingMessages } from "@holdfast/workflows/crunch/message-log";
 import { node, reply, settings, writes } from "./answers.ts";
-import type { Answer } from "./bench.ts";
-import { makeBench } from "./bench.ts";
+import { type Answer, makeBench } from "./bench.ts";
 
 const wants = (choice: string) => ({
   recommendations: [{ scope: "sign-in", choice, rationale: "Why.", confidence: 80 }],

@@ -2,12 +2,11 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import { readYaml } from "../../src/formats/read-yaml.ts";
+import { parseCrunchState } from "@holdfast/workflows/crunch/state";
+import type { JsonObject } from "@holdfast/core/json";
+import { readYaml } from "@holdfast/formats/strict-yaml";
 import { PASS, settings } from "./answers.ts";
-import { makeBench } from "./bench.ts";
-import type { Bench } from "./bench.ts";
+import { type Bench, makeBench } from "./bench.ts";
 
 const directoryOf = (bench: Bench): string => join(bench.root, "clone/.claude/crunch/1/checkpoints");
 

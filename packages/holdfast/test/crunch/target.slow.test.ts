@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ProgressEvent } from "../../src/app.ts";
+import type { ProgressEvent } from "@holdfast/core/progress";
 import { PASS, reply, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 

@@ -1,7 +1,11 @@
-import { defineWorkflow } from "../../src/engine/define-workflow.ts";
-import type { Workflow } from "../../src/engine/definition.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { AgentReport, Aside, StageContext } from "../../src/engine/stage-context.ts";
+import {
+  type AgentReport,
+  type Aside,
+  type StageContext,
+  type Workflow,
+  defineWorkflow,
+} from "@holdfast/core/workflow";
+import type { JsonObject } from "@holdfast/core/json";
 
 /**
  * Work beside the run: three agents at once, merged in order; then a pair that cannot both be merged, of which one is given up; then two calls one after the

@@ -1,4 +1,4 @@
-import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
+import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import type { Place } from "./ground.ts";
 
 export interface Started {

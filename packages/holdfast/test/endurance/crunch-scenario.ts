@@ -1,8 +1,8 @@
-import { defaultCrunchSettings } from "../../src/core/crunch/default-settings.ts";
-import type { TemplateNode } from "../../src/core/crunch/graph-template.ts";
-import { parseCrunchState } from "../../src/core/crunch/crunch-state.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { Position } from "../../src/core/position/position.ts";
+import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
+import type { TemplateNode } from "@holdfast/workflows/crunch/settings";
+import { parseCrunchState } from "@holdfast/workflows/crunch/state";
+import type { JsonObject } from "@holdfast/core/json";
+import type { Position } from "@holdfast/core/position";
 import { node } from "../crunch/answers.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";

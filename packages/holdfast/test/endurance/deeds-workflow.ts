@@ -1,10 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { defineWorkflow } from "../../src/engine/define-workflow.ts";
-import type { Workflow } from "../../src/engine/definition.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { WorkParts } from "../../src/app.ts";
-import type { Branch } from "../../src/ports/branch.ts";
+import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import type { JsonObject } from "@holdfast/core/json";
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Branch } from "@holdfast/core/workspace";
 
 /** A workflow of somebody's own that does to the world what `impl` leaves to people: it comments, labels and merges. */
 export function deedsWorkflow(parts: WorkParts): Workflow<JsonObject> {

@@ -2,14 +2,13 @@ import { existsSync } from "node:fs";
 import { chmod, cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
-import { openLocalForge } from "../../src/forges/local/local-forge.ts";
-import { benchGit } from "../bench/bench-git.ts";
-import type { BenchGit } from "../bench/bench-git.ts";
+import { openLocalForge } from "@holdfast/forges/local";
+import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { putFiles } from "../bench/put-files.ts";
 import { scratchFolder } from "../faults/harness/scratch.ts";
 import type { Scenario } from "./scenarios.ts";
 
-const SOURCES = join(import.meta.dirname, "../../src");
+const PACKAGES = join(import.meta.dirname, "../../..");
 
 /** A remote with an issue, a clone of it and an agent's script, all inside one folder. */
 export interface Place {
@@ -45,9 +44,9 @@ export async function buildWorker(): Promise<string> {
   };
   await Promise.all([
     bundle(join(import.meta.dirname, "worker.ts"), "worker"),
-    bundle(join(SOURCES, "agents/script-runner.ts"), "script-runner"),
-    bundle(join(SOURCES, "gates/node-parser.ts"), "node-parser"),
-    bundle(join(SOURCES, "system/watchdog-process.ts"), "watchdog-process"),
+    bundle(join(PACKAGES, "agents/src/script-runner.ts"), "script-runner"),
+    bundle(join(PACKAGES, "workflows/src/node-parser.ts"), "node-parser"),
+    bundle(join(PACKAGES, "platform/src/watchdog-process.ts"), "watchdog-process"),
     writeFile(join(folder, "count-calls.cjs"), COUNT_CALLS),
   ]);
   return join(folder, "worker.cjs");

@@ -1,17 +1,14 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
-import { buildCommand } from "../../src/cli/testing/built-command.ts";
-import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { startCommand } from "./command-life.ts";
-import { buildWorker, prepareGround } from "./ground.ts";
-import type { Place } from "./ground.ts";
+import { type Place, buildWorker, prepareGround } from "./ground.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import { inPlace } from "./in-place.ts";
-import { finishedSteps, orphans, testify } from "./witness.ts";
-import type { Testimony } from "./witness.ts";
+import { type Testimony, finishedSteps, orphans, testify } from "./witness.ts";
 
 const seed = suiteSeed();
 const INSTANTS = isFullRun() ? 50 : 5;

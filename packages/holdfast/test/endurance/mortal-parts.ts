@@ -1,4 +1,4 @@
-import type { WorkParts } from "../../src/app.ts";
+import type { WorkParts } from "@holdfast/core/adapters";
 
 /** Where a process can die: `store.commit#12 before` is right before the 12th commit to the store in its life. */
 export type Point = string;

@@ -1,5 +1,5 @@
-import { parseLoopState } from "../../src/workflows/ralph/state.ts";
-import type { JsonObject } from "../../src/core/json.ts";
+import { parseLoopState } from "@holdfast/workflows/ralph/state";
+import type { JsonObject } from "@holdfast/core/json";
 import type { Leg, Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";
 

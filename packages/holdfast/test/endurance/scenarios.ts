@@ -1,6 +1,6 @@
-import type { JsonObject } from "../../src/core/json.ts";
+import type { JsonObject } from "@holdfast/core/json";
 import type { Testimony } from "./witness.ts";
-import type { Budget } from "../../src/core/position/position.ts";
+import type { Budget } from "@holdfast/core/position";
 
 /** One process after another, each to the end that is expected of it; a scenario is over with its last leg. */
 export interface Leg {

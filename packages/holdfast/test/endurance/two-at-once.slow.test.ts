@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
-import { buildCommand } from "../../src/cli/testing/built-command.ts";
+import { buildCommand } from "@holdfast/test-support/built-command";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { startCommand } from "./command-life.ts";

@@ -1,13 +1,13 @@
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast } from "../../src/app.ts";
-import type { Position } from "../../src/core/position/position.ts";
-import { HoldfastError } from "../../src/core/error.ts";
-import type { Store } from "../../src/ports/store.ts";
+import { openHoldfast } from "../../src/open.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { Position } from "@holdfast/core/position";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store } from "@holdfast/core/store";
 import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
-import { systemCommands } from "../../src/system/commands.ts";
-import { readProcessTable } from "../../src/system/process-table.ts";
+import { systemCommands } from "@holdfast/core/commands";
+import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Place } from "./ground.ts";
 
 const RUN = "issue-1";

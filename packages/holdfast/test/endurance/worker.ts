@@ -3,14 +3,14 @@
  * dies by its own SIGKILL at a given point. Its last line says which points it passed and how it ended.
  */
 import { writeFileSync } from "node:fs";
-import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, ProgressEvent } from "../../src/app.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { Workflow } from "../../src/engine/definition.ts";
-import { readProcessTable } from "../../src/system/process-table.ts";
+import { openHoldfast } from "../../src/open.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { ProgressEvent } from "@holdfast/core/progress";
+import type { JsonObject } from "@holdfast/core/json";
+import type { Workflow } from "@holdfast/core/workflow";
+import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Leg } from "./scenarios.ts";
-import { mortalParts } from "./mortal-parts.ts";
-import type { Point } from "./mortal-parts.ts";
+import { type Point, mortalParts } from "./mortal-parts.ts";
 import { asidesWorkflow } from "./asides-workflow.ts";
 import { deedsWorkflow } from "./deeds-workflow.ts";
 

@@ -1,8 +1,8 @@
 import { statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { openHoldfast } from "../../src/app.ts";
-import { HoldfastError } from "../../src/core/error.ts";
+import { openHoldfast } from "../../src/open.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
 import { scratchFolder } from "./harness/scratch.ts";
 import type { Chance } from "./harness/seed.ts";

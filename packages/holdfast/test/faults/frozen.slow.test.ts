@@ -1,12 +1,10 @@
 import { describe, test } from "vitest";
-import { HoldfastError } from "../../src/core/error.ts";
-import type { Store } from "../../src/ports/store.ts";
-import type { Recording } from "./harness/record.ts";
-import { countedIn, record, saidBefore } from "./harness/record.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store } from "@holdfast/core/store";
+import { type Recording, countedIn, record, saidBefore } from "./harness/record.ts";
 import { prepared } from "./harness/subject.ts";
 import { faultSuite } from "./harness/suite.ts";
-import type { Bad } from "./harness/sweep.ts";
-import { chooseNumbers, judgeSafely } from "./harness/sweep.ts";
+import { type Bad, chooseNumbers, judgeSafely } from "./harness/sweep.ts";
 import { trace } from "./harness/traced.ts";
 import { writeWorld } from "./harness/world.ts";
 import { openImpatiently } from "./judges/open-store.ts";

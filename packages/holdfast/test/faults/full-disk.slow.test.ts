@@ -1,12 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { describe, test } from "vitest";
-import { HoldfastError } from "../../src/core/error.ts";
-import type { Mounted } from "./harness/mounted.ts";
-import { mountSmall, whyNoMount } from "./harness/mounted.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Mounted, mountSmall, whyNoMount } from "./harness/mounted.ts";
 import { sample } from "./harness/seed.ts";
 import { faultSuite } from "./harness/suite.ts";
-import { judgeSafely } from "./harness/sweep.ts";
-import type { Bad } from "./harness/sweep.ts";
+import { type Bad, judgeSafely } from "./harness/sweep.ts";
 import { writerCommand } from "./harness/writer.ts";
 import { verifyStore } from "./judges/judge-store.ts";
 import { openStore } from "./judges/open-store.ts";

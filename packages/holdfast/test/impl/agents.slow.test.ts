@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readProcessTable } from "../../src/system/process-table.ts";
+import { readProcessTable } from "@holdfast/platform/process-tree";
 import { finish, pass } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MODEL, openClaudeScene, REAL_CLAUDE } from "../../src/testing/scenes/claude-scene.ts";
+import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
 import { title } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 

@@ -1,10 +1,9 @@
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { HoldfastError } from "../../src/core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 import { finish, pass, score } from "./answers.ts";
-import { makeBench } from "./bench.ts";
-import type { Answer, Bench } from "./bench.ts";
+import { type Answer, type Bench, makeBench } from "./bench.ts";
 
 /** Lives of a few commits each, one after the other, until the run is over. Returns how many it took. */
 async function liveAndDie(bench: Bench, seed: number): Promise<number> {

@@ -1,14 +1,12 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openGithubForge } from "../../src/forges/github/github-forge.ts";
-import { createTokenTransport } from "../../src/forges/github/github-transport.ts";
-import type { Fault } from "../../src/testing/forge-server/faults.ts";
-import { startGithubServer, type GithubServer } from "../../src/testing/github-server/github-server.ts";
-import type { Repository } from "../../src/testing/github-server/world.ts";
+import { createTokenTransport, openGithubForge } from "@holdfast/forges/github";
+import type { Fault } from "@holdfast/test-support/forges/forge-server";
+import { type GithubServer, startGithubServer } from "@holdfast/test-support/forges/github-server";
+import type { Repository } from "@holdfast/test-support/forges/github-state";
 import { finish, pass } from "./answers.ts";
-import { makeBench } from "./bench.ts";
-import type { Bench } from "./bench.ts";
+import { type Bench, makeBench } from "./bench.ts";
 
 const HEAD = "holdfast/issue-1-bench";
 const TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";

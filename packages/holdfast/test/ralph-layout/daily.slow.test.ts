@@ -2,12 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { cleanUpDaily } from "../../src/app/foreign/loop-cleanup.ts";
-import { LoopLayout } from "../../src/app/foreign/loop-layout.ts";
-import type { LoopPlace } from "../../src/app/foreign/loop-layout.ts";
-import { DEFAULT_LOOP_LAYOUT } from "../../src/core/lease/loop-layout.ts";
-import { openMemoryStore } from "../../src/stores/memory/memory-store.ts";
-import { createWorkBench } from "../../src/testing/work-bench.ts";
+import { cleanUpDaily } from "@holdfast/workflows/ralph/layout-upkeep";
+import { LoopLayout, type LoopPlace } from "@holdfast/workflows/ralph/layout";
+import { DEFAULT_LOOP_LAYOUT } from "@holdfast/workflows/ralph/options";
+import { openMemoryStore } from "@holdfast/core/store-memory";
+import { createWorkBench } from "@holdfast/test-support/core/work-bench";
 import { LOOP, beginLoop, names, save } from "./loop-run.ts";
 
 const HOUR = 3_600_000;

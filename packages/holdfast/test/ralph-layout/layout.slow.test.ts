@@ -16,10 +16,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openHoldfast, schemaText } from "../../src/app.ts";
-import type { Holdfast } from "../../src/app.ts";
-import { isJsonObject } from "../../src/core/json.ts";
-import type { Json, JsonObject } from "../../src/core/json.ts";
+import { openHoldfast } from "../../src/open.ts";
+import { schemaText } from "../../src/interop/export.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { DIRECTORY, LOOP, beginLoop, names, readGz, save } from "./loop-run.ts";
 
 let root: string;
@@ -198,7 +198,7 @@ describe("states, as journal and lease tell them", () => {
 
   /** A process that takes the loop up, says so below `.aiwg`, and dies. */
   const die = (then = ""): void => {
-    const script = `import { openHoldfast } from ${JSON.stringify(new URL("../../src/app.ts", import.meta.url).href)};
+    const script = `import { openHoldfast } from ${JSON.stringify(new URL("../../src/open.ts", import.meta.url).href)};
       const holdfast = await openHoldfast({ cwd: ${JSON.stringify(root)}, store: ${JSON.stringify(join(root, "store"))} });
       await holdfast.store.takeLease({ run: ${JSON.stringify(LOOP)}, label: "doomed" });
       ${then}
@@ -416,7 +416,7 @@ describe("retention of the files", () => {
 
 describe("read back", () => {
   const golden = (path: string): string =>
-    readFileSync(new URL(`../../src/formats/golden/loop-json/${path}`, import.meta.url), "utf8");
+    readFileSync(new URL(`../../../formats/golden/loop-json/${path}`, import.meta.url), "utf8");
 
   test("a root with both layouts, both versions of the schema, JSON beside gzip, and files that are no checkpoints", async () => {
     for (const iteration of [1, 2]) await save(holdfast, { iteration });

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import type { JsonObject } from "../../src/core/json.ts";
+import type { JsonObject } from "@holdfast/core/json";
 import { inTurn, makeBench } from "../ralph/bench.ts";
 import { readGz } from "./loop-run.ts";
 

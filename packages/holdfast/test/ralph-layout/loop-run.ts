@@ -1,15 +1,13 @@
 import { gunzipSync } from "node:zlib";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Holdfast } from "../../src/app.ts";
-import { emptyPlanes } from "../../src/core/checkpoint/checkpoint.ts";
-import type { Planes } from "../../src/core/checkpoint/checkpoint.ts";
-import type { NewEntry } from "../../src/core/journal/journal.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import { parseRalphOptions, ralphOptionsJson } from "../../src/core/ralph/options.ts";
-import type { Reflection } from "../../src/core/ralph/iteration.ts";
-import type { Trigger } from "../../src/core/checkpoint/trigger.ts";
-import { initialLoopState } from "../../src/workflows/ralph/state.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import { type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { NewEntry } from "@holdfast/core/journal";
+import type { JsonObject } from "@holdfast/core/json";
+import { parseRalphOptions, ralphOptionsJson } from "@holdfast/workflows/ralph/options";
+import type { Reflection } from "@holdfast/workflows/ralph/iteration";
+import { initialLoopState } from "@holdfast/workflows/ralph/state";
 
 /** Runs of the ralph workflow as the store has them, without agents: what is told of them is what is tried here. */
 

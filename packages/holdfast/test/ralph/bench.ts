@@ -1,19 +1,18 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, ProgressEvent, RunOutcome, StartPlan } from "../../src/app.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import type { Budget } from "../../src/core/position/position.ts";
-import { openLocalForge } from "../../src/forges/local/local-forge.ts";
-import { parseLoopState } from "../../src/workflows/ralph/state.ts";
-import type { LoopState } from "../../src/workflows/ralph/state.ts";
-import { benchGit } from "../bench/bench-git.ts";
-import type { BenchGit } from "../bench/bench-git.ts";
+import { openHoldfast } from "../../src/open.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { ProgressEvent, RunOutcome } from "@holdfast/core/progress";
+import type { StartPlan } from "../../src/plan-start.ts";
+import type { JsonObject } from "@holdfast/core/json";
+import type { Budget } from "@holdfast/core/position";
+import { openLocalForge } from "@holdfast/forges/local";
+import { type LoopState, parseLoopState } from "@holdfast/workflows/ralph/state";
+import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";
-import { runStory } from "../bench/run-story.ts";
-import type { RunStory } from "../bench/run-story.ts";
+import { type RunStory, runStory } from "../bench/run-story.ts";
 import { withoutPauses } from "../bench/without-pauses.ts";
 
 /** What an agent does, as its script says; see docs/agents.md. */

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { parseRalphOptions } from "../../src/core/ralph/options.ts";
-import { buildCommand } from "../../src/cli/testing/built-command.ts";
-import { readYaml } from "../../src/system/yaml-text.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import { RALPH_SHAPE } from "../../src/workflows/ralph/workflow-shape.ts";
+import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
+import { buildCommand } from "@holdfast/test-support/built-command";
+import { readYaml } from "@holdfast/platform/yaml";
+import type { JsonObject } from "@holdfast/core/json";
+import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
 
 /** docs/ralph.md: its first run is run as it stands, and its tables say what the code says. */
 

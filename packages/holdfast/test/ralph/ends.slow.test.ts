@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { HoldfastError } from "../../src/core/error.ts";
-import { inTurn, makeBench, writes } from "./bench.ts";
-import type { Bench } from "./bench.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Bench, inTurn, makeBench, writes } from "./bench.ts";
 
 /** Prints as a test runner does, so that some answers are better than others. */
 const GRADED = {

@@ -1,16 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, expect, test } from "vitest";
-import { openHoldfast } from "../../src/app.ts";
-import type { JournalEntry } from "../../src/core/journal/journal.ts";
-import { buildCommand } from "../../src/cli/testing/built-command.ts";
-import { readProcessTable } from "../../src/system/process-table.ts";
+import { openHoldfast } from "../../src/open.ts";
+import type { JournalEntry } from "@holdfast/core/journal";
+import { buildCommand } from "@holdfast/test-support/built-command";
+import { readProcessTable } from "@holdfast/platform/process-tree";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { judgeLooks } from "./judge-looks.ts";
-import { killLoop } from "./kill-loop.ts";
-import type { LoopLives } from "./kill-loop.ts";
-import { idOf, prepareLoops } from "./loop-ground.ts";
-import type { LoopGround } from "./loop-ground.ts";
+import { type LoopLives, killLoop } from "./kill-loop.ts";
+import { type LoopGround, idOf, prepareLoops } from "./loop-ground.ts";
 import { watchLoops } from "./watch-loops.ts";
 
 const seed = suiteSeed();

@@ -1,5 +1,5 @@
-import type { JournalEntry } from "../../src/core/journal/journal.ts";
-import { asRecord } from "../../src/core/record.ts";
+import type { JournalEntry } from "@holdfast/core/journal";
+import { asRecord } from "@holdfast/core/json";
 import type { Life, LoopLives } from "./kill-loop.ts";
 import type { Look } from "./watch-loops.ts";
 

@@ -1,4 +1,4 @@
-import type { BuiltCommand, Finished } from "../../src/cli/testing/built-command.ts";
+import type { BuiltCommand, Finished } from "@holdfast/test-support/built-command";
 import type { Chance } from "../faults/harness/seed.ts";
 import type { LoopGround } from "./loop-ground.ts";
 

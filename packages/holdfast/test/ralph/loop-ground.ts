@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
+import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import { scratchFolder } from "../faults/harness/scratch.ts";
 
 /** A repository, an agent that follows a script of its own and tells a witness of each call, and a check that counts. */

@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ProgressEvent } from "../../src/app.ts";
+import type { ProgressEvent } from "@holdfast/core/progress";
 import { makeGround } from "../replay/recorded-loop.ts";
-import { inTurn, makeBench } from "./bench.ts";
-import type { Bench } from "./bench.ts";
+import { type Bench, inTurn, makeBench } from "./bench.ts";
 
 test("a loop that is paused while it waits for its first place is resumed as any other", async () => {
   await using ground = await makeGround();

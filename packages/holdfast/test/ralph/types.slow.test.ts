@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { JsonObject } from "../../src/core/json.ts";
+import type { JsonObject } from "@holdfast/core/json";
 import { makeBench, writes } from "./bench.ts";
 
 const SKILL = { name: "answering", text: "Answer with $ARGUMENTS.", arguments: "42" };

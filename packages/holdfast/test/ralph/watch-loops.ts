@@ -1,5 +1,5 @@
-import type { Loops } from "../../src/app.ts";
-import type { BuiltCommand } from "../../src/cli/testing/built-command.ts";
+import type { Loops } from "../../src/run-status.ts";
+import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import type { LoopGround } from "./loop-ground.ts";
 
 /** What one look at the loops said, and between which moments it was taken. */

@@ -1,17 +1,15 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Holdfast, WorkReport } from "../../src/app.ts";
-import { ALL_CHECKPOINTS } from "../../src/core/checkpoint/checkpoint-switches.ts";
-import { defaultErrorPolicy } from "../../src/core/error-policy/policy.ts";
-import type { ErrorPolicy, ErrorRule } from "../../src/core/error-policy/policy.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import { defineWorkflow } from "../../src/engine/define-workflow.ts";
-import type { AgentTask } from "../../src/ports/agent.ts";
-import { createBenchAgent } from "../../src/testing/work-bench.ts";
-import type { BenchOutcome } from "../../src/testing/work-bench.ts";
-import { loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
-import type { Ground } from "./recorded-loop.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { WorkReport } from "../../src/start-run.ts";
+import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
+import { type ErrorPolicy, type ErrorRule, defaultErrorPolicy } from "@holdfast/core/error-policy";
+import type { JsonObject } from "@holdfast/core/json";
+import { defineWorkflow } from "@holdfast/core/workflow";
+import type { AgentTask } from "@holdfast/core/agent";
+import { type BenchOutcome, createBenchAgent } from "@holdfast/test-support/core/work-bench";
+import { type Ground, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
 
 const RUN = "loop";
 const OVERLOADED = { kind: "failed", cause: "overload", message: "busy" } as const;

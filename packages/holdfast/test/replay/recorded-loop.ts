@@ -2,12 +2,12 @@ import { existsSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openHoldfast } from "../../src/app.ts";
-import type { Holdfast, OpenParams, WorkReport } from "../../src/app.ts";
-import type { ExecutionConfig } from "../../src/core/checkpoint/checkpoint.ts";
-import type { JsonObject } from "../../src/core/json.ts";
-import { defineWorkflow } from "../../src/engine/define-workflow.ts";
-import type { Workflow } from "../../src/engine/definition.ts";
+import { type OpenParams, openHoldfast } from "../../src/open.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import type { WorkReport } from "../../src/start-run.ts";
+import type { ExecutionConfig } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
+import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 

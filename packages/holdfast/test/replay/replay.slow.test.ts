@@ -2,12 +2,11 @@ import { readFileSync, writeFileSync, readdirSync, statSync } from "node:fs";
 import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Holdfast } from "../../src/app.ts";
-import { HoldfastError } from "../../src/core/error.ts";
-import { parseRecordedCall } from "../../src/core/replay/recorded-call.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { parseRecordedCall } from "@holdfast/core/recorded-calls";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
-import { loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
-import type { Ground } from "./recorded-loop.ts";
+import { type Ground, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
 
 const ITERATIONS = 30;
 const RUN = "loop";

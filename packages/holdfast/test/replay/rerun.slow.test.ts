@@ -3,7 +3,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { openLocalForge } from "../../src/forges/local/local-forge.ts";
+import { openLocalForge } from "@holdfast/forges/local";
 import { makeGround } from "./recorded-loop.ts";
 
 const AGENT = `#!/bin/sh

@@ -1,11 +1,10 @@
 import { appendFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Holdfast } from "../../src/app.ts";
-import { HoldfastError } from "../../src/core/error.ts";
-import type { Workflow } from "../../src/engine/definition.ts";
-import { loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
-import type { Ground, LoopState } from "./recorded-loop.ts";
+import type { Holdfast } from "../../src/holdfast.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Workflow } from "@holdfast/core/workflow";
+import { type Ground, type LoopState, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
 
 const RUN = "loop";
 const LOOPS = 3;

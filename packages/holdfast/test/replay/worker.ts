@@ -1,4 +1,4 @@
-import { openHoldfast } from "../../src/app.ts";
+import { openHoldfast } from "../../src/open.ts";
 import { loopWorkflow } from "./recorded-loop.ts";
 
 /** One life of a recorded loop: begins it or goes on with it, and tells each checkpoint. Killed from outside. */

@@ -1,4 +1,4 @@
-import { Checkpoint, CheckpointError, CheckpointStore, Context } from "../../src/library/index.ts";
+import { Checkpoint, CheckpointError, CheckpointStore, Context } from "../../src/context/index.ts";
 import type {
   CheckpointDocument,
   ContextConflict,
@@ -7,7 +7,7 @@ import type {
   Json,
   JsonObject,
   TokenUsage,
-} from "../../src/library/index.ts";
+} from "../../src/context/index.ts";
 
 /** Never run: what the compiler must accept, must refuse, and must infer. */
 

@@ -1,3 +1,5 @@
+import { randomInt } from "node:crypto";
+
 /** Everything that a view may know about where its text will be read. Views are pure: data and page in, text out. */
 export interface Page {
   /** Infinity when the reader is a file or a pipe: data is cut only for eyes. */
@@ -42,7 +44,7 @@ const STYLES: Readonly<Record<Style, readonly [on: string, off: string]>> = {
   cyan: ["36", "39"],
 };
 
-export interface ColorChoice {
+interface ColorChoice {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly terminal: boolean;
   readonly noColorFlag: boolean;
@@ -66,7 +68,7 @@ export function onlyAscii(choice: Pick<ColorChoice, "env" | "terminal">): boolea
   return locale !== undefined && !/utf-?8/i.test(locale);
 }
 
-export interface WidthChoice {
+interface WidthChoice {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Of the terminal; undefined when there is none. */
   readonly columns: number | undefined;
@@ -80,3 +82,26 @@ export function pageWidth(choice: WidthChoice): number {
 
 /** Narrower than this nothing useful fits; lines wrap instead. */
 const MINIMUM = 40;
+
+/** Of this process. The sinks of its standard streams know it. */
+export const SEAL = String(randomInt(10 ** 11, 10 ** 12));
+
+/** The page that a standard stream is. */
+export function pageOf(params: {
+  readonly stream: { readonly isTTY?: boolean; readonly columns?: number };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly noColorFlag: boolean;
+  readonly program: string;
+}): Page {
+  const terminal = params.stream.isTTY === true;
+  return {
+    width: pageWidth({ env: params.env, columns: terminal ? params.stream.columns : undefined }),
+    color: wantsColor({ env: params.env, terminal, noColorFlag: params.noColorFlag }),
+    ...(onlyAscii({ env: params.env, terminal }) ? { ascii: true as const } : {}),
+    seal: SEAL,
+    terminal,
+    now: Date.now(),
+    offset: (at) => -new Date(at).getTimezoneOffset(),
+    program: params.program,
+  };
+}

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { displayWidth } from "./display-width.ts";
+import { displayWidth } from "./text.ts";
 import { planWidths, renderTable } from "./table.ts";
 
 const columns = [

@@ -1,8 +1,5 @@
-import { displayWidth, padEnd, padStart, truncate, truncateMiddle } from "./display-width.ts";
-import { escapeText } from "./escape-text.ts";
-import { paint } from "./page.ts";
-import type { Page, Style } from "./page.ts";
-import { wrap } from "./wrap.ts";
+import { displayWidth, escapeText, padEnd, padStart, truncate, truncateMiddle, wrap } from "./text.ts";
+import { type Page, type Style, paint } from "./page.ts";
 
 export interface Column {
   readonly title: string;

@@ -2,10 +2,9 @@ import type { Head, Heads } from "./witness/heads.ts";
 import type { CheckpointColumns, Log } from "./log.ts";
 import type { Places } from "./pack/places.ts";
 import type { Runs } from "./runs.ts";
-import { entryHash } from "../../core/journal/chain.ts";
-import type { EntryKind } from "../../core/journal/journal.ts";
-import type { Digest, Hasher, JsonObject } from "../../core/json.ts";
-import { canonicalJson } from "../../core/values/index.ts";
+import { type EntryKind, entryHash } from "@holdfast/core/journal";
+import type { Digest, Hasher, JsonObject } from "@holdfast/core/json";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
 
 /** The moment of a commit, as number and as text. */
 export interface Moment {

@@ -1,21 +1,18 @@
-import type { CheckpointPlace } from "./summary.ts";
-import { checkpointAt, findCheckpoint } from "./find-checkpoint.ts";
-import type { FoundCheckpoint } from "./find-checkpoint.ts";
+import { type CheckpointPlace, checkColumns, checkpointId, summaryOf } from "./summary.ts";
+import { type FoundCheckpoint, checkpointAt, findCheckpoint } from "./find-checkpoint.ts";
 import type { Handle } from "./handle.ts";
 import type { Quarantine } from "./verify/quarantine.ts";
 import { asHoldfastError } from "./sqlite-errors.ts";
-import { checkColumns, checkpointId, summaryOf } from "./summary.ts";
 import type { Tags } from "./tags.ts";
 import type { Tombstones } from "./sweep/tombstones.ts";
-import type { Checkpoint, CheckpointSummary, Planes } from "../../core/checkpoint/checkpoint.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Digest, Json } from "../../core/json.ts";
+import type { Checkpoint, CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest, Json } from "@holdfast/core/json";
 import type { LogRow } from "./log.ts";
-import type { Run } from "../../core/run/run.ts";
-import { planeFacts } from "../../core/checkpoint/store-arguments.ts";
-import type { PlaneFacts } from "../../core/checkpoint/store-arguments.ts";
-import { decode } from "../../core/values/index.ts";
-import type { CheckpointQuery } from "../../ports/store.ts";
+import type { Run } from "@holdfast/core/run";
+import { type PlaneFacts, planeFacts } from "@holdfast/core/store-commit";
+import { decode } from "@holdfast/core/values/decode";
+import type { CheckpointQuery } from "@holdfast/core/store";
 
 export interface CheckpointBooks {
   readonly tags: Tags;

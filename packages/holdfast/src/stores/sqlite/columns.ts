@@ -1,4 +1,4 @@
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** Values as SQLite hands them out, parsed once here. A wrong type is damage: our own schema is strict. */
 export type Row = Readonly<Record<string, unknown>>;

@@ -1,28 +1,28 @@
 import type { Moment } from "./append.ts";
 import type { Effects } from "./effects.ts";
-import { WorkFirst } from "./group-commit.ts";
-import type { Job } from "./group-commit.ts";
+import { type Job, WorkFirst } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
 import type { Head } from "./witness/heads.ts";
 import { headUnder } from "./leases.ts";
 import type { CheckpointColumns } from "./log.ts";
-import { PacksForgotten } from "./pack/packs.ts";
-import type { WriterMode } from "./pack/packs.ts";
+import { PacksForgotten, type WriterMode } from "./pack/packs.ts";
 import { foldOf } from "./runs.ts";
 import { checkpointId, summaryOf } from "./summary.ts";
-import type { CapturedCheckpoint, CapturedCommit, CapturedPlanes, RunMemory } from "../capture-commit.ts";
-import { foldEffects } from "../fold-effects.ts";
-import { foldRunEntries } from "../fold-run.ts";
-import { checkpointBodyText } from "../../core/journal/chain.ts";
-import type { CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
-import type { Effect } from "../../core/effect/effect.ts";
-import { concernsEffect } from "../../core/effect/effect-fold.ts";
-import type { Digest } from "../../core/json.ts";
-import { runNotFound, sequenceConflict } from "../../core/refusals.ts";
-import { concernsRun } from "../../core/journal/run-fold.ts";
-import type { RunFold } from "../../core/journal/run-fold.ts";
-import { encode } from "../../core/values/index.ts";
-import type { Committed } from "../../ports/store.ts";
+import {
+  type CapturedCheckpoint,
+  type CapturedCommit,
+  type CapturedPlanes,
+  type RunMemory,
+  foldEffects,
+  foldRunEntries,
+} from "@holdfast/core/store-commit";
+import { checkpointBodyText } from "@holdfast/core/journal";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import { type Effect, concernsEffect } from "@holdfast/core/effects";
+import type { Digest } from "@holdfast/core/json";
+import { type Committed, runNotFound, sequenceConflict } from "@holdfast/core/store";
+import { type RunFold, concernsRun } from "@holdfast/core/status";
+import { encode } from "@holdfast/core/values/encode";
 
 /** Effects and the run's state have tables of their own, and chunks may be swept: such commits look before they write. */
 function rowsOnlyOf({ entries, checkpoint }: CapturedCommit): number | undefined {

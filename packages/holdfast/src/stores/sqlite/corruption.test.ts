@@ -4,11 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Problem, Store } from "../../ports/store.ts";
-import { collect } from "../../testing/store-contract/harness.ts";
-import { leasedRun, save } from "../../testing/store-contract/sample.ts";
-import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Problem, Store } from "@holdfast/core/store";
+import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 const full = process.env["HOLDFAST_FULL"] === "1";
 

@@ -1,12 +1,12 @@
 import type { Job } from "./group-commit.ts";
 import type { Handle } from "./handle.ts";
-import { birthDigest, birthRecord } from "../../core/journal/chain.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import { HoldfastError } from "../../core/error.ts";
-import { sameBirth } from "../../core/run/same-birth.ts";
-import { runExists } from "../../core/refusals.ts";
-import type { Run } from "../../core/run/run.ts";
-import { canonicalJson } from "../../core/values/index.ts";
+import { birthDigest, birthRecord } from "@holdfast/core/journal";
+import { deepFreeze } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import { sameBirth } from "@holdfast/core/store-commit";
+import { runExists } from "@holdfast/core/store";
+import type { Run } from "@holdfast/core/run";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
 
 /** Keys are made of a run's number and 32 more bits, and must stay exact as JavaScript numbers. */
 const MOST_RUNS = 2 ** 20;

@@ -5,10 +5,9 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Store, VerifyEvent } from "../../ports/store.ts";
-import { collect } from "../../testing/store-contract/harness.ts";
-import { leasedRun, save } from "../../testing/store-contract/sample.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store, VerifyEvent } from "@holdfast/core/store";
+import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 
 const PAGE = 4096;
 const SAVES = 300;

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { join } from "node:path";
 import { checkDurability, isSafeVersion, openDatabase, pragma } from "./driver.ts";
-import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 test("versions that can lose committed data are told from those that cannot", () => {
   const safe = ["3.51.3", "3.51.10", "3.52.0", "3.53.4", "3.100.0", "4.0.0", "3.50.7", "3.44.6", "3.44.9"];

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** The one place that opens SQLite. "immutable" reads a file that nobody can be writing, without any lock. */
 export type Access = "write" | "read" | "immutable";

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import { text } from "./columns.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { Effect } from "../../core/effect/effect.ts";
-import { HoldfastError } from "../../core/error.ts";
+import { deepFreeze } from "@holdfast/core/json";
+import type { Effect } from "@holdfast/core/effects";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** The ledger: the fold of each run's effect entries. */
 export interface Effects {

@@ -1,9 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import { crc32 } from "node:zlib";
-import { integer, text } from "./columns.ts";
-import type { Row } from "./columns.ts";
+import { type Row, integer, text } from "./columns.ts";
 import type { Job } from "./group-commit.ts";
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** Small facts of the store itself. No journal covers them, so each carries a checksum. */
 export interface Facts {

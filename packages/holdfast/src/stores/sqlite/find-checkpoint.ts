@@ -2,9 +2,9 @@ import type { Handle } from "./handle.ts";
 import type { CheckpointColumns, LogRow } from "./log.ts";
 import { checkpointId } from "./summary.ts";
 import type { Tombstones } from "./sweep/tombstones.ts";
-import { HoldfastError } from "../../core/error.ts";
-import { checkpointDropped, checkpointNotFound } from "../../core/refusals.ts";
-import type { Run } from "../../core/run/run.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { checkpointDropped, checkpointNotFound } from "@holdfast/core/store";
+import type { Run } from "@holdfast/core/run";
 
 export interface FoundCheckpoint {
   readonly row: LogRow;

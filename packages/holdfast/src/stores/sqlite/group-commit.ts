@@ -1,7 +1,7 @@
 import type { Log } from "./log.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
 import type { Transactions } from "./transactions.ts";
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** One write, inside a transaction. What `plan` throws refuses this job alone; what `apply` throws undoes the group. */
 export interface Job<Plan, Result> {

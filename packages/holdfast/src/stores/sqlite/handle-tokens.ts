@@ -1,7 +1,5 @@
-import type { LeaseOwner, OwnerLiveness } from "../../core/lease/lease.ts";
-import { randomId } from "../../system/ids.ts";
-import { livenessOf } from "../../system/process-identity.ts";
-import type { ProcessIdentity } from "../../system/process-identity.ts";
+import type { LeaseOwner, OwnerLiveness } from "@holdfast/core/lease";
+import { type ProcessIdentity, livenessOf, randomId } from "@holdfast/platform/identity";
 
 /**
  * Which handles made here can still write. Threads of one process, and copies of this module in one thread, know

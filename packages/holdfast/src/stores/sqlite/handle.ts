@@ -12,8 +12,8 @@ import type { Places } from "./pack/places.ts";
 import type { Runs } from "./runs.ts";
 import type { Transactions } from "./transactions.ts";
 import type { Witness } from "./witness/witness.ts";
-import type { Hasher } from "../../core/json.ts";
-import type { ProcessIdentity } from "../../system/process-identity.ts";
+import type { Hasher } from "@holdfast/core/json";
+import type { ProcessIdentity } from "@holdfast/platform/identity";
 
 /** One open connection and everything it remembers. */
 export interface Handle {

@@ -1,11 +1,9 @@
 import type { Handle } from "./handle.ts";
 import type { LogRow } from "./log.ts";
 import { parentOf } from "./summary.ts";
-import { checkpointBody } from "../../core/journal/chain.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { JournalEntry } from "../../core/journal/journal.ts";
-import type { JsonObject } from "../../core/json.ts";
+import { type JournalEntry, checkpointBody } from "@holdfast/core/journal";
+import { type JsonObject, deepFreeze } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** At most `limit` entries of a run from `after` (exclusive) on. Only inside a read. */
 export function journalPage(

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import type { Layout } from "./layout.ts";
-import { makeDurableDirectory, syncDirectory } from "../../system/durable-file.ts";
+import { makeDurableDirectory, syncDirectory } from "@holdfast/platform/files";
 
 /**
  * Copies the files of a damaged store to `quarantine/<time>-<number>/` inside the store, before anything opens them for writing:

@@ -9,9 +9,9 @@ import { layoutOf } from "./layout.ts";
 import { takeLease } from "./leases.ts";
 import { openHandle } from "./open-handle.ts";
 import { openSqliteStore } from "./open.ts";
-import { systemClock } from "../../system/clock.ts";
-import { sha256 } from "../../system/hash.ts";
-import { processIdentity } from "../../system/process-identity.ts";
+import { systemClock } from "@holdfast/platform/clock";
+import { sha256 } from "@holdfast/core/json";
+import { processIdentity } from "@holdfast/platform/identity";
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {

@@ -4,18 +4,11 @@ import type { Handle } from "./handle.ts";
 import { ownerLiveness } from "./handle-tokens.ts";
 import type { Head } from "./witness/heads.ts";
 import type { Facts } from "./facts.ts";
-import { chooseSlot } from "../../core/lease/choose-slot.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { JsonObject } from "../../core/json.ts";
-import type { Lease } from "../../core/lease/lease.ts";
-import { claimOf } from "../../core/lease/lease-claim.ts";
-import type { LeaseClaim } from "../../core/lease/lease-claim.ts";
-import { planLease } from "../../core/lease/plan-lease.ts";
-import type { LeasePlan } from "../../core/lease/plan-lease.ts";
-import { priorityKey, readPriority } from "../../core/run/priority.ts";
-import { leaseHeld, leaseLost, runNotFound } from "../../core/refusals.ts";
-import type { Run } from "../../core/run/run.ts";
-import type { SlotWish } from "../../ports/store.ts";
+import { type LeaseClaim, chooseSlot, claimOf } from "@holdfast/core/store-commit";
+import { type JsonObject, deepFreeze } from "@holdfast/core/json";
+import { type Lease, type LeasePlan, planLease, priorityKey, readPriority } from "@holdfast/core/lease";
+import { type SlotWish, leaseHeld, leaseLost, runNotFound } from "@holdfast/core/store";
+import type { Run } from "@holdfast/core/run";
 
 type Taking = Exclude<LeasePlan, { readonly kind: "refuse" }>;
 

@@ -1,9 +1,8 @@
-import { bytes, integer, realOrNull, text, textOrNull, toHex } from "./columns.ts";
-import type { Row } from "./columns.ts";
+import { type Row, bytes, integer, realOrNull, text, textOrNull, toHex } from "./columns.ts";
 import type { CheckpointColumns, LogRow } from "./log.ts";
 import { isEntryKind, isTrigger } from "./vocabulary.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Digest } from "../../core/json.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest } from "@holdfast/core/json";
 
 /** What `logRow` reads. */
 export const COLUMNS =

@@ -1,14 +1,12 @@
 import type { DatabaseSync } from "node:sqlite";
-import { bytes, fromHex, integer, integerOrNull } from "./columns.ts";
-import type { Row } from "./columns.ts";
-import { readFrame, readPlace, splitFrames } from "./pack/frames.ts";
-import type { Frame } from "./pack/frames.ts";
+import { type Row, bytes, fromHex, integer, integerOrNull } from "./columns.ts";
+import { type Frame, readFrame, readPlace, splitFrames } from "./pack/frames.ts";
 import { createGathered } from "./pack/gathered.ts";
 import { COLUMNS, logRow, sealOf } from "./log-row.ts";
-import type { EntryKind } from "../../core/journal/journal.ts";
-import type { Digest } from "../../core/json.ts";
-import type { PlaneFacts } from "../../core/checkpoint/store-arguments.ts";
-import type { Trigger } from "../../core/checkpoint/trigger.ts";
+import type { EntryKind } from "@holdfast/core/journal";
+import type { Digest } from "@holdfast/core/json";
+import type { PlaneFacts } from "@holdfast/core/store-commit";
+import type { Trigger } from "@holdfast/core/checkpoint";
 
 /** One journal entry as the log keeps it. */
 export interface LogRow {

@@ -1,5 +1,4 @@
-import { createAppend } from "./append.ts";
-import type { Moment } from "./append.ts";
+import { type Moment, createAppend } from "./append.ts";
 import { createBlobFiles } from "./pack/blob-files.ts";
 import { createBundler } from "./pack/bundler.ts";
 import { integer } from "./columns.ts";
@@ -15,7 +14,7 @@ import { createPlaces } from "./pack/places.ts";
 import { createRuns } from "./runs.ts";
 import { createTransactions } from "./transactions.ts";
 import { createWitness } from "./witness/witness.ts";
-import type { Clock } from "../../ports/clock.ts";
+import type { Clock } from "@holdfast/platform/clock";
 
 /** Ties the parts of one connection together: who must forget what when others wrote or a transaction failed. */
 export function openHandle(

@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { openDatabase } from "./driver.ts";
-import { layoutOf } from "./layout.ts";
-import type { Layout } from "./layout.ts";
+import { type Layout, layoutOf } from "./layout.ts";
 import { SCHEMA, schemaOf, tooNew } from "./schema.ts";
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 export interface ReadOnlyDatabase {
   readonly db: DatabaseSync;

@@ -19,12 +19,11 @@ import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
 import { BANKS, slotOffset } from "./witness/witness-slot.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Store } from "../../ports/store.ts";
-import { collect } from "../../testing/store-contract/harness.ts";
-import { refuses } from "../../testing/refuses.ts";
-import { leasedRun, save } from "../../testing/store-contract/sample.ts";
-import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store } from "@holdfast/core/store";
+import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { refuses } from "@holdfast/testing/refuses";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 function scratch(): string {
   return join(scratchDirectory(onTestFinished), "store");

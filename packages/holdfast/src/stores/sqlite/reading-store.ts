@@ -1,6 +1,6 @@
-import type { HoldfastError } from "../../core/error.ts";
-import type { JournalEntry } from "../../core/journal/journal.ts";
-import type { CutRun, Store, VerifyEvent, VerifyParams } from "../../ports/store.ts";
+import type { HoldfastError } from "@holdfast/platform/error";
+import type { JournalEntry } from "@holdfast/core/journal";
+import type { CutRun, Store, VerifyEvent, VerifyParams } from "@holdfast/core/store";
 
 /** One opening of the files for reading. */
 export interface Reading {

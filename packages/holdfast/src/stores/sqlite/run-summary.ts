@@ -1,11 +1,10 @@
 import type { Handle } from "./handle.ts";
 import type { Quarantine } from "./verify/quarantine.ts";
-import { foldOf } from "./runs.ts";
-import type { RunRow } from "./runs.ts";
+import { type RunRow, foldOf } from "./runs.ts";
 import { checkpointAt } from "./find-checkpoint.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { RunSummary } from "../../core/run/run.ts";
-import { unfinishedTarget } from "../../core/journal/run-fold.ts";
+import { deepFreeze } from "@holdfast/core/json";
+import type { RunSummary } from "@holdfast/core/run";
+import { unfinishedTarget } from "@holdfast/core/status";
 
 export function summarise(handle: Handle, quarantine: Quarantine, row: RunRow): RunSummary {
   const newest = newestMark(handle, row.no);

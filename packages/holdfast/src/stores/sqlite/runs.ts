@@ -1,12 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
-import { integer, text, textOrNull } from "./columns.ts";
-import type { Row } from "./columns.ts";
-import { HoldfastError } from "../../core/error.ts";
-import { deepFreeze } from "../../core/deep-freeze.ts";
-import type { Lease, LeaseOwner } from "../../core/lease/lease.ts";
-import type { Run } from "../../core/run/run.ts";
-import { NEW_RUN, parseRunFold } from "../../core/journal/run-fold.ts";
-import type { RunFold } from "../../core/journal/run-fold.ts";
+import { type Row, integer, text, textOrNull } from "./columns.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { deepFreeze } from "@holdfast/core/json";
+import type { Lease, LeaseOwner } from "@holdfast/core/lease";
+import type { Run } from "@holdfast/core/run";
+import { NEW_RUN, type RunFold, parseRunFold } from "@holdfast/core/status";
 
 /** A run's row: its birth, and what changes seldom. What a save changes is not here, so that a save need not touch it. */
 export interface RunRow {

@@ -5,9 +5,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
 import { climb, LADDER, SCHEMA, schemaOf } from "./schema.ts";
-import { collect } from "../../testing/store-contract/harness.ts";
-import { refuses } from "../../testing/refuses.ts";
-import { scratchDirectory } from "../../testing/store-contract/scratch-directory.ts";
+import { collect } from "@holdfast/testing/store-contract/harness";
+import { refuses } from "@holdfast/testing/refuses";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 function golden(schema: number): string {
   return readFileSync(join(import.meta.dirname, "golden", `schema-${schema}.sql`), "utf8");

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { HoldfastError } from "../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /**
  * `log` is the one growing table: every journal entry of every run, checkpoints included, in the order of commit, so

@@ -2,8 +2,8 @@ import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import { createGroupCommit } from "./group-commit.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
-import { HoldfastError } from "../../core/error.ts";
-import { refuses } from "../../testing/refuses.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { refuses } from "@holdfast/testing/refuses";
 
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result code ${errcode}`), { code: "ERR_SQLITE_ERROR", errcode });

@@ -1,6 +1,5 @@
 import { statfsSync } from "node:fs";
-import { HoldfastError } from "../../core/error.ts";
-import type { ErrorCode, ErrorParams } from "../../core/error.ts";
+import { type ErrorCode, type ErrorParams, HoldfastError } from "@holdfast/platform/error";
 
 /** Turns what SQLite and the file system throw into our one kind of error; leaves ours alone. */
 export function asHoldfastError(error: unknown, location: string): HoldfastError {

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "vitest";
 import { openSqliteStore } from "./open.ts";
-import type { Store } from "../../ports/store.ts";
-import { createSetClock, storeContract } from "../../testing/store-contract.ts";
+import type { Store } from "@holdfast/core/store";
+import { createSetClock } from "@holdfast/testing/store-contract/harness";
+import { storeContract } from "@holdfast/testing/store-contract";
 
 describe("the SQLite store keeps the contract", () => {
   for (const { name, run } of storeContract) {

@@ -1,4 +1,4 @@
-import { checkTagName } from "../../core/checkpoint/address.ts";
+import { type RunSummary, checkTagName } from "@holdfast/core/run";
 import { getCheckpoint, latestCheckpoint, listCheckpoints } from "./checkpoints.ts";
 import { commit } from "./commit.ts";
 import { createRun } from "./create-run.ts";
@@ -22,21 +22,19 @@ import { tellErrors } from "./tell-errors.ts";
 import { createTombstones } from "./sweep/tombstones.ts";
 import { verify } from "./verify/verify.ts";
 import { watch } from "./watch.ts";
-import { captureCommit, createRunMemory } from "../capture-commit.ts";
-import type { RunMemory } from "../capture-commit.ts";
-import type { JournalEntry } from "../../core/journal/journal.ts";
-import type { Lease } from "../../core/lease/lease.ts";
-import { DEFAULT_STALE_AFTER_MS } from "../../core/lease/plan-lease.ts";
-import { runNotFound, storeClosed } from "../../core/refusals.ts";
-import type { RunSummary } from "../../core/run/run.ts";
 import {
+  type RunMemory,
+  captureCommit,
   captureNewRun,
   checkRunId,
   checkSequence,
   checkTime,
+  createRunMemory,
   othersOf,
-} from "../../core/checkpoint/store-arguments.ts";
-import type { Store } from "../../ports/store.ts";
+} from "@holdfast/core/store-commit";
+import type { JournalEntry } from "@holdfast/core/journal";
+import { DEFAULT_STALE_AFTER_MS, type Lease } from "@holdfast/core/lease";
+import { type Store, runNotFound, storeClosed } from "@holdfast/core/store";
 
 const PAGE = 256;
 

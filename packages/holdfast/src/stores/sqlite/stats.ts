@@ -3,7 +3,7 @@ import { pragma } from "./driver.ts";
 import type { Handle } from "./handle.ts";
 import { CHECKPOINTS } from "./log.ts";
 import { schemaOf } from "./schema.ts";
-import type { StoreStats } from "../../ports/store.ts";
+import type { StoreStats } from "@holdfast/core/store";
 
 export function statsOf(handle: Handle): StoreStats {
   const { db } = handle;

@@ -1,8 +1,8 @@
 import type { CheckpointColumns } from "./log.ts";
-import { checkpointBodyText, entryHash } from "../../core/journal/chain.ts";
-import type { CheckpointId, CheckpointParent, CheckpointSummary } from "../../core/checkpoint/checkpoint.ts";
-import { HoldfastError } from "../../core/error.ts";
-import type { Digest, Hasher } from "../../core/json.ts";
+import { checkpointBodyText, entryHash } from "@holdfast/core/journal";
+import type { CheckpointId, CheckpointParent, CheckpointSummary } from "@holdfast/core/checkpoint";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest, Hasher } from "@holdfast/core/json";
 
 /** What is known of a checkpoint besides its columns. */
 export interface CheckpointPlace {

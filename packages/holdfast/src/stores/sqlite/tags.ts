@@ -5,7 +5,7 @@ import type { Head } from "./witness/heads.ts";
 import { findCheckpoint } from "./find-checkpoint.ts";
 import type { Tombstones } from "./sweep/tombstones.ts";
 import { integer, text } from "./columns.ts";
-import { tagExists } from "../../core/refusals.ts";
+import { tagExists } from "@holdfast/core/store";
 
 /** The fold of each run's tag entries. */
 export interface Tags {

@@ -1,7 +1,5 @@
-import { ENTRY_KINDS } from "../../core/journal/journal.ts";
-import type { EntryKind } from "../../core/journal/journal.ts";
-import { TRIGGERS } from "../../core/checkpoint/trigger.ts";
-import type { Trigger } from "../../core/checkpoint/trigger.ts";
+import { ENTRY_KINDS, type EntryKind } from "@holdfast/core/journal";
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 
 const KINDS: ReadonlySet<string> = new Set(ENTRY_KINDS);
 const TRIGGER_WORDS: ReadonlySet<string> = new Set(TRIGGERS);

@@ -1,6 +1,6 @@
 import { journalEntry, journalPage } from "./journal.ts";
 import type { Handle } from "./handle.ts";
-import type { JournalEntry } from "../../core/journal/journal.ts";
+import type { JournalEntry } from "@holdfast/core/journal";
 import type { RunRow } from "./runs.ts";
 
 /** How soon a commit by another process is seen. Asking costs a few microseconds. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Store } from "../../../src/ports/store.ts";
+import type { Store } from "@holdfast/core/store";
 
 /** A digest of all that a store can tell: equal before and after means that nothing was changed. */
 export async function dumpStore(store: Store): Promise<string> {

@@ -1,5 +1,5 @@
-import { openHoldfast } from "../../../src/app.ts";
-import type { Checkpoint } from "../../../src/core/checkpoint/checkpoint.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 import { parseSaid } from "../writers/said.ts";

@@ -10,13 +10,13 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
-import type { ImportPlan } from "../../../src/app.ts";
-import { validateFiles } from "../../../src/app/foreign/validate-files.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import type { ImportPlan } from "../../../src/interop/import.ts";
+import { validateFiles } from "../../../src/interop/read-files.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 
-const GOLDEN = join(import.meta.dirname, "../../../src/formats/golden/crunch-yaml");
+const GOLDEN = join(import.meta.dirname, "../../../../formats/golden/crunch-yaml");
 /** Three checkpoints of one issue, of three times. */
 const TIMES = ["2025-01-14T10:00:00Z", "2025-01-14T11:00:00Z", "2025-01-14T12:00:00Z"];
 /** Crunch keeps two of them; what was there before goes. */

@@ -1,4 +1,4 @@
-import { openHoldfast } from "../../../src/app.ts";
+import { openHoldfast } from "../../../src/open.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 import { parseSaid } from "../writers/said.ts";

@@ -1,4 +1,4 @@
-import type { Checkpoint } from "../../../src/core/checkpoint/checkpoint.ts";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { worktreeOf } from "../writers/worktree.ts";
 import { git, readBlobs } from "./repository.ts";
 

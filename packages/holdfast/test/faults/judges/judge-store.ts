@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
-import { HoldfastError } from "../../../src/core/error.ts";
-import type { Store, VerifyEvent } from "../../../src/ports/store.ts";
+import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store, VerifyEvent } from "@holdfast/core/store";
 import { digestWorld, readWorld } from "../harness/world.ts";
 import type { Said } from "../writers/said.ts";
 import { planesOf, RUN } from "../writers/scenario.ts";

@@ -1,4 +1,3 @@
-import { defaultRetention } from "../../../src/core/retention/retention.ts";
-import type { RetentionPolicy } from "../../../src/core/retention/retention.ts";
+import { type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
 
 export const keepTwo: RetentionPolicy = { ...defaultRetention, perTrigger: {}, defaultKeep: { keep: 2, per: "run" } };

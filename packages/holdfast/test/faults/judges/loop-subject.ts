@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { validateFiles } from "../../../src/app/foreign/validate-files.ts";
+import { validateFiles } from "../../../src/interop/read-files.ts";
 import { DIRECTORY, LOOP } from "../../ralph-layout/loop-run.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";

@@ -1,6 +1,6 @@
-import type { LeaseOwner } from "../../../src/core/lease/lease.ts";
-import type { Store } from "../../../src/ports/store.ts";
-import { openDurableStore } from "../../../src/testing/durable-stores.ts";
+import type { LeaseOwner } from "@holdfast/core/lease";
+import type { Store } from "@holdfast/core/store";
+import { openDurableStore } from "@holdfast/test-support/durable-stores";
 
 /** The store under test: the one that HOLDFAST_TEST_STORE names. */
 export async function openStore(

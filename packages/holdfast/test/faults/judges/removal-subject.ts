@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, utimesSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
-import type { Workspaces } from "../../../src/ports/workspace.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import type { Workspaces } from "@holdfast/core/workspace";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
 import { differences, readWorktree, worktreeOf } from "../writers/worktree.ts";

@@ -1,11 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
+import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
 import { writerCommand } from "../harness/writer.ts";
 import type { Said } from "../writers/said.ts";
 import { judgeFiles } from "./judge-files.ts";
-import type { StoreJudgement } from "./judge-store.ts";
-import { judgeStore } from "./judge-store.ts";
+import { type StoreJudgement, judgeStore } from "./judge-store.ts";
 import { openStore } from "./open-store.ts";
 
 export function repositoryIn(root: string): string {

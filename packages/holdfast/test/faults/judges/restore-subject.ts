@@ -1,11 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
-import type { Checkpoint, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
-import type { Said } from "../writers/said.ts";
-import { parseSaid } from "../writers/said.ts";
+import { type Said, parseSaid } from "../writers/said.ts";
 import { runHere } from "../writers/save-here.ts";
 import { differences, IGNORED, readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";

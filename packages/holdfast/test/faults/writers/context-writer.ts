@@ -1,4 +1,4 @@
-import { CheckpointStore, HoldfastError } from "../../../src/library/index.ts";
+import { CheckpointStore, HoldfastError } from "../../../src/context/index.ts";
 
 /** A process of its own that saves snapshots of a context for ever, and says each that was acknowledged. */
 const [directory = "", taskId = ""] = process.argv.slice(2);

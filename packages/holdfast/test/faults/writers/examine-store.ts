@@ -1,10 +1,9 @@
 import { cpSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { HoldfastError } from "../../../src/core/error.ts";
-import type { Store } from "../../../src/ports/store.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Store } from "@holdfast/core/store";
 import { openStore } from "../judges/open-store.ts";
-import { applyDamage } from "./damage.ts";
-import type { Damage } from "./damage.ts";
+import { type Damage, applyDamage } from "./damage.ts";
 import { planesOf, RUN } from "./scenario.ts";
 
 /** What a damaged store tells. In a process of its own: one that hangs can be ended. */

@@ -1,5 +1,5 @@
-import { openHoldfast } from "../../../src/app.ts";
-import { HoldfastError } from "../../../src/core/error.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 import { git } from "../judges/repository.ts";
 import { say } from "./said.ts";
 import { runHere, saveHere } from "./save-here.ts";

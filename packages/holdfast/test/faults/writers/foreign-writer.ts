@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
+import { openHoldfast } from "../../../src/open.ts";
 import { say } from "./said.ts";
 
 /**

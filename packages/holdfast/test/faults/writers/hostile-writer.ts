@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
-import { HoldfastError } from "../../../src/core/error.ts";
-import type { FilesPlane } from "../../../src/core/checkpoint/checkpoint.ts";
+import { openHoldfast } from "../../../src/open.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { FilesPlane } from "@holdfast/core/checkpoint";
 
 /**
  * Says and does what an enemy would, through every door that takes a name or a path. One line each: what was tried, and what it

@@ -1,4 +1,4 @@
-import { openHoldfast } from "../../../src/app.ts";
+import { openHoldfast } from "../../../src/open.ts";
 import { keepTwo } from "../judges/keep-two.ts";
 import { say } from "./said.ts";
 import { runHere, saveHere } from "./save-here.ts";

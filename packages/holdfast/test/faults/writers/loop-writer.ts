@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { openHoldfast } from "../../../src/app.ts";
+import { openHoldfast } from "../../../src/open.ts";
 import { LOOP, beginLoop, save } from "../../ralph-layout/loop-run.ts";
 import { say } from "./said.ts";
 

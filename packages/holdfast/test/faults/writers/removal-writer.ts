@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { openHoldfast } from "../../../src/app.ts";
+import { openHoldfast } from "../../../src/open.ts";
 import { runHere, saveHere } from "./save-here.ts";
 import { writeWorktree } from "./worktree.ts";
 

@@ -1,7 +1,6 @@
-import type { CheckpointSummary } from "../../../src/core/checkpoint/checkpoint.ts";
-import type { Holdfast } from "../../../src/app.ts";
-import type { RunHandle } from "../../../src/engine/run-handle.ts";
-import type { Trigger } from "../../../src/core/checkpoint/trigger.ts";
+import type { CheckpointSummary, Trigger } from "@holdfast/core/checkpoint";
+import type { Holdfast } from "../../../src/holdfast.ts";
+import type { RunHandle } from "@holdfast/core/run-handle";
 import { planesOf, RUN } from "./scenario.ts";
 
 /** The run of the scenario, which saves the worktree it stands in; made when it is not there. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { FilesPlane, Planes } from "../../../src/core/checkpoint/checkpoint.ts";
-import type { JsonObject } from "../../../src/core/json.ts";
+import type { FilesPlane, Planes } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
 
 /** What the writers save. Made from the sequence alone, so that a judge knows what must come back, byte for byte. */
 export const RUN = "crash-run";

@@ -1,6 +1,6 @@
-import { HoldfastError } from "../../../src/core/error.ts";
-import type { Lease } from "../../../src/core/lease/lease.ts";
-import type { Store } from "../../../src/ports/store.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Lease } from "@holdfast/core/lease";
+import type { Store } from "@holdfast/core/store";
 import { openStore } from "../judges/open-store.ts";
 import { say } from "./said.ts";
 import { planesOf, RUN } from "./scenario.ts";

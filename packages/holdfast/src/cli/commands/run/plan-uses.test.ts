@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { PAGE } from "../sample-run.ts";
-import { usesText } from "./plan-uses.ts";
+import { PAGE } from "@holdfast/test-support/sample-run";
+import { usesText } from "../../run-plan.ts";
 
 test("the names of variables are wrapped at 80 columns; a command stays whole", () => {
   const env = Array.from({ length: 40 }, (_, at) => `VARIABLE_NUMBER_${at}`);

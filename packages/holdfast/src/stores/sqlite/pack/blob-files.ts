@@ -1,8 +1,7 @@
 import { join } from "node:path";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest, Hasher } from "../../../core/json.ts";
-import { makeDurableDirectory, writeDurable } from "../../../system/durable-file.ts";
-import { readRegularFile } from "../../../system/regular-file.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest, Hasher } from "@holdfast/core/json";
+import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
 
 /** Large bodies as files named by their digest; durable before any row names them. */
 export interface BlobFiles {

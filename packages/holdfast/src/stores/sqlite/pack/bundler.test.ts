@@ -5,12 +5,11 @@ import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "../layout.ts";
 import { openSqliteStore } from "../open.ts";
-import type { JsonObject } from "../../../core/json.ts";
-import type { Store } from "../../../ports/store.ts";
-import { collect } from "../../../testing/store-contract/harness.ts";
-import { refuses } from "../../../testing/refuses.ts";
-import { leasedRun, save } from "../../../testing/store-contract/sample.ts";
-import { scratchDirectory } from "../../../testing/store-contract/scratch-directory.ts";
+import type { JsonObject } from "@holdfast/core/json";
+import type { Store } from "@holdfast/core/store";
+import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { refuses } from "@holdfast/testing/refuses";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 async function opened(directory = join(scratchDirectory(onTestFinished), "store")): Promise<Store> {
   const store = await openSqliteStore({ directory });

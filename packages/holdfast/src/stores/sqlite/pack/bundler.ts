@@ -1,9 +1,8 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { integer } from "../columns.ts";
-import type { Row } from "../columns.ts";
+import { type Row, integer } from "../columns.ts";
 import { BUNDLE_LEVEL, fromRecord, isRawRecord, packChunks, unpackChunks } from "./pack-codec.ts";
 import { partBody } from "./root-body.ts";
-import type { Chunk } from "../../../core/values/index.ts";
+import type { Chunk } from "@holdfast/core/values/chunk";
 
 /**
  * Compresses what saves wrote as it was, several saves together, in a transaction of its own: nobody waits for it, and

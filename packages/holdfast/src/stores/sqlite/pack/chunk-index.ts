@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { integer } from "../columns.ts";
-import type { Digest } from "../../../core/json.ts";
+import type { Digest } from "@holdfast/core/json";
 
 /**
  * Which chunk has a digest, so that what is stored is not stored again, whoever saves it. It trails behind the packs: what

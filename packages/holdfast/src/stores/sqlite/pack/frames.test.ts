@@ -2,9 +2,9 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { createFrames, frameLength, isLong, readFrame, readPlace, splitFrames } from "./frames.ts";
 import type { CheckpointColumns, LogRow } from "../log.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import { ENTRY_KINDS } from "../../../core/journal/journal.ts";
-import { TRIGGERS } from "../../../core/checkpoint/trigger.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { ENTRY_KINDS } from "@holdfast/core/journal";
+import { TRIGGERS } from "@holdfast/core/checkpoint";
 
 const digest = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString("hex"));
 const natural = fc.nat({ max: Number.MAX_SAFE_INTEGER });

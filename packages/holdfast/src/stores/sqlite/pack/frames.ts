@@ -1,8 +1,8 @@
 import { toHex } from "../columns.ts";
 import type { CheckpointColumns, LogPlace, LogRow } from "../log.ts";
 import { isEntryKind, isTrigger } from "../vocabulary.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest } from "../../../core/json.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest } from "@holdfast/core/json";
 
 /**
  * Entries that were committed together, as one value: a row of the log for each would cost a group of savers more than

@@ -1,8 +1,7 @@
-import { unpackChunks } from "./pack-codec.ts";
-import type { Packed } from "./pack-codec.ts";
+import { type Packed, unpackChunks } from "./pack-codec.ts";
 import type { PackTable } from "./pack-table.ts";
 import type { BundlePart } from "./root-body.ts";
-import type { Chunk } from "../../../core/values/index.ts";
+import type { Chunk } from "@holdfast/core/values/chunk";
 
 /** Packs that were read lately, unpacked. Who wants one chunk wants its neighbours next, as a rule. */
 export interface PackCache {

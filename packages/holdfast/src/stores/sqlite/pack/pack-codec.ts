@@ -1,8 +1,8 @@
 import zlib from "node:zlib";
 import { toHex } from "../columns.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest } from "../../../core/json.ts";
-import type { Chunk } from "../../../core/values/index.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest } from "@holdfast/core/json";
+import type { Chunk } from "@holdfast/core/values/chunk";
 
 /** Chunks one after the other, compressed as one, with a directory of digest and end for each. */
 export interface Packed {

@@ -1,14 +1,11 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { BlobFiles } from "./blob-files.ts";
 import { isRowPack, packsFor, positionOf } from "./chunk-id.ts";
-import { bytes, bytesOrNull, integer, integerOrNull, textOrNull } from "../columns.ts";
-import type { Row } from "../columns.ts";
-import { CODEC, fromRecord, isRecord, slotsBetween } from "./pack-codec.ts";
-import type { Packed } from "./pack-codec.ts";
-import { bundlePart } from "./root-body.ts";
-import type { BundlePart } from "./root-body.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest } from "../../../core/json.ts";
+import { type Row, bytes, bytesOrNull, integer, integerOrNull, textOrNull } from "../columns.ts";
+import { CODEC, type Packed, fromRecord, isRecord, slotsBetween } from "./pack-codec.ts";
+import { type BundlePart, bundlePart } from "./root-body.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest } from "@holdfast/core/json";
 
 /**
  * Where packs lie. One that a checkpoint brought lies in the checkpoint's own row, so that a save writes one row, and

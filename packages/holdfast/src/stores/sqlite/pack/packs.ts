@@ -3,13 +3,12 @@ import { chunkIdOf, packOf, rowPackOf, SLOTS_PER_PACK, slotOf } from "./chunk-id
 import { createChunkIndex } from "./chunk-index.ts";
 import { isRecord, packChunks, rawRecord, readSlots, SAVE_LEVEL, toRecord } from "./pack-codec.ts";
 import { createPackCache } from "./pack-cache.ts";
-import { BLOB_BYTES } from "./pack-table.ts";
-import type { PackTable } from "./pack-table.ts";
+import { BLOB_BYTES, type PackTable } from "./pack-table.ts";
 import { bundlePart, referenceBody, referredChunk } from "./root-body.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest } from "../../../core/json.ts";
-import { createMemo } from "../../../core/values/index.ts";
-import type { Chunk, ChunkSink, ChunkSource, Memo } from "../../../core/values/index.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest } from "@holdfast/core/json";
+import { type Memo, createMemo } from "@holdfast/core/values/memo";
+import type { Chunk, ChunkSink, ChunkSource } from "@holdfast/core/values/chunk";
 
 /** Chunks of values: written in packs, one a save as a rule, and found again by id or by digest. */
 export interface Packs {

@@ -1,10 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import { LAST_POSITION } from "./chunk-id.ts";
 import { integer } from "../columns.ts";
-import { createExtents } from "./extents.ts";
-import type { Placed } from "./extents.ts";
+import { type Placed, createExtents } from "./extents.ts";
 import type { Log } from "../log.ts";
-import { HoldfastError } from "../../../core/error.ts";
+import { HoldfastError } from "@holdfast/platform/error";
 
 /** Where in the log a run's entries and checkpoints stand. */
 export interface Places {

@@ -3,16 +3,22 @@ import { checkpointAt } from "../find-checkpoint.ts";
 import type { Job } from "../group-commit.ts";
 import type { Handle } from "../handle.ts";
 import type { Head } from "../witness/heads.ts";
-import { fromRecord, isRawRecord, isRecord, packChunks, SAVE_LEVEL, unpackChunks } from "../pack/pack-codec.ts";
-import type { Packed } from "../pack/pack-codec.ts";
+import {
+  type Packed,
+  SAVE_LEVEL,
+  fromRecord,
+  isRawRecord,
+  isRecord,
+  packChunks,
+  unpackChunks,
+} from "../pack/pack-codec.ts";
 import { bundlePart } from "../pack/root-body.ts";
 import { checkpointId } from "../summary.ts";
 import type { Tags } from "../tags.ts";
 import type { Stone, Tombstones } from "./tombstones.ts";
-import { deepFreeze } from "../../../core/deep-freeze.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import { checkpointNotFound, dropConflict } from "../../../core/refusals.ts";
-import type { Drop, Tombstone } from "../../../ports/store.ts";
+import { deepFreeze } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Drop, type Tombstone, checkpointNotFound, dropConflict } from "@holdfast/core/store";
 
 interface DropPlan {
   readonly head: Head;

@@ -1,6 +1,6 @@
 import { packOf, SLOTS_PER_PACK, slotOf } from "../pack/chunk-id.ts";
-import { references } from "../../../core/values/index.ts";
-import type { ChunkSource } from "../../../core/values/index.ts";
+import { references } from "@holdfast/core/values/references";
+import type { ChunkSource } from "@holdfast/core/values/chunk";
 
 /** Which chunks are reached from live checkpoints: one bit a slot, so that memory stays small however many there are. */
 export interface LiveChunks {

@@ -1,8 +1,7 @@
 import { lstatSync, readdirSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Handle } from "../handle.ts";
-import { TEMPORARY_PREFIX } from "../../../system/durable-file.ts";
-import { fileKind } from "../../../system/regular-file.ts";
+import { TEMPORARY_PREFIX, fileKind } from "@holdfast/platform/files";
 
 export interface SweptFiles {
   readonly blobs: number;

@@ -3,10 +3,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { layoutOf } from "../layout.ts";
 import { openSqliteStore } from "../open.ts";
-import type { Store } from "../../../ports/store.ts";
-import { collect, createSetClock } from "../../../testing/store-contract/harness.ts";
-import { leasedRun, save } from "../../../testing/store-contract/sample.ts";
-import { scratchDirectory } from "../../../testing/store-contract/scratch-directory.ts";
+import type { Store } from "@holdfast/core/store";
+import { collect, createSetClock, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 const clock = createSetClock("2026-03-01T12:00:00.000Z");
 

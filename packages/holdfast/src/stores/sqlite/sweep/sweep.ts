@@ -9,7 +9,7 @@ import { referredChunk } from "../pack/root-body.ts";
 import { asHoldfastError, isBusy } from "../sqlite-errors.ts";
 import { sweepBundles } from "./sweep-bundles.ts";
 import { sweepFiles } from "./sweep-files.ts";
-import type { SweepReport } from "../../../ports/store.ts";
+import type { SweepReport } from "@holdfast/core/store";
 
 export interface SweepParams {
   /** Packs older than this are compressed harder. */

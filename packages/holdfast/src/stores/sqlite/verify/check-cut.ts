@@ -1,9 +1,8 @@
 import type { Handle } from "../handle.ts";
 import type { Layout } from "../layout.ts";
-import { readWitness } from "../witness/witness.ts";
-import type { Testimony } from "../witness/witness.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { CutRun } from "../../../ports/store.ts";
+import { type Testimony, readWitness } from "../witness/witness.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CutRun } from "@holdfast/core/store";
 
 /** Of so many newest runs the end is compared at every opening; of all of them by verify. */
 const LOOK_AT = 1024;

@@ -2,14 +2,11 @@ import type { CheckpointBooks } from "../checkpoints.ts";
 import type { Effects } from "../effects.ts";
 import type { Handle } from "../handle.ts";
 import type { CheckpointColumns, LogRow } from "../log.ts";
-import { foldOf } from "../runs.ts";
-import type { RunRow } from "../runs.ts";
-import type { Effect } from "../../../core/effect/effect.ts";
-import { stepEffect } from "../../../core/effect/effect-fold.ts";
-import type { JournalEntry } from "../../../core/journal/journal.ts";
-import type { Digest, Json } from "../../../core/json.ts";
-import { NEW_RUN, stepRun } from "../../../core/journal/run-fold.ts";
-import type { RunFold } from "../../../core/journal/run-fold.ts";
+import { type RunRow, foldOf } from "../runs.ts";
+import { type Effect, stepEffect } from "@holdfast/core/effects";
+import type { JournalEntry } from "@holdfast/core/journal";
+import type { Digest, Json } from "@holdfast/core/json";
+import { NEW_RUN, type RunFold, stepRun } from "@holdfast/core/status";
 
 /** Everything the tables beside the journal say, computed again from the journal alone. */
 export interface Refold {

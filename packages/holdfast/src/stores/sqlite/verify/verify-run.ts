@@ -6,12 +6,12 @@ import type { LogRow } from "../log.ts";
 import type { RunRow } from "../runs.ts";
 import { asHoldfastError } from "../sqlite-errors.ts";
 import { parentOf } from "../summary.ts";
-import { compareFold, createRefold } from "./verify-fold.ts";
-import type { Refold } from "./verify-fold.ts";
-import { birthDigest, checkpointBodyText, entryHash } from "../../../core/journal/chain.ts";
-import type { Digest } from "../../../core/json.ts";
-import { canonicalJson, digestOf } from "../../../core/values/index.ts";
-import type { Problem } from "../../../ports/store.ts";
+import { type Refold, compareFold, createRefold } from "./verify-fold.ts";
+import { birthDigest, checkpointBodyText, entryHash } from "@holdfast/core/journal";
+import type { Digest } from "@holdfast/core/json";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { digestOf } from "@holdfast/core/values/digest-of";
+import type { Problem } from "@holdfast/core/store";
 
 export interface RunProgress {
   readonly run: string;

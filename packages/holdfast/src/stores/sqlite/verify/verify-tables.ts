@@ -8,7 +8,7 @@ import { CHECKPOINTS } from "../log.ts";
 import { readMarker } from "../witness/marker.ts";
 import { readSlots } from "../pack/pack-codec.ts";
 import { asHoldfastError } from "../sqlite-errors.ts";
-import type { Problem } from "../../../ports/store.ts";
+import type { Problem } from "@holdfast/core/store";
 
 /** What does not belong to one run: the database's own structure, its indexes, and the marker. */
 export function verifyTables(handle: Handle): readonly Problem[] {

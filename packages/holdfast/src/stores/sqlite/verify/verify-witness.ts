@@ -4,7 +4,7 @@ import type { Handle } from "../handle.ts";
 import { asHoldfastError } from "../sqlite-errors.ts";
 import { storeProblem } from "./verify-tables.ts";
 import { readWitness } from "../witness/witness.ts";
-import type { Problem } from "../../../ports/store.ts";
+import type { Problem } from "@holdfast/core/store";
 
 /** Without its record nothing says how far a run had come: each is named, with the newest checkpoint that the database has. */
 function cutRecords(handle: Handle, how: string): readonly Problem[] {

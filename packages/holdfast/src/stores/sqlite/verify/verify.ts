@@ -3,13 +3,11 @@ import { integer } from "../columns.ts";
 import type { Effects } from "../effects.ts";
 import type { Handle } from "../handle.ts";
 import { asHoldfastError } from "../sqlite-errors.ts";
-import { verifyRun } from "./verify-run.ts";
-import type { RunProgress } from "./verify-run.ts";
+import { type RunProgress, verifyRun } from "./verify-run.ts";
 import { storeProblem, verifyTables } from "./verify-tables.ts";
 import { verifyWitness } from "./verify-witness.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import { runNotFound } from "../../../core/refusals.ts";
-import type { Problem, VerifyEvent, VerifyParams } from "../../../ports/store.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Problem, type VerifyEvent, type VerifyParams, runNotFound } from "@holdfast/core/store";
 
 export interface VerifyWork extends VerifyParams {
   readonly open: () => void;

@@ -1,12 +1,12 @@
 import type { Log } from "../log.ts";
 import type { Places } from "../pack/places.ts";
 import type { Runs } from "../runs.ts";
-import { birthDigest } from "../../../core/journal/chain.ts";
-import { HoldfastError } from "../../../core/error.ts";
-import type { Digest, Hasher } from "../../../core/json.ts";
-import type { Lease } from "../../../core/lease/lease.ts";
-import { runNotFound } from "../../../core/refusals.ts";
-import type { Run } from "../../../core/run/run.ts";
+import { birthDigest } from "@holdfast/core/journal";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Digest, Hasher } from "@holdfast/core/json";
+import type { Lease } from "@holdfast/core/lease";
+import { runNotFound } from "@holdfast/core/store";
+import type { Run } from "@holdfast/core/run";
 
 /** The end of a run's chain, as the next entry needs it. */
 export interface Head {

@@ -1,6 +1,5 @@
-import { HoldfastError } from "../../../core/error.ts";
-import { writeDurable } from "../../../system/durable-file.ts";
-import { readRegularFile } from "../../../system/regular-file.ts";
+import { HoldfastError } from "@holdfast/platform/error";
+import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 
 /** store.json: says that a store was made here and which. Without it a deleted database would look like none ever was. */
 export interface Marker {

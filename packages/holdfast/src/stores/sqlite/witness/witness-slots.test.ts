@@ -2,10 +2,9 @@ import * as fc from "fast-check";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { SLOT, slotOffset } from "./witness-slot.ts";
-import type { Bank, SlotRecord } from "./witness-slot.ts";
+import { type Bank, SLOT, type SlotRecord, slotOffset } from "./witness-slot.ts";
 import { beginWitness, createWitness, readWitness } from "./witness.ts";
-import { scratchDirectory } from "../../../testing/store-contract/scratch-directory.ts";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 const storeId = "0123456789abcdef0123456789abcdef";
 

@@ -6,8 +6,8 @@ import { layoutOf } from "../layout.ts";
 import { openSqliteStore } from "../open.ts";
 import { BANKS, SLOT, slotOffset } from "./witness-slot.ts";
 import { readWitness } from "./witness.ts";
-import type { Store } from "../../../ports/store.ts";
-import { leasedRun, save } from "../../../testing/store-contract/sample.ts";
+import type { Store } from "@holdfast/core/store";
+import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {

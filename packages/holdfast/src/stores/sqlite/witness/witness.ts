@@ -1,19 +1,21 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
 import {
   BANKS,
-  bankToWrite,
-  fillSlot,
+  type Bank,
   NAMED_BYTES,
-  newestOf,
-  parseSlot,
   PER_PAGE,
   SLOT,
+  type Slot,
+  type SlotRecord,
+  bankToWrite,
+  fillSlot,
+  newestOf,
+  parseSlot,
   slotNumbers,
   slotOffset,
 } from "./witness-slot.ts";
-import type { Bank, Slot, SlotRecord } from "./witness-slot.ts";
-import type { Digest } from "../../../core/json.ts";
-import { readRegularFile } from "../../../system/regular-file.ts";
+import type { Digest } from "@holdfast/core/json";
+import { readRegularFile } from "@holdfast/platform/files";
 
 /**
  * How far each run had come, outside the database. Written in the turn that answers the caller, never synced: it is

@@ -1,0 +1,490 @@
+import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
+import { Writable } from "node:stream";
+import type { ClientContext } from "@agentclientprotocol/sdk";
+import type { AgentTask, FailureCause } from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asRecords, asText, isRecord } from "@holdfast/core/json";
+import type { CliEnd } from "./cli-agent.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+
+export interface AcpListener {
+  /** Every update of the session; `isOld`: it tells again what was said before this call. */
+  update(update: JsonRecord, isOld: boolean): void;
+  session(id: string): void;
+  denied(what: string): void;
+  /** The agent's own name for itself, and the one for people. */
+  agent(info: { readonly name: string; readonly title: string }): void;
+  answer(answer: JsonRecord): void;
+}
+
+interface AcpStreams {
+  readonly input: ReadableStream<Uint8Array>;
+  readonly output: WritableStream<Uint8Array>;
+}
+
+/** One call, from the first word to the answer. Rejects only when the other side has gone. */
+export async function converse(params: {
+  readonly sdk: AcpSdk;
+  readonly task: AgentTask;
+  readonly streams: AcpStreams;
+  readonly listener: AcpListener;
+}): Promise<AcpEnd> {
+  const { sdk, task, listener } = params;
+  let isOld = task.session !== null;
+  const app = sdk.client({ name: "holdfast" });
+  answerFiles(app, params);
+  app.onRequest("session/request_permission", ({ params: request }) => {
+    const { isInside } = createWorktreeFiles(task.cwd);
+    const answer = answerPermission({ request: { ...request }, yolo: task.yolo, isInside });
+    if (answer.denied !== null) listener.denied(answer.denied);
+    return { outcome: answer.outcome };
+  });
+  app.onNotification("session/update", ({ params: { update } }) => listener.update({ ...update }, isOld));
+  const stream = sdk.ndJsonStream(params.streams.output, params.streams.input, { maxMessageBytes: MAX_MESSAGE_BYTES });
+  return await app.connectWith(stream, async (agent) => {
+    const began = await attempt("begin", () =>
+      agent.request("initialize", {
+        protocolVersion: sdk.PROTOCOL_VERSION,
+        // Reads are not offered: there is nothing that only we could tell of a file, and Gemini CLI 0.61 takes "there is none" for a failure.
+        clientCapabilities: { fs: { readTextFile: false, writeTextFile: true } },
+        clientInfo: { name: "holdfast", version: "1" },
+      }),
+    );
+    if (isEnd(began)) return began;
+    if (began.protocolVersion !== sdk.PROTOCOL_VERSION)
+      return unable("missing", `speaks version ${began.protocolVersion} of ACP, and Holdfast ${sdk.PROTOCOL_VERSION}`);
+    const info = asRecord(began.agentInfo);
+    const name = asText(info["name"]);
+    listener.agent({ name, title: asText(info["title"]) || name });
+    const session = await enter(agent, { task, can: asRecord(began.agentCapabilities) });
+    if (typeof session !== "string") return session;
+    listener.session(session);
+    isOld = false;
+    const cancel = (): void => void agent.notify("session/cancel", { sessionId: session }).catch(() => undefined);
+    task.signal.addEventListener("abort", cancel, { once: true });
+    try {
+      const prompt = [{ type: "text" as const, text: task.prompt }];
+      // Looked at as what it is: agents put more into it than the protocol's types know.
+      const answer = await attempt<unknown>("prompt", () =>
+        agent.request("session/prompt", { sessionId: session, prompt }),
+      );
+      if (isEnd(answer)) return answer;
+      const told = asRecord(answer);
+      listener.answer(told);
+      return { kind: "answered", stopReason: asText(told["stopReason"]) };
+    } finally {
+      task.signal.removeEventListener("abort", cancel);
+    }
+  });
+}
+
+/** A prompt comes back in what a loaded session replays, and a file in one message: far beyond what any of them is. */
+const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
+
+/** The id of the session to prompt. To go on without hearing everything again is preferred. */
+async function enter(
+  agent: ClientContext,
+  params: { readonly task: AgentTask; readonly can: JsonRecord },
+): Promise<string | AcpEnd> {
+  const { can } = params;
+  const { cwd, session } = params.task;
+  if (session === null) {
+    const made = await attempt("session", () => agent.request("session/new", { cwd, mcpServers: [] }));
+    return isEnd(made) ? made : made.sessionId;
+  }
+  const way = isRecord(asRecord(can["sessionCapabilities"])["resume"])
+    ? "session/resume"
+    : can["loadSession"] === true
+      ? "session/load"
+      : null;
+  if (way === null) return unable("session_lost", "cannot go on with a session that another process began");
+  const entered = await attempt("session", () => agent.request(way, { sessionId: session, cwd, mcpServers: [] }));
+  return isEnd(entered) ? entered : session;
+}
+
+/** Also for an agent that asks without having looked at what was offered. */
+function answerFiles(
+  app: ReturnType<AcpSdk["client"]>,
+  { sdk, task }: { readonly sdk: AcpSdk; readonly task: AgentTask },
+): void {
+  app.onRequest("fs/read_text_file", ({ params: { path, line, limit } }) => {
+    const read = createWorktreeFiles(task.cwd).read(path, { line: line ?? null, limit: limit ?? null });
+    if (read.kind === "read") return { content: read.text };
+    throw read.kind === "absent"
+      ? sdk.RequestError.resourceNotFound(path)
+      : new sdk.RequestError(INVALID_PARAMS, `${path} cannot be read: ${read.why}`);
+  });
+  app.onRequest("fs/write_text_file", ({ params: { path, content } }) => {
+    const written = createWorktreeFiles(task.cwd).write(path, content);
+    if (written.kind === "written") return {};
+    throw new sdk.RequestError(INVALID_PARAMS, `${path} cannot be written: ${written.why}`);
+  });
+}
+
+const INVALID_PARAMS = -32_602;
+
+/** What the agent answers with an error is an end; that it has gone is not. */
+async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise<T>): Promise<T | AcpEnd> {
+  try {
+    return await ask();
+  } catch (error) {
+    const told = errorOf(error);
+    if (told === null) throw error;
+    return { kind: "refused", at, error: told };
+  }
+}
+
+function isEnd(value: unknown): value is AcpEnd {
+  return isRecord(value) && (value["kind"] === "refused" || value["kind"] === "unable");
+}
+
+function errorOf(error: unknown): AcpError | null {
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "number") return null;
+  const data = "data" in error ? asRecord(error.data) : {};
+  const details = asText(data["details"]) || asText(data["message"]);
+  const status = data["statusCode"] ?? data["status"];
+  // OpenCode's name for an answer of the provider, whose words it puts behind "Internal error: ".
+  const isProvider = data["errorName"] === "APIError";
+  const words = isProvider ? error.message.replace(/^Internal error: /, "") : error.message;
+  return {
+    code: error.code,
+    message: details === "" ? words : `${words}: ${details}`,
+    status: typeof status === "number" ? status : null,
+    isProvider,
+  };
+}
+
+function unable(cause: "missing" | "session_lost", message: string): AcpEnd {
+  return { kind: "unable", cause, message };
+}
+
+/**
+ * What an agent is told that asks whether it may. Nobody sits here, so the run's own rule decides: with yolo all is allowed; without, what only
+ * edits files of the worktree, as with every other agent. "Once" goes before "always": an agent may write the latter into its user's settings.
+ */
+export function answerPermission(params: {
+  readonly request: JsonRecord;
+  readonly yolo: boolean;
+  readonly isInside: (path: string) => boolean;
+}): PermissionAnswer {
+  const { request, yolo, isInside } = params;
+  const tool = asRecord(request["toolCall"]);
+  const options = asRecords(request["options"]);
+  const allowed = yolo || isEdit(tool, isInside);
+  const wanted = allowed ? ["allow_once", "allow_always"] : ["reject_once", "reject_always"];
+  const option = wanted.flatMap((kind) => options.filter((offered) => offered["kind"] === kind))[0];
+  const id = asText(option?.["optionId"]);
+  return {
+    outcome: id === "" ? { outcome: "cancelled" } : { outcome: "selected", optionId: id },
+    denied: allowed && id !== "" ? null : nameOf(tool),
+  };
+}
+
+interface PermissionAnswer {
+  readonly outcome: { readonly outcome: "cancelled" } | { readonly outcome: "selected"; readonly optionId: string };
+  /** What it may not do; null: it may. */
+  readonly denied: string | null;
+}
+
+/** It says itself what it is about to touch; where it does not, it is no mere edit. */
+function isEdit(tool: JsonRecord, isInside: (path: string) => boolean): boolean {
+  const paths = asRecords(tool["locations"]).map(({ path }) => asText(path));
+  return tool["kind"] === "edit" && paths.length > 0 && paths.every(isInside);
+}
+
+function nameOf(tool: JsonRecord): string {
+  const title = asText(tool["title"]).replaceAll(/\s+/g, " ").trim();
+  const name = title === "" ? asText(tool["kind"]) || "a tool" : title;
+  return name.length > 120 ? `${name.slice(0, 119)}…` : name;
+}
+
+/** What an agent may read and write through us: text files of the worktree, wherever links lead, and nothing of git's own. */
+export function createWorktreeFiles(cwd: string): WorktreeFiles {
+  const root = realpathSync(cwd);
+  const place = (path: string): Place => {
+    if (!isAbsolute(path)) return { kind: "refused", why: "the path is not absolute" };
+    const real = realPlace(path);
+    const inner = relative(root, real);
+    const [first = ""] = inner.split(sep);
+    if (first === ".." || isAbsolute(inner)) return { kind: "refused", why: "it is outside of the worktree" };
+    if (first === ".git") return { kind: "refused", why: "it belongs to git" };
+    return { kind: "inside", real };
+  };
+  return {
+    isInside: (path) => place(path).kind === "inside",
+    read(path, part) {
+      const found = place(path);
+      if (found.kind === "refused") return found;
+      try {
+        return { kind: "read", text: linesOf(readFileSync(found.real, "utf8"), part) };
+      } catch (error) {
+        return isAbsent(error) ? { kind: "absent" } : { kind: "refused", why: reasonOf(error) };
+      }
+    },
+    write(path, text) {
+      const found = place(path);
+      if (found.kind === "refused") return found;
+      try {
+        mkdirSync(dirname(found.real), { recursive: true });
+        writeFileSync(found.real, text);
+        return { kind: "written" };
+      } catch (error) {
+        return { kind: "refused", why: reasonOf(error) };
+      }
+    },
+  };
+}
+
+interface WorktreeFiles {
+  isInside(path: string): boolean;
+  read(
+    path: string,
+    part: FilePart,
+  ): { readonly kind: "read"; readonly text: string } | { readonly kind: "absent" } | Refused;
+  write(path: string, text: string): { readonly kind: "written" } | Refused;
+}
+
+/** Lines, from 1 on; null: from the beginning, or all. */
+interface FilePart {
+  readonly line: number | null;
+  readonly limit: number | null;
+}
+
+interface Refused {
+  readonly kind: "refused";
+  readonly why: string;
+}
+type Place = { readonly kind: "inside"; readonly real: string } | Refused;
+
+/** Where it would be written: of what is there the real path, and the rest as it is named. */
+function realPlace(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    // A link to a place that is not there yet would be followed by the write.
+    if (!isAbsent(error) || isLink(path) || dirname(path) === path) return sep;
+    const parent = realPlace(dirname(path));
+    return parent === sep ? sep : join(parent, basename(path));
+  }
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function linesOf(text: string, { line, limit }: FilePart): string {
+  if (line === null && limit === null) return text;
+  const start = Math.max(0, (line ?? 1) - 1);
+  return text
+    .split("\n")
+    .slice(start, limit === null ? undefined : start + limit)
+    .join("\n");
+}
+
+/** An error that an agent answered a request with. */
+interface AcpError {
+  readonly code: number | null;
+  /** With what the agent adds in the error's data. */
+  readonly message: string;
+  /** The HTTP status in the error's data. */
+  readonly status?: number | null;
+  /** The error is the provider's answer, and its message holds the provider's words alone. */
+  readonly isProvider?: boolean;
+}
+
+/** How the conversation ended. */
+export type AcpEnd =
+  | { readonly kind: "answered"; readonly stopReason: string }
+  /** The prompt was refused, or what comes before it. */
+  | { readonly kind: "refused"; readonly at: "begin" | "session" | "prompt"; readonly error: AcpError }
+  /** It speaks, but cannot do what is needed. */
+  | { readonly kind: "unable"; readonly cause: FailureCause; readonly message: string };
+
+/** null: the program ended, or was ended, before it had answered. */
+export function classifyAcp(params: {
+  readonly end: AcpEnd | null;
+  readonly title: string;
+  readonly text: string;
+  readonly denied: readonly string[];
+  readonly resumes: boolean;
+  /** Text or a tool call was seen. */
+  readonly worked: boolean;
+}): CliEnd {
+  const { end, title } = params;
+  if (end === null) return { kind: "open" };
+  switch (end.kind) {
+    case "answered":
+      return stopped(end.stopReason, params);
+    case "unable":
+      return fail(end.cause, `${title} ${end.message}`);
+    case "refused":
+      return fail(causeOf(end, params), `${title}: ${wordsOf(end.error).slice(0, 500)}`);
+  }
+}
+
+function stopped(
+  reason: string,
+  {
+    title,
+    text,
+    denied,
+    worked,
+  }: { readonly title: string; readonly text: string; readonly denied: readonly string[]; readonly worked: boolean },
+): CliEnd {
+  if (denied.length > 0)
+    return fail("permission_denied", `${title} was not allowed: ${denied.join("; ").slice(0, 500)}`);
+  switch (reason) {
+    case "end_turn":
+      if (title.startsWith("Copilot")) {
+        const failed = copilotFailure(text);
+        if (failed !== null) return fail(failed.cause, `${title}: ${failed.words.slice(0, 500)}`);
+      }
+      // A model that declined leaves no trace but this, where the agent does not report it.
+      if (text === "" && !worked) return fail("crash", `${title} ended its turn without an answer`);
+      return { kind: "completed", text };
+    case "max_tokens":
+      return fail("context_too_long", `${title} stopped: the model has no tokens left for an answer`);
+    case "max_turn_requests":
+      return fail("crash", `${title} stopped: it may make no more requests in one turn`);
+    case "refusal":
+      return fail("refusal", `${title}: the model declined this prompt`);
+    case "cancelled":
+      return fail("killed", `${title} was cancelled, and not by this run`);
+    default:
+      return fail("crash", `${title} stopped for a reason that is not known: ${reason}`);
+  }
+}
+
+/** Copilot CLI ends its turn as if all were well, with the failure as its words. */
+function copilotFailure(text: string): { readonly cause: FailureCause; readonly words: string } | null {
+  const words = /(?:^|\n|\.\.\.)Error: ([^]+)$/.exec(text)?.[1];
+  if (words === undefined) return null;
+  const status = /\(HTTP (\d{3})\)|(?:^|Last error: )(\d{3})\b/.exec(words);
+  const byStatus = causeOfStatus(status === null ? null : Number(status[1] ?? status[2]));
+  return { cause: causeOfAnswer(words) ?? byStatus ?? causeOfWords(words) ?? "crash", words };
+}
+
+function causeOf(
+  { at, error }: Extract<AcpEnd, { kind: "refused" }>,
+  { resumes, worked }: { readonly resumes: boolean; readonly worked: boolean },
+): FailureCause {
+  const known = causeOfAnswer(error.message) ?? byCode(error) ?? byWords(error);
+  if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
+  // The first request with an old history: when the provider finds it wrong, its history is.
+  return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
+}
+
+const AUTH_REQUIRED = -32_000;
+
+function byCode(error: AcpError): FailureCause | null {
+  if (error.code === AUTH_REQUIRED) return "auth";
+  const status = statusOf(error);
+  const cause = causeOfStatus(status);
+  // Gemini CLI calls everything 500 that has no status of its own.
+  return status === null || status === 404 || status >= 500 ? (byWords(error) ?? cause) : cause;
+}
+
+/** Where the code says nothing: what providers and runtimes say word for word. */
+function byWords(error: AcpError): FailureCause | null {
+  const { message } = error;
+  if (/model\S* .*(?:is not found|not found|does not exist)/i.test(message)) return "missing";
+  if (/rate.?limit|too many requests|quota exceeded/i.test(message)) return "rate_limit";
+  if (/overloaded/i.test(message)) return "overload";
+  if (/maximum number of tokens/i.test(message)) return "context_too_long";
+  if (AUTH.test(message)) return "auth";
+  if (/Incomplete JSON segment/.test(message)) return "network";
+  return causeOfWords(message) ?? (error.isProvider === true ? byProviderWords(wordsOf(error)) : null);
+}
+
+const AUTH =
+  /(?:invalid|incorrect|expired) (?:x-)?api[ _-]?key|api[ _-]?key (?:not valid|is invalid|expired)|token (?:has |is )?expired|unauthori[sz]ed|unauthenticated|authentication (?:failed|error|required)|log ?in again/i;
+
+/** Words that mean this only in a provider's answer: a file system denies permission too. */
+function byProviderWords(words: string): FailureCause | null {
+  if (/permission denied|forbidden|access denied|not authori[sz]ed/i.test(words)) return "auth";
+  return /internal (?:server )?error|service unavailable|bad gateway/i.test(words) ? "overload" : null;
+}
+
+/** An HTTP status as the code, in the error's data, in the provider's answer that the message is, or as the first of its words. */
+function statusOf({ code, message, status = null }: AcpError): number | null {
+  if (code !== null && isStatus(code)) return code;
+  if (status !== null && isStatus(status)) return status;
+  const answered = providerError(message)["code"];
+  if (typeof answered === "number") return answered;
+  const first = /^(?:Internal error: )?(?:\[?API Error: )?(\d{3})\b/.exec(message)?.[1];
+  return first !== undefined && isStatus(Number(first)) ? Number(first) : null;
+}
+
+function isStatus(code: number): boolean {
+  return code >= 400 && code < 600;
+}
+
+function wordsOf({ message }: AcpError): string {
+  return asText(providerError(message)["message"]) || message || "failed without a word";
+}
+
+function providerError(message: string): JsonRecord {
+  try {
+    return asRecord(asRecord(JSON.parse(message))["error"]);
+  } catch {
+    return {};
+  }
+}
+
+function fail(cause: FailureCause, message: string): CliEnd {
+  return { kind: "failed", cause, message, hint: HINTS[cause] ?? sharedHint(cause, "acp"), until: null };
+}
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Log in with the agent's own program, by hand, and try again.",
+  missing: "Choose another model in the agent's own settings, or by a flag of its command line.",
+  permission_denied: "Run with --yolo, or allow it in the agent's own settings.",
+};
+
+/** What the program says, as a stream that the library can read. */
+export function createSpoken(): { readonly stream: ReadableStream<Uint8Array>; add(text: string): void; end(): void } {
+  const encoder = new TextEncoder();
+  let controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+  const stream = new ReadableStream<Uint8Array>({
+    start: (given) => void (controller = given),
+    cancel: () => void (controller = null),
+  });
+  return {
+    stream,
+    add: (text) => controller?.enqueue(encoder.encode(text)),
+    end() {
+      controller?.close();
+      controller = null;
+    },
+  };
+}
+
+export function outputTo(stdin: Writable): WritableStream<Uint8Array> {
+  return Writable.toWeb(stdin);
+}
+
+/**
+ * The protocol's own library. It is no dependency of ours: only who uses `acp:` needs it, and it is loaded when a call begins.
+ * Types come from it where they are erased.
+ */
+export type AcpSdk = typeof import("@agentclientprotocol/sdk");
+
+/** null: it is not installed. */
+export async function loadAcpSdk(): Promise<AcpSdk | null> {
+  try {
+    return await import("@agentclientprotocol/sdk");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND") return null;
+    throw error;
+  }
+}
+
+export const INSTALL_SDK = "Install it beside holdfast: npm install @agentclientprotocol/sdk@2.4.0.";

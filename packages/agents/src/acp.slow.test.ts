@@ -1,0 +1,87 @@
+import { describe, expect, test } from "vitest";
+import { systemClock } from "@holdfast/platform/clock";
+import { keepContract, killSuite, modelHarness } from "@holdfast/test-support/agents/real-agent-suite";
+import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
+import { type AgentHarness, prepareCall } from "@holdfast/testing/agent-contract";
+import { createAcpAgent } from "./acp.ts";
+import { findChats, transcriptPlace } from "./gemini.ts";
+
+describe("contract", () => {
+  const APART: Readonly<Record<string, string>> = {
+    "what the agent does not say about its usage is null, which is not zero": "Gemini CLI always says",
+  };
+
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+
+  keepContract({
+    title: "a real agent that speaks ACP keeps the contract",
+    agent: createAcpAgent({ clock: systemClock }),
+    gone,
+    apart: APART,
+    harnessOf,
+    alone: /^the child has the allowed part/,
+    timeout: 600_000,
+    sample: 7,
+  });
+
+  async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+    const scene = await openAcpScene({ script: { rules: [] }, later });
+    // Its probe asks about nothing in the environment, and so may be asked beside others.
+    return modelHarness(
+      { ...scene, env: {} },
+      {
+        model: ACP_LINE,
+        write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+        shell: (command) => ({ name: "run_shell_command", input: { command } }),
+        missingModel: "no-such-agent --acp",
+        slowness: 8,
+      },
+    );
+  }
+});
+
+describe("killed", () => {
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+
+  // What it has spent it tells when it is done.
+  killSuite(
+    {
+      agent: createAcpAgent({ clock: systemClock }),
+      program: "gemini",
+      open: openAcpScene,
+      write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+      shell: (command) => ({ name: "run_shell_command", input: { command } }),
+      model: ACP_LINE,
+      samples: { kills: 2 },
+    },
+    { midTool: false, midStream: false },
+  );
+
+  describe.skipIf(gone !== null)(
+    `sessions of a real agent that speaks ACP${gone === null ? "" : ` (${gone})`}`,
+    { timeout: 600_000 },
+    () => {
+      test("a session loaded in the minute in which it was begun is not lost", async (context) => {
+        const scene = await openAcpScene({ script: { rules: [] }, later: context.onTestFinished });
+        const run = (prompt: string, session: string | null) =>
+          scene.agent.run(prepareCall(scene, { model: ACP_LINE, prompt, session }).task);
+        const { session } = await run("the first words", null);
+        expect(await run("the second words", session)).toMatchObject({ kind: "completed", session });
+        expect(await run("another session", null)).toMatchObject({ kind: "completed" });
+        expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
+        const asked = JSON.stringify(scene.server.requests.at(-1)?.body);
+        for (const words of ["the first words", "the second words", "the third words"]) expect(asked).toContain(words);
+        const chats = findChats(transcriptPlace({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
+        expect(chats.filter(({ isHollow }) => !isHollow)).toHaveLength(1);
+      });
+
+      test("a session that nobody knows is lost", async (context) => {
+        const scene = await openAcpScene({ script: { rules: [] }, later: context.onTestFinished });
+        const session = "11111111-2222-4333-8444-555555555555";
+        const outcome = await scene.agent.run(prepareCall(scene, { model: ACP_LINE, session }).task);
+        expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session });
+        expect(scene.server.requests).toEqual([]);
+      });
+    },
+  );
+});

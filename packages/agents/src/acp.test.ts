@@ -1,0 +1,269 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { systemClock } from "@holdfast/platform/clock";
+import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
+import { NOTHING_HEARD, acpUsage, createAcpAgent, readUpdate } from "./acp.ts";
+import { sessionFile } from "./qwen.ts";
+
+describe("acp", () => {
+  const SDK = import.meta.resolve("@agentclientprotocol/sdk");
+  const agent = createAcpAgent({ clock: systemClock });
+
+  /** An agent of a few lines on the protocol's own library; `capabilities` and `prompt` are code. */
+  function write(
+    later: (undo: () => void) => void,
+    parts: { readonly capabilities: string; readonly prompt: string; readonly name?: string },
+  ) {
+    const path = join(scratchDirectory(later), "agent.mjs");
+    const code = `import { agent, ndJsonStream, RequestError } from ${JSON.stringify(SDK)};
+import { appendFileSync, writeFileSync } from "node:fs";
+import { Readable, Writable } from "node:stream";
+const tell = (client, update) => client.notify("session/update", { sessionId: "s1", update });
+const say = (client, text) => tell(client, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+const pay = (client, amount) => tell(client, { sessionUpdate: "usage_update", used: 1, size: 2, cost: { amount, currency: "USD" } });
+let cancelled; const cancel = new Promise((resolve) => (cancelled = resolve));
+agent({ name: "tiny" })
+  .onRequest("initialize", () => ({ protocolVersion: 1, agentInfo: { name: "${parts.name ?? "tiny"}", version: "1" }, agentCapabilities: ${parts.capabilities} }))
+  .onRequest("session/new", () => ({ sessionId: "s1" }))
+  .onRequest("session/load", async ({ client }) => { await say(client, "an old word"); await pay(client, 0.5); return {}; })
+  .onRequest("session/prompt", async ({ client, params }) => { ${parts.prompt} })
+  .onNotification("session/cancel", () => cancelled())
+  .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+`;
+    writeFileSync(path, code);
+    return { cwd: scratchDirectory(later), model: `exec '${process.execPath}' '${path}'` };
+  }
+
+  const END = `return { stopReason: "end_turn" };`;
+
+  describe("an agent that speaks ACP", () => {
+    test("is told to cancel before it is ended", async ({ onTestFinished }) => {
+      const prompt = `writeFileSync("up", ""); await cancel; writeFileSync("cancelled", ""); return { stopReason: "cancelled" };`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      const { task, abort } = prepareCall({ cwd }, { model });
+      const running = agent.run(task);
+      await appears({ cwd }, "up");
+      abort();
+      expect(await running).toMatchObject({ kind: "failed", cause: "interrupted", session: "s1" });
+      expect(existsSync(join(cwd, "cancelled"))).toBe(true);
+      assertGone(task.mark);
+    });
+
+    test("one that is deaf to it is ended all the same", async ({ onTestFinished }) => {
+      const prompt = `writeFileSync("up", ""); await new Promise(() => setInterval(() => {}, 1000));`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      const { task, abort } = prepareCall({ cwd }, { model });
+      const running = agent.run(task);
+      await appears({ cwd }, "up");
+      abort();
+      expect(await running).toMatchObject({ kind: "failed", cause: "interrupted" });
+      assertGone(task.mark);
+    });
+
+    test("one that is ended for its silence hangs, also when it then answers that it was cancelled", async ({
+      onTestFinished,
+    }) => {
+      const answer = `process.once("SIGTERM", () => { writeFileSync("asked", ""); resolve({ stopReason: "cancelled" }); })`;
+      const prompt = `setInterval(() => {}, 1000); return await new Promise((resolve) => ${answer});`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      for (const [limit, cause] of [
+        ["idleMs", "hang"],
+        ["timeoutMs", "timeout"],
+      ] as const) {
+        // A busy machine may not have it started within the limit: then it is given more time.
+        for (let limitMs = 2000; !existsSync(join(cwd, "asked")); limitMs *= 2) {
+          const { task } = prepareCall({ cwd }, { model, [limit]: limitMs });
+          expect(await agent.run(task)).toMatchObject({ kind: "failed", cause });
+          assertGone(task.mark);
+        }
+        rmSync(join(cwd, "asked"));
+      }
+    });
+
+    test.for([
+      ["Internal error", { details: "401 invalid api key" }, "auth"],
+      ["Internal error: permission denied", { service: "session", errorName: "APIError" }, "auth"],
+      ["Internal error: internal error", { service: "session", errorName: "APIError" }, "overload"],
+      ["Internal error", { statusCode: 429 }, "rate_limit"],
+    ] as const)("an error %s with the data %j is %s", async ([message, data, cause], { onTestFinished }) => {
+      const error = `new RequestError(-32603, ${JSON.stringify(message)}, ${JSON.stringify(data)})`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: `throw ${error};` });
+      expect(await agent.run(prepareCall({ cwd }, { model }).task)).toMatchObject({ kind: "failed", cause });
+    });
+
+    test("an OpenCode that makes a failed request again and again is ended, and its log says why", async ({
+      onTestFinished,
+    }) => {
+      const log = `timestamp=x level=ERROR message="stream error" small=false error.error="AI_APICallError: overloaded"`;
+      const line = `if (process.env.OPENCODE_PRINT_LOGS === "1") console.error(${JSON.stringify(log)}); writeFileSync("up", "");`;
+      const prompt = `return await new Promise(() => setInterval(() => { ${line} }, 100));`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      for (let idleMs = 2000; !existsSync(join(cwd, "up")); idleMs *= 2) {
+        const { task } = prepareCall({ cwd }, { model: `: opencode; ${model}`, idleMs });
+        const outcome = await agent.run(task);
+        assertGone(task.mark);
+        if (existsSync(join(cwd, "up"))) expect(outcome).toMatchObject({ kind: "failed", cause: "overload" });
+      }
+    });
+
+    test("an OpenCode whose summaries do not help against a prompt that is too long is ended", async ({
+      onTestFinished,
+    }) => {
+      const log = `level=ERROR message="stream error" error.error="AI_APICallError: maximum context length is 9 tokens."`;
+      const step = `await say(client, "a summary"); console.error(${JSON.stringify(log)});`;
+      const prompt = `for (;;) { ${step} await new Promise((resolve) => setTimeout(resolve, 50)); }`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      const { task } = prepareCall({ cwd }, { model });
+      const hint = expect.stringContaining("Shorten");
+      expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "context_too_long", hint });
+      assertGone(task.mark);
+    });
+
+    test("a Qwen Code that makes a failed request again and again is ended, and its record says why", async ({
+      onTestFinished,
+    }) => {
+      const home = scratchDirectory(onTestFinished);
+      const event = { "event.name": "qwen-code.api_error", status_code: 503, error_message: "busy" };
+      const line = JSON.stringify({ type: "system", subtype: "ui_telemetry", systemPayload: { uiEvent: event } });
+      // The test knows the place of the record only when it knows the worktree.
+      const prompt = `appendFileSync(process.env.RECORD, process.env.LINE + "\\n"); writeFileSync("up", ""); await new Promise(() => setInterval(() => {}, 1000));`;
+      const { cwd, model } = write(onTestFinished, {
+        capabilities: "{ loadSession: true }",
+        prompt,
+        name: "qwen-code",
+      });
+      const env = { HOME: home, RECORD: sessionFile({ session: "s1", cwd, env: { HOME: home } }), LINE: line };
+      mkdirSync(dirname(env.RECORD), { recursive: true });
+      for (let idleMs = 2000; !existsSync(join(cwd, "up")); idleMs *= 2) {
+        const outcome = await agent.run(prepareCall({ cwd }, { model, idleMs, env }).task);
+        if (existsSync(join(cwd, "up"))) expect(outcome).toMatchObject({ kind: "failed", cause: "overload" });
+      }
+      // What an earlier call met is not why this one is silent.
+      const silent = write(onTestFinished, {
+        capabilities: "{ loadSession: true }",
+        prompt: "await cancel;",
+        name: "qwen-code",
+      });
+      const { task } = prepareCall({ cwd }, { model: silent.model, idleMs: 2000, env, session: "s1" });
+      expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "hang" });
+    });
+
+    test("what a loaded session tells again is neither told nor counted", async ({ onTestFinished }) => {
+      const prompt = `await say(client, "a new word"); await pay(client, 0.75); ${END}`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{ loadSession: true }", prompt });
+      const { task, events } = prepareCall({ cwd }, { model, session: "s1" });
+      const outcome = await agent.run(task);
+      expect(outcome).toMatchObject({ kind: "completed", text: "a new word", usage: { microUsd: 250_000 } });
+      expect(events.filter(({ kind }) => kind === "text")).toEqual([{ kind: "text", text: "a new word" }]);
+    });
+
+    test("one that cannot load a session has lost it", async ({ onTestFinished }) => {
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: END });
+      const outcome = await agent.run(prepareCall({ cwd }, { model, session: "s1" }).task);
+      expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session: "s1" });
+    });
+
+    test("writes through us into the worktree, and not beside it", async ({ onTestFinished }) => {
+      const prompt = `const { sessionId } = params; const where = process.cwd();
+      const write = (path) => client.request("fs/write_text_file", { sessionId, path, content: "x" });
+      await write(where + "/inside"); const no = await write(where + "-outside").catch((error) => error.message);
+      await say(client, String(no)); ${END}`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      const outcome = await agent.run(prepareCall({ cwd }, { model }).task);
+      expect(outcome).toMatchObject({ kind: "completed", text: expect.stringContaining("outside of the worktree") });
+      expect(readFileSync(join(cwd, "inside"), "utf8")).toBe("x");
+      expect(existsSync(join(dirname(cwd), `${cwd}-outside`))).toBe(false);
+    });
+
+    test("one that does not leave after its answer has completed", async ({ onTestFinished }) => {
+      const { cwd, model } = write(onTestFinished, {
+        capabilities: "{}",
+        prompt: `setInterval(() => {}, 1000); await say(client, "done"); ${END}`,
+      });
+      const { task } = prepareCall({ cwd }, { model });
+      expect(await agent.run(task)).toMatchObject({ kind: "completed" });
+      assertGone(task.mark);
+    });
+
+    test("a program that speaks something else is a crash", async ({ onTestFinished }) => {
+      const cwd = scratchDirectory(onTestFinished);
+      const outcome = await agent.run(prepareCall({ cwd }, { model: "echo hello" }).task);
+      expect(outcome).toMatchObject({ kind: "failed", cause: "crash" });
+    });
+  });
+
+  const gone = REAL_GEMINI.kind === "absent" ? ` (${REAL_GEMINI.why})` : "";
+
+  test.skipIf(gone !== "")(
+    `the real one may edit without yolo, and no more${gone}`,
+    { timeout: 600_000 },
+    async (context) => {
+      const steps = [
+        { tool: { name: "write_file", input: { file_path: "made.txt", content: "made\n" } } },
+        { tool: { name: "run_shell_command", input: { command: "touch ran" } } },
+        { text: "ok" },
+      ];
+      const script = { rules: [{ match: /(?:)/, steps }] };
+      const scene = await openAcpScene({ script, later: context.onTestFinished });
+      const outcome = await scene.agent.run(prepareCall(scene, { model: ACP_LINE, yolo: false }).task);
+      expect(outcome).toMatchObject({ cause: "permission_denied", message: expect.stringContaining("touch ran") });
+      expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("made\n");
+      expect(existsSync(join(scene.cwd, "ran"))).toBe(false);
+    },
+  );
+});
+
+describe("read update", () => {
+  describe("updates", () => {
+    const chunk = (text: string) => ({ sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+    const heard = (updates: readonly object[]) =>
+      updates.reduce((state: typeof NOTHING_HEARD, update) => readUpdate(state, { ...update }).state, NOTHING_HEARD);
+
+    test("the last words are those after the last tool call", () => {
+      const tool = { sessionUpdate: "tool_call", kind: "edit", title: "Writing" };
+      expect(heard([chunk("I will "), chunk("write."), tool, chunk("All "), chunk("done.")]).text).toBe("All done.");
+      expect(heard([chunk("Writing now."), tool]).text).toBe("Writing now.");
+    });
+
+    test("money is the last that was told, in dollars", () => {
+      const cost = (amount: number, currency: string) => ({
+        sessionUpdate: "usage_update",
+        cost: { amount, currency },
+      });
+      expect(heard([cost(0.1, "USD"), cost(0.25, "USD"), { sessionUpdate: "usage_update" }]).cost).toBe(250_000);
+      expect(heard([cost(3, "credits")]).cost).toBeNull();
+    });
+
+    test("what is not known changes nothing", () => {
+      for (const update of [{}, { sessionUpdate: "from_the_future", content: 1 }, chunk("")])
+        expect(readUpdate(NOTHING_HEARD, update)).toEqual({ state: NOTHING_HEARD, events: [] });
+    });
+  });
+});
+
+describe("usage", () => {
+  describe("usage is of this call alone", () => {
+    const nothing = { answer: null, agent: "x", isNew: true, costBefore: null, costNow: null };
+    const answer = { usage: { inputTokens: 30, outputTokens: 4, cachedReadTokens: 6, totalTokens: 40 } };
+
+    test.each([
+      ["nothing told", nothing, [null, null, null]],
+      ["cached tokens beside the input", { ...nothing, answer }, [36, 4, null]],
+      ["and within it", { ...nothing, answer: { usage: { ...answer.usage, totalTokens: 34 } } }, [30, 4, null]],
+      [
+        "a session that goes on: turn or session, nobody knows",
+        { ...nothing, answer, isNew: false },
+        [null, null, null],
+      ],
+      ["one that tells its last request only", { ...nothing, answer, agent: "OpenCode" }, [null, null, null]],
+      ["money of a new session", { ...nothing, costNow: 70 }, [null, null, 70]],
+      ["less what it had cost before", { ...nothing, isNew: false, costBefore: 50, costNow: 70 }, [null, null, 20]],
+      ["which was not told", { ...nothing, isNew: false, costNow: 70 }, [null, null, null]],
+    ])("%s", (_, given, [inputTokens, outputTokens, microUsd]) => {
+      expect(acpUsage(given)).toEqual({ inputTokens, outputTokens, microUsd });
+    });
+  });
+});

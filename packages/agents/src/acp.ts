@@ -1,0 +1,366 @@
+import { existsSync, renameSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { Agent, AgentCapabilities, AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
+import type { Clock } from "@holdfast/platform/clock";
+import { shellCommand } from "@holdfast/platform/subprocess";
+import {
+  type AcpEnd,
+  type AcpListener,
+  type AcpSdk,
+  INSTALL_SDK,
+  classifyAcp,
+  converse,
+  createSpoken,
+  loadAcpSdk,
+  outputTo,
+} from "./acp-connection.ts";
+import { type AgentExit, passedEnvironment, quietly, runAgentProcess } from "./agent-process.ts";
+import { createWaitingWatch, judgeEnd } from "./cli-agent.ts";
+import { UNKNOWN_USAGE } from "./failure-cause.ts";
+import { findChats, removeHollowChats, transcriptPlace } from "./gemini.ts";
+import { STREAM_ERROR, isOverflow, waitingInLog } from "./opencode.ts";
+import { NOTHING_READ, classifyQwen, readRecord, recordOf } from "./qwen.ts";
+
+/** `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams, such as `acp:gemini --acp`. */
+export function createAcpAgent(params: AcpParams): Agent {
+  return {
+    name: "acp",
+    capabilities: CAPABILITIES,
+    sessions: null,
+    async run(task) {
+      const line = task.model?.trim() ?? "";
+      if (line === "") return nothingDone(task, "No command line of an ACP agent is given", NAME_IT);
+      const sdk = await loadAcpSdk();
+      if (sdk === null)
+        return nothingDone(task, "The library of the Agent Client Protocol is not installed", INSTALL_SDK);
+      const env = passedEnvironment({ agent: "acp", task, named: params.env });
+      return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, env, line, clock: params.clock });
+    },
+    preview(task) {
+      const { command, args } = shellCommand(task.model ?? "");
+      const env = {
+        ...environmentOf(task.model ?? ""),
+        ...passedEnvironment({ agent: "acp", task, named: params.env }),
+      };
+      return { argv: [command, ...args], env: Object.keys(env).toSorted() };
+    },
+    async probe() {
+      const isThere = (await loadAcpSdk()) !== null;
+      const problem = isThere ? null : "The library of the Agent Client Protocol is not installed";
+      return { installed: isThere, version: null, problem, hint: isThere ? null : INSTALL_SDK };
+    },
+  };
+}
+
+interface AcpParams {
+  readonly clock: Clock;
+  /** Variables that the user passes to every agent. */
+  readonly env?: readonly string[];
+}
+
+/** Tokens and money are passed on where the agent tells them; that it does is not promised. */
+const CAPABILITIES: AgentCapabilities = {
+  resume: true,
+  forkAtMessage: false,
+  chooseSession: false,
+  usage: false,
+  cost: false,
+  structuredOutput: false,
+};
+
+const NAME_IT = "Write it after the colon: acp:gemini --acp.";
+/** Some are silent while the model thinks and while a command runs. */
+const IDLE_MS = 15 * 60_000;
+/** To end by itself after its input was closed, and to answer after it was cancelled. */
+const LEAVE_MS = 3000;
+const CANCEL_MS = 2000;
+
+/** OpenCode makes a failed request again and again, and reports that in its log alone: the log goes to standard error. */
+function environmentOf(line: string): Readonly<Record<string, string>> {
+  return /\bopencode\b/.test(line) ? { OPENCODE_PRINT_LOGS: "1", OPENCODE_LOG_LEVEL: "ERROR" } : {};
+}
+
+async function perform(params: {
+  readonly sdk: AcpSdk;
+  readonly task: AgentTask;
+  readonly env: Readonly<Record<string, string>>;
+  readonly line: string;
+  readonly clock: Clock;
+}): Promise<AgentOutcome> {
+  const { sdk, task, env, line } = params;
+  const watch = createWaitingWatch(task.idleMs);
+  const onWork = (kind: "text" | "tool"): void => {
+    watch.line(false);
+    if (kind === "tool") watch.acted();
+  };
+  const record = createCallRecord({ task, env, line: nameOf(line), onWork });
+  const stop = new AbortController();
+  const timers: NodeJS.Timeout[] = [];
+  const stopIn = (milliseconds: number): void => void timers.push(setTimeout(() => stop.abort(), milliseconds));
+  const onAbort = (): void => stopIn(CANCEL_MS);
+  if (task.signal.aborted) stop.abort();
+  else task.signal.addEventListener("abort", onAbort, { once: true });
+  watch.signal.addEventListener("abort", () => stop.abort(), { once: true });
+  let talk: Promise<AcpEnd | null> = Promise.resolve(null);
+  const ends: { last: AcpEnd | null; atStop?: AcpEnd | null } = { last: null };
+  const spoken = createSpoken();
+  // Before it starts: it looks through its sessions at once.
+  if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
+  const exit = await runAgentProcess({
+    task: { ...task, signal: stop.signal },
+    env: { ...environmentOf(line), ...env },
+    ...shellCommand(line),
+    input: "",
+    onLine: () => undefined,
+    onErrorLine(text) {
+      if (STREAM_ERROR.test(text)) watch.line(true);
+      if (isOverflow(text)) watch.overflow();
+    },
+    // What the agent answers after this is its reaction to being ended, such as "cancelled": it says nothing about the turn.
+    onStop: () => (ends.atStop = ends.last),
+    conversation: {
+      begin(stdin) {
+        const streams = { input: spoken.stream, output: outputTo(stdin) };
+        talk = converse({ sdk, task, streams, listener: record.listener })
+          .then((end) => (ends.last = end))
+          .catch(() => null)
+          .finally(() => {
+            stdin.end();
+            stopIn(LEAVE_MS);
+          });
+      },
+      hear: spoken.add,
+    },
+  });
+  spoken.end();
+  const answered = await talk;
+  const end = ends.atStop === undefined ? answered : ends.atStop;
+  watch.stop();
+  for (const timer of timers) clearTimeout(timer);
+  task.signal.removeEventListener("abort", onAbort);
+  const isOurs = watch.signal.aborted && exit.kind === "interrupted" && !task.signal.aborted;
+  return record.conclude({ end, exit: isOurs ? { ...exit, kind: "idle" } : exit, now: params.clock.now() });
+}
+
+function nothingDone({ session }: AgentTask, message: string, hint: string): AgentOutcome {
+  const usage = { inputTokens: 0, outputTokens: 0, microUsd: 0 };
+  return { kind: "failed", cause: "missing", message, hint, until: null, session, usage, instant: true };
+}
+
+function nameOf(line: string): string {
+  const flat = line.replaceAll(/\s+/g, " ");
+  return `\`${flat.length > 80 ? `${flat.slice(0, 79)}…` : flat}\``;
+}
+
+/** What the conversation told, and what it comes to. */
+function createCallRecord(params: {
+  readonly task: AgentTask;
+  /** What the program finds in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly line: string;
+  /** Text or a tool call has come. */
+  readonly onWork: (kind: "text" | "tool") => void;
+}) {
+  const { task, env, line, onWork } = params;
+  const emit = quietly(task.onEvent);
+  const denied: string[] = [];
+  let state = NOTHING_HEARD;
+  let costBefore: number | null = null;
+  let answer: JsonRecord | null = null;
+  let session = task.session;
+  let agent = { name: "", title: line };
+  let worked = false;
+  /** The record of Qwen Code's session when the prompt was sent; null: it was not sent. */
+  let before: string | null = null;
+  const qwenRecord = (): string =>
+    agent.name === "qwen-code" ? (readRecord({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
+  const tell = (event: AgentEvent): void => {
+    if (event.kind === "text" || event.kind === "tool") {
+      worked = true;
+      onWork(event.kind);
+    }
+    emit(event);
+  };
+  const listener: AcpListener = {
+    update(update, isOld) {
+      const step = readUpdate(state, update);
+      // What a loaded session tells again was said, and counted, by an earlier call. What it has cost by then is where this one begins.
+      if (isOld) costBefore = step.state.cost ?? costBefore;
+      state = isOld ? { ...NOTHING_HEARD, cost: step.state.cost } : step.state;
+      if (!isOld) for (const event of step.events) tell(event);
+    },
+    session(id) {
+      session = id;
+      before = qwenRecord();
+      tell({ kind: "session", id });
+    },
+    denied: (what) => void denied.push(what),
+    agent: ({ name, title }) => void (agent = { name, title: title === "" ? line : title }),
+    answer: (told) => void (answer = told),
+  };
+  const conclude = (params: {
+    readonly end: AcpEnd | null;
+    readonly exit: AgentExit;
+    readonly now: number;
+  }): AgentOutcome => {
+    const { end, now } = params;
+    const { text } = state;
+    const { title } = agent;
+    const resumes = task.session !== null;
+    // Some make a failed request again in silence, and report why in a file or a log of their own.
+    const refused = end === null && before !== null ? recordOf(qwenRecord(), before).refused : null;
+    const judged = judgeEnd({
+      end:
+        refused !== null
+          ? classifyQwen({ state: NOTHING_READ, refused, exit: params.exit, resumes })
+          : end === null
+            ? waitingInLog(params.exit.stderr)
+            : classifyAcp({ end, title, text, denied, resumes, worked }),
+      exit: exitOf(params.exit, { isOver: end !== null, isInterrupted: task.signal.aborted }),
+      title,
+      worked,
+      now,
+      task,
+    });
+    const usage = acpUsage({ answer, agent: agent.name, isNew: !resumes, costBefore, costNow: state.cost });
+    const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
+    if (tokens > 0) emit({ kind: "usage", tokens });
+    const spent = params.exit.kind === "not_started" ? UNKNOWN_USAGE : usage;
+    return { ...judged, session, usage: spent };
+  };
+  return { listener, conclude };
+}
+
+/** Such a program serves until it is sent away: once it has answered, how it leaves says nothing. */
+function exitOf(
+  exit: AgentExit,
+  { isOver, isInterrupted }: { readonly isOver: boolean; readonly isInterrupted: boolean },
+): AgentExit {
+  if (exit.kind === "not_started" || exit.kind === "timed_out" || exit.kind === "idle")
+    return isOver ? left(exit) : exit;
+  if (isInterrupted) return { ...exit, kind: "interrupted" };
+  // Ended by us, and not because the run was: it was sent away and did not leave.
+  return isOver || exit.kind === "interrupted" ? left(exit) : exit;
+}
+
+function left(exit: AgentExit): AgentExit {
+  return { ...exit, kind: "exited", code: 0, signal: null };
+}
+
+/** What the updates of a call came to so far. */
+interface AcpState {
+  /** The agent's words since its last tool call. */
+  readonly text: string;
+  /** A tool call came since the last word: the next one begins the last words anew. */
+  readonly isStale: boolean;
+  /** Micro-dollars of the whole session, as it was told last; null: not told, or in another currency. */
+  readonly cost: number | null;
+}
+
+export const NOTHING_HEARD: AcpState = { text: "", isStale: false, cost: null };
+
+/** One `session/update`. Of a kind that is not known, or not of interest, it changes nothing. */
+export function readUpdate(
+  state: AcpState,
+  update: JsonRecord,
+): { readonly state: AcpState; readonly events: readonly AgentEvent[] } {
+  switch (update["sessionUpdate"]) {
+    case "agent_message_chunk": {
+      const text = asText(asRecord(update["content"])["text"]);
+      if (text === "") return { state, events: [] };
+      const before = state.isStale ? "" : state.text;
+      return { state: { ...state, text: before + text, isStale: false }, events: [{ kind: "text", text }] };
+    }
+    case "tool_call": {
+      const name = asText(update["kind"]) || "tool";
+      return { state: { ...state, isStale: true }, events: [{ kind: "tool", name, detail: asText(update["title"]) }] };
+    }
+    case "usage_update":
+      return { state: { ...state, cost: microUsdOf(asRecord(update["cost"])) ?? state.cost }, events: [] };
+    default:
+      return { state, events: [] };
+  }
+}
+
+function microUsdOf({ amount, currency }: JsonRecord): number | null {
+  return typeof amount === "number" && Number.isFinite(amount) && currency === "USD" ? Math.round(amount * 1e6) : null;
+}
+
+/**
+ * Of this call alone. Money is told for the whole session, so what it had cost before is taken off, where that is known. Tokens stand in the
+ * answer to the prompt, and the protocol calls them both the turn's and the session's: they are taken only where the two are the same.
+ */
+export function acpUsage(params: {
+  /** The answer to the prompt; null: none came. */
+  readonly answer: JsonRecord | null;
+  /** The agent's own name for itself. */
+  readonly agent: string;
+  readonly isNew: boolean;
+  /** Micro-dollars of the session before the prompt and now; null: not told. */
+  readonly costBefore: number | null;
+  readonly costNow: number | null;
+}): AgentUsage {
+  const { answer, agent, isNew, costNow } = params;
+  const tokens =
+    answer === null ? null : (quotaOf(answer) ?? (isNew && !TELLS_LAST_ONLY.has(agent) ? usageOf(answer) : null));
+  const before = isNew ? (params.costBefore ?? 0) : params.costBefore;
+  return {
+    inputTokens: tokens?.input ?? null,
+    outputTokens: tokens?.output ?? null,
+    microUsd: costNow === null || before === null ? null : Math.max(0, costNow - before),
+  };
+}
+
+/** Of a turn with several requests it tells the tokens of the last one. */
+const TELLS_LAST_ONLY: ReadonlySet<string> = new Set(["OpenCode"]);
+
+interface Tokens {
+  readonly input: number;
+  readonly output: number;
+}
+
+function usageOf(answer: JsonRecord): Tokens | null {
+  const usage = asRecord(answer["usage"]);
+  const [input, output] = [countOf(usage["inputTokens"]), countOf(usage["outputTokens"])];
+  if (input === null || output === null) return null;
+  const cached = (countOf(usage["cachedReadTokens"]) ?? 0) + (countOf(usage["cachedWriteTokens"]) ?? 0);
+  // Some count what a cache gave as input and some beside it; the total tells which.
+  const isBeside = countOf(usage["totalTokens"]) === input + cached + output;
+  return { input: isBeside ? input + cached : input, output };
+}
+
+/** Gemini CLI's way: of the turn alone. */
+function quotaOf(answer: JsonRecord): Tokens | null {
+  const count = asRecord(asRecord(asRecord(answer["_meta"])["quota"])["token_count"]);
+  const [input, output] = [countOf(count["input_tokens"]), countOf(count["output_tokens"])];
+  return input === null || output === null ? null : { input, output };
+}
+
+function countOf(value: unknown): number | null {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+/**
+ * Gemini CLI names a session's file after the minute. Loaded in the very minute in which it was begun, a session's file is opened anew under the
+ * same name, empty: the session is gone. So a file of this minute gets the name of an earlier one first; it is found by what is in it.
+ * And whatever session is entered next, the empty double of another would cost that one its life (see removeHollowChats).
+ */
+function keepGeminiSession(params: {
+  /** The one that is gone on with; null: a new one begins. */
+  readonly session: string | null;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): void {
+  const { session, cwd, env } = params;
+  const place = transcriptPlace({ session: session ?? "", cwd, env });
+  removeHollowChats(place);
+  if (session === null) return;
+  for (const { path } of findChats(place)) {
+    const older = join(dirname(path), basename(path).replace(MINUTE, EARLIEST));
+    if (older !== path && !existsSync(older)) renameSync(path, older);
+  }
+}
+
+const MINUTE = /^session-\d{4}-\d\d-\d\dT\d\d-\d\d/;
+const EARLIEST = "session-2000-01-01T00-00";

@@ -1,0 +1,645 @@
+import { existsSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import type {
+  Agent,
+  AgentEvent,
+  AgentProbe,
+  AgentSessions,
+  AgentTask,
+  AgentUsage,
+  FailureCause,
+} from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
+import {
+  type CliAgentParams,
+  type CliCall,
+  type CliDialect,
+  type CliEnd,
+  type CliFailure,
+  type CliStep,
+  createCliAgent,
+  permissionArgs,
+  sessionLost,
+} from "./cli-agent.ts";
+import { causeOfAnswer, sharedHint } from "./failure-cause.ts";
+import {
+  type TurnLine,
+  finishedTurn,
+  namesIn,
+  parseRecord,
+  readOwnFile,
+  readSessionFile,
+  writeSessionFile,
+} from "./session-files.ts";
+
+/**
+ * Of this call alone. Results count what came before them, subagents included, with its price; what no result has counted (the call was killed) is counted by
+ * message, from the stream and from the transcript, and has no price.
+ */
+export function claudeUsage(params: {
+  readonly state: ClaudeState;
+  /** Lines that this call has added to the session's transcripts; only looked at where no result closed the count. */
+  readonly added: () => readonly string[];
+  /** The session's cumulative cost when the call began, as older versions go on from it. */
+  readonly costBefore: () => number;
+}): AgentUsage {
+  const { state } = params;
+  const { result } = state;
+  const open = result !== null && state.pending.size === 0 ? new Map() : withTranscripts(state, params.added());
+  if (result === null && open.size === 0) return { inputTokens: null, outputTokens: null, microUsd: null };
+  const rest = [...open.values()].reduce(add, NO_TOKENS);
+  const total = add(state.spent, rest);
+  return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
+}
+
+/** All answers of a session, each once. */
+function tokensInTranscript(text: string): TokenCount {
+  return [...withTranscripts(NOTHING_READ, [text]).values()].reduce(add, NO_TOKENS);
+}
+
+function costOf({
+  state,
+  costBefore,
+}: {
+  readonly state: ClaudeState;
+  readonly costBefore: () => number;
+}): number | null {
+  const { result, spent } = state;
+  if (result === null) return null;
+  if (result.isItemized) return spent.microUsd === null ? null : Math.round(spent.microUsd);
+  return result.totalCostUsd === null ? null : Math.max(0, Math.round((result.totalCostUsd - costBefore()) * 1e6));
+}
+
+function withTranscripts(
+  state: Pick<ClaudeState, "pending" | "counted">,
+  added: readonly string[],
+): ReadonlyMap<string, TokenCount> {
+  const open = new Map(state.pending);
+  for (const line of added.flatMap((text) => text.split("\n"))) {
+    // Most of a transcript is system prompts and tool output.
+    if (!line.includes('"assistant"')) continue;
+    const message = asRecord(parseRecord(line)["message"]);
+    const id = asText(message["id"]);
+    const tokens = tokensOf(message["usage"]);
+    if (id === "" || tokens === null || message["model"] === "<synthetic>" || state.counted.has(id)) continue;
+    open.set(id, greatest(open.get(id), tokens));
+  }
+  return open;
+}
+
+/** The cumulative cost that a transcript ends with, in US dollars; versions that count each process by itself write none. */
+export function costSoFar(transcript: string): number {
+  const at = transcript.lastIndexOf('{"type":"cost-state"');
+  if (at === -1) return 0;
+  const end = transcript.indexOf("\n", at);
+  const cost = parseRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
+  return typeof cost === "number" && Number.isFinite(cost) ? cost : 0;
+}
+
+/** Claude Code's own record of a session: one file, to which it only ever adds. Its subagents' files are theirs, and no resume reads them. */
+export const claudeSessions: AgentSessions = {
+  async read({ session, cwd }) {
+    const path = findTranscript(transcriptPlace({ session, cwd, env: process.env }));
+    const text = readSessionFile({ path, title: "Claude Code" });
+    return text === null ? null : { text, lastMessage: lastMessageIn(text) };
+  },
+  async write({ session, cwd, text }) {
+    const place = transcriptPlace({ session, cwd, env: process.env });
+    writeSessionFile({ path: findTranscript(place) ?? place.file, text });
+  },
+  tokensIn: tokensInTranscript,
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+};
+
+/** The last that a session can be forked at: an answer of the model itself. */
+export function lastMessageIn(transcript: string): string | null {
+  for (let end = transcript.length; end > 0;) {
+    const start = transcript.lastIndexOf("\n", end - 1) + 1;
+    const line = transcript.slice(start, end);
+    end = start - 1;
+    if (!line.includes('"assistant"')) continue;
+    const entry = parseRecord(line);
+    const { model } = asRecord(entry["message"]);
+    const id = asText(entry["uuid"]);
+    if (entry["type"] === "assistant" && entry["isSidechain"] !== true && model !== "<synthetic>" && id !== "")
+      return id;
+  }
+  return null;
+}
+
+/** Subagents have turns of their own, and what it notes for itself is no part of one. */
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  if (line["isSidechain"] === true || line["isMeta"] === true) return null;
+  const message = asRecord(line["message"]);
+  const content = message["content"];
+  if (line["type"] === "user") {
+    const isResult = asRecords(content).some(({ type }) => type === "tool_result");
+    return isResult ? { kind: "open" } : { kind: "prompt", text: textOf(content) };
+  }
+  if (line["type"] !== "assistant") return null;
+  return message["stop_reason"] === "end_turn" ? { kind: "answer", text: textOf(content) } : { kind: "open" };
+}
+
+/** `claude:MODEL`: Claude Code. */
+export function createClaudeAgent(params: CliAgentParams): Agent {
+  return createCliAgent(CLAUDE, params);
+}
+
+interface Call {
+  readonly read: ClaudeState;
+  /** The transcript of the session that is gone on with. */
+  readonly from: string | null;
+  /** Length of the session's files when the call began. */
+  readonly before: ReadonlyMap<string, number>;
+}
+
+const CLAUDE: CliDialect<Call> = {
+  name: "claude",
+  title: "Claude Code",
+  program: "claude",
+  install: "Install it: npm install -g @anthropic-ai/claude-code, then log in with `claude auth login`.",
+  capabilities: {
+    resume: true,
+    forkAtMessage: true,
+    chooseSession: true,
+    usage: true,
+    cost: true,
+    structuredOutput: false,
+  },
+  sessions: claudeSessions,
+  // Tools tell of themselves every 30 s, answers as they stream; a request may wait ten minutes for its first byte.
+  idleMs: 15 * 60_000,
+  isTaken: (session, call) => findTranscript(placeOf(session, call)) !== null,
+  plan(call) {
+    const { task, session } = call;
+    if (session === null) throw new TypeError("Claude Code's session is chosen before it starts");
+    const from = task.session === null ? null : findTranscript(placeOf(task.session, call));
+    if (task.session !== null && from === null) return lost(task.session);
+    const args = claudeArgs({ task, session, extra: call.extra });
+    const isRoot = process.getuid?.() === 0;
+    const sandbox = sandboxOf({ args, isRoot, isContainer: isContainer(process.env), env: call.env });
+    if (sandbox.kind === "refused") return { kind: "refused", ...ROOT_WITHOUT_SANDBOX };
+    return {
+      kind: "start",
+      args,
+      input: task.prompt,
+      env: sandbox.env,
+      state: {
+        read: NOTHING_READ,
+        from,
+        before: measureTranscripts(placeOf(session, call)),
+      },
+    };
+  },
+  read(state, line) {
+    const { state: read, events } = readClaudeLine(state.read, line);
+    return { state: { ...state, read }, events };
+  },
+  end: (state) => classifyClaude(state.read, { resumes: state.from !== null }),
+  usage(state, call) {
+    const { read, from, before } = state;
+    const place = placeOf(call.session ?? "", call);
+    // A fork's file begins with a copy of what others have paid for: there the stream alone is counted.
+    const isFork = from !== null && call.session !== call.task.session;
+    return claudeUsage({
+      state: read,
+      costBefore: () =>
+        from === null ? 0 : costSoFar(readTranscript(from).subarray(0, before.get(from)).toString("utf8")),
+      added: () => (isFork ? [] : readAdded(place, before)),
+    });
+  },
+  async probe(run): Promise<AgentProbe> {
+    const version = await run(["--version"]);
+    const named = /\d+\.\d+\.\d+\S*/.exec(version.stdout.toString("utf8"))?.[0] ?? null;
+    if (version.code !== 0 || named === null) {
+      const problem = `claude --version failed: ${version.stderr.trim().slice(-300) || `exit ${version.code ?? "none"}`}`;
+      return { installed: true, version: named, problem, hint: CLAUDE.install };
+    }
+    const login = readLogin(await run(["auth", "status"]));
+    return { installed: true, version: named, ...login };
+  },
+};
+
+/** Docker and Podman leave a file, others a variable. */
+function isContainer(env: NodeJS.ProcessEnv): boolean {
+  const isNamed = (env["container"] ?? "") !== "" || (env["KUBERNETES_SERVICE_HOST"] ?? "") !== "";
+  return isNamed || existsSync("/.dockerenv") || existsSync("/run/.containerenv");
+}
+
+const ROOT_WITHOUT_SANDBOX: CliFailure = {
+  cause: "missing",
+  message: "Claude Code does not skip permissions as root outside of a sandbox, and no container was found here",
+  hint: "Run Holdfast as another user, or without --yolo. If this machine is a sandbox, set IS_SANDBOX=1.",
+  until: null,
+};
+
+function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
+  return transcriptPlace({ session, cwd: task.cwd, env });
+}
+
+function lost(session: string) {
+  return sessionLost(`Claude Code has no transcript of session ${session}`);
+}
+
+/** How Claude Code is called. The prompt goes by standard input: one argument holds 128 KB at most. */
+export function claudeArgs(params: {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session" | "forkAt">;
+  /** The one that the call will have: `task.session`, or a new one. */
+  readonly session: string;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, session, extra } = params;
+  const ours = task.yolo ? ["--dangerously-skip-permissions"] : ["--permission-mode", "acceptEdits"];
+  return [
+    "--print",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    // Without them a long answer is a long silence, and what a killed call had taken would not be known.
+    "--include-partial-messages",
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...permissionArgs({ ours, extra, words: ["--dangerously-skip-permissions", "--permission-mode"] }),
+    ...sessionArgs(task, session),
+  ];
+}
+
+function sessionArgs(task: Pick<AgentTask, "session" | "forkAt">, session: string): readonly string[] {
+  if (task.session === null) return ["--session-id", session];
+  const forkAt = task.forkAt ?? null;
+  if (forkAt === null) return ["--resume", session];
+  return ["--resume", task.session, "--fork-session", "--resume-session-at", forkAt, "--session-id", session];
+}
+
+/**
+ * As root, Claude Code refuses to skip permissions unless IS_SANDBOX says that this is a sandbox. Holdfast claims that in a container only, and
+ * never over what the user's own variable says.
+ */
+export function sandboxOf(params: {
+  readonly args: readonly string[];
+  readonly isRoot: boolean;
+  readonly isContainer: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): { readonly kind: "start"; readonly env: Readonly<Record<string, string>> } | { readonly kind: "refused" } {
+  const { args, env } = params;
+  if (!params.isRoot || !args.includes("--dangerously-skip-permissions")) return { kind: "start", env: {} };
+  const said = env["IS_SANDBOX"] ?? "";
+  const isSandbox = said === "" ? params.isContainer : !/^(?:0|false|no|off)$/i.test(said);
+  // "1" is the only value that Claude Code accepts.
+  return isSandbox ? { kind: "start", env: { IS_SANDBOX: "1" } } : { kind: "refused" };
+}
+
+/** All that went in, from a cache or not, and all that came out. */
+interface TokenCount {
+  readonly input: number;
+  readonly output: number;
+}
+
+const NO_TOKENS: TokenCount = { input: 0, output: 0 };
+
+/** `usage` as messages and results carry it; null: this is none. */
+function tokensOf(value: unknown): TokenCount | null {
+  const usage = asRecord(value);
+  if (typeof usage["input_tokens"] !== "number") return null;
+  const parts = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+  return { input: sum(usage, parts), output: sum(usage, ["output_tokens"]) };
+}
+
+/** `modelUsage`: by model, with what it cost. microUsd is null where it only guesses a price. */
+function modelTokensOf(value: unknown): TokenCount & { readonly microUsd: number | null } {
+  let tokens = NO_TOKENS;
+  let microUsd: number | null = 0;
+  for (const entry of Object.values(asRecord(value))) {
+    const usage = asRecord(entry);
+    const parts = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    tokens = add(tokens, { input: sum(usage, parts), output: sum(usage, ["outputTokens"]) });
+    const known = typeof usage["costUSD"] === "number" && usage["costBasis"] !== "unknown";
+    microUsd = known && microUsd !== null ? microUsd + sum(usage, ["costUSD"]) * 1e6 : null;
+  }
+  return { ...tokens, microUsd };
+}
+
+function add(one: TokenCount, other: TokenCount): TokenCount {
+  return { input: one.input + other.input, output: one.output + other.output };
+}
+
+/** The same message is told several times, first with a placeholder for what came out: the greatest is the last. */
+function greatest(one: TokenCount | undefined, other: TokenCount): TokenCount {
+  if (one === undefined) return other;
+  return { input: Math.max(one.input, other.input), output: Math.max(one.output, other.output) };
+}
+
+function sum(record: JsonRecord, names: readonly string[]): number {
+  return names.reduce((total, name) => {
+    const value = record[name];
+    return total + (typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0);
+  }, 0);
+}
+
+/** What the lines of one call have said so far. */
+export interface ClaudeState {
+  /** By message, of those that no result has counted yet. */
+  readonly pending: ReadonlyMap<string, TokenCount>;
+  readonly counted: ReadonlySet<string>;
+  /** Of the results. One process gives several when background work wakes it up again. */
+  readonly spent: TokenCount & { readonly microUsd: number | null };
+  readonly result: ClaudeResult | null;
+  /** Names of tools that it was not allowed to use. */
+  readonly denied: ReadonlySet<string>;
+  /** The word of the last failed request: `authentication_failed`, `rate_limit`, … */
+  readonly error: string | null;
+  /** Seconds since the epoch at which a used-up limit is given anew. */
+  readonly resetsAt: number | null;
+}
+
+interface ClaudeResult {
+  readonly subtype: string;
+  readonly isError: boolean;
+  readonly text: string;
+  readonly errors: readonly string[];
+  readonly status: number | null;
+  readonly terminalReason: string;
+  /** `connection_failed`, `tool_history_mismatch`, … */
+  readonly apiError: string;
+  readonly turns: number;
+  /** Cumulative over the session, or of this process: that differs by version. */
+  readonly totalCostUsd: number | null;
+  /** Does it tell usage since the last result? Older versions do not. */
+  readonly isItemized: boolean;
+}
+
+export const NOTHING_READ: ClaudeState = {
+  pending: new Map(),
+  counted: new Set(),
+  spent: { ...NO_TOKENS, microUsd: 0 },
+  result: null,
+  denied: new Set(),
+  error: null,
+  resetsAt: null,
+};
+
+export function readClaudeLine(state: ClaudeState, line: string): CliStep<ClaudeState> {
+  const event = parseRecord(line);
+  switch (event["type"]) {
+    case "system":
+      return { state: readSystem(state, event), events: sessionOf(event) };
+    case "assistant":
+      return readAssistant(state, event);
+    case "stream_event":
+      return readStream(state, event);
+    case "rate_limit_event":
+      return { state: readLimit(state, asRecord(event["rate_limit_info"])), events: [] };
+    case "result":
+      return { state: readResult(state, event), events: [] };
+    default:
+      return { state, events: [] };
+  }
+}
+
+function sessionOf(event: JsonRecord): readonly AgentEvent[] {
+  const id = asText(event["session_id"]);
+  return event["subtype"] === "init" && id !== "" ? [{ kind: "session", id }] : [];
+}
+
+/** Our own word in `ClaudeState.error`: the model declined to answer. */
+const REFUSED = "model_refusal";
+
+function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
+  if (asText(event["subtype"]).startsWith(REFUSED)) return { ...state, error: REFUSED };
+  if (event["subtype"] !== "permission_denied") return state;
+  return { ...state, denied: new Set([...state.denied, asText(event["tool_name"])]) };
+}
+
+function readAssistant(state: ClaudeState, event: JsonRecord): CliStep<ClaudeState> {
+  const message = asRecord(event["message"]);
+  // Words that the program puts into the model's mouth when a request has failed.
+  const error = asText(event["error"]);
+  if (error !== "" || message["model"] === "<synthetic>")
+    return { state: { ...state, error: error === "" || state.error === REFUSED ? state.error : error }, events: [] };
+  const isSubagent = typeof event["parent_tool_use_id"] === "string";
+  const events = asRecords(message["content"]).flatMap((block) => blockEvents(block, isSubagent));
+  const id = asText(event["uuid"]);
+  if (!isSubagent && id !== "") events.push({ kind: "message", id });
+  return { state: { ...countMessage(state, message["id"], message["usage"]), error: null }, events };
+}
+
+function blockEvents(block: JsonRecord, isSubagent: boolean): AgentEvent[] {
+  const text = asText(block["text"]);
+  if (block["type"] === "text" && text !== "" && !isSubagent) return [{ kind: "text", text }];
+  if (block["type"] === "tool_use")
+    return [{ kind: "tool", name: asText(block["name"]), detail: detailOf(block["input"]) }];
+  return [];
+}
+
+/** What somebody who watches wants to see of a call. */
+function detailOf(value: unknown): string {
+  const input = asRecord(value);
+  for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
+    const text = asText(input[key]);
+    if (text !== "") return text;
+  }
+  return "";
+}
+
+function readStream(state: ClaudeState, line: JsonRecord): CliStep<ClaudeState> {
+  const event = asRecord(line["event"]);
+  const message = asRecord(event["message"]);
+  if (event["type"] === "message_start")
+    return { state: countMessage(state, message["id"], message["usage"]), events: [] };
+  const id = asText(line["api_message_id"]);
+  const tokens = event["type"] === "message_delta" ? tokensOf(event["usage"]) : null;
+  // Without the id of its message (older versions) it cannot be told from one that was counted.
+  if (tokens === null || id === "") return { state, events: [] };
+  return {
+    state: countMessage(state, id, event["usage"]),
+    events: [{ kind: "usage", tokens: tokens.input + tokens.output }],
+  };
+}
+
+function countMessage(state: ClaudeState, id: unknown, usage: unknown): ClaudeState {
+  const tokens = tokensOf(usage);
+  if (typeof id !== "string" || tokens === null || state.counted.has(id)) return state;
+  return { ...state, pending: new Map([...state.pending, [id, greatest(state.pending.get(id), tokens)]]) };
+}
+
+function readLimit(state: ClaudeState, info: JsonRecord): ClaudeState {
+  const at = info["resetsAt"];
+  return info["status"] === "rejected" && typeof at === "number" ? { ...state, resetsAt: at } : state;
+}
+
+function readResult(state: ClaudeState, event: JsonRecord): ClaudeState {
+  const since = event["model_usage_since_last_result"];
+  const isItemized = isRecord(since);
+  const own = isItemized ? modelTokensOf(since) : { ...(tokensOf(event["usage"]) ?? NO_TOKENS), microUsd: null };
+  const microUsd = own.microUsd === null || state.spent.microUsd === null ? null : own.microUsd + state.spent.microUsd;
+  const denied = asRecords(event["permission_denials"]).map((denial) => asText(denial["tool_name"]));
+  return {
+    ...state,
+    pending: new Map(),
+    counted: new Set([...state.counted, ...state.pending.keys()]),
+    spent: { ...add(state.spent, own), microUsd },
+    denied: new Set([...state.denied, ...denied]),
+    result: {
+      subtype: asText(event["subtype"]),
+      isError: event["is_error"] !== false,
+      text: asText(event["result"]),
+      errors: Array.isArray(event["errors"]) ? event["errors"].map((error) => asText(error)) : [],
+      status: numberOf(event["api_error_status"]),
+      terminalReason: asText(event["terminal_reason"]),
+      apiError: asText(event["api_error"]),
+      turns: numberOf(event["num_turns"]) ?? 0,
+      totalCostUsd: numberOf(event["total_cost_usd"]),
+      isItemized,
+    },
+  };
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+/** What the last result comes to. Judged by its fields: the words are for people, and the subtype says "success" for a refused request. */
+export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliEnd {
+  const { result } = state;
+  if (result === null) return { kind: "open" };
+  if (!result.isError && result.subtype === "success") return withoutDenials(state, result);
+  const cause = causeOf(state, result, params.resumes);
+  const until = cause === "rate_limit" ? untilOf(state.resetsAt) : null;
+  return {
+    kind: "failed",
+    cause,
+    message: messageOf(result),
+    hint: HINTS[cause] ?? sharedHint(cause, "claude"),
+    until,
+  };
+}
+
+function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliEnd {
+  if (state.denied.size === 0) return { kind: "completed", text };
+  const message = `Claude Code was not allowed to use ${[...state.denied].join(", ")}`;
+  return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
+}
+
+function causeOf(state: ClaudeState, result: ClaudeResult, resumes: boolean): FailureCause {
+  const { status, apiError, terminalReason } = result;
+  if (terminalReason === "prompt_too_long" || status === 413) return "context_too_long";
+  if (state.error === REFUSED) return "refusal";
+  const answer = causeOfAnswer(messageOf(result));
+  if (answer !== null) return answer;
+  if (apiError === "tool_history_mismatch") return "session_lost";
+  if (apiError === "connection_failed") return "network";
+  const byWord = ERRORS[state.error ?? ""];
+  if (byWord !== undefined && status === null) return byWord;
+  if (status !== null) return causeOfStatus(status) ?? byWord ?? refusal(state, resumes);
+  if (terminalReason.startsWith("aborted")) return "killed";
+  // It had not begun: the session, or the message to go on from, is not known.
+  if (resumes && result.subtype === "error_during_execution" && result.turns === 0) return "session_lost";
+  return terminalReason === "api_error" ? "network" : "crash";
+}
+
+const ERRORS: Readonly<Record<string, FailureCause | undefined>> = {
+  authentication_failed: "auth",
+  oauth_org_not_allowed: "auth",
+  billing_error: "billing",
+  rate_limit: "rate_limit",
+  overloaded: "overload",
+  model_not_found: "missing",
+};
+
+function causeOfStatus(status: number): FailureCause | null {
+  if (status === 401 || status === 403) return "auth";
+  if (status === 402) return "billing";
+  if (status === 408) return "network";
+  if (status === 429) return "rate_limit";
+  return status >= 500 ? "overload" : null;
+}
+
+/** A request that the provider finds wrong. When it is the first of a session that is gone on with, its history is what is wrong. */
+function refusal(state: ClaudeState, resumes: boolean): FailureCause {
+  return resumes && state.spent.input === 0 && state.counted.size === 0 ? "session_lost" : "crash";
+}
+
+function untilOf(resetsAt: number | null): string | null {
+  const at = (resetsAt ?? Number.NaN) * 1000;
+  return at > 0 && at < MAX_DATE ? new Date(at).toISOString() : null;
+}
+
+/** Beyond it there is no ISO 8601 of four-digit years. */
+const MAX_DATE = Date.UTC(9999, 11, 31);
+
+function messageOf(result: ClaudeResult): string {
+  const said = result.text === "" ? result.errors.join("; ") : result.text;
+  return said === "" ? `Claude Code ended with ${result.subtype}` : `Claude Code: ${said.slice(0, 500)}`;
+}
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Log in with `claude auth login`, or set ANTHROPIC_API_KEY.",
+  billing: "Add credit to the Anthropic account, or log in with another one.",
+  missing: "Choose a model that the account may use: claude:MODEL, or claude for its default.",
+  permission_denied: "Run with --yolo, or allow the tool in the repository's .claude/settings.json.",
+};
+
+/** The session's own file: in its place, or in any other project's folder; null: there is none. */
+export function findTranscript(place: TranscriptPlace): string | null {
+  if (existsSync(place.file)) return place.file;
+  const name = basename(place.file);
+  for (const project of foldersIn(place.projects)) {
+    const file = join(place.projects, project, name);
+    if (existsSync(file)) return file;
+  }
+  return null;
+}
+
+/** Length of each file of the session, so that what one call added can be told later. */
+export function measureTranscripts(place: TranscriptPlace): ReadonlyMap<string, number> {
+  const file = findTranscript(place);
+  if (file === null) return new Map();
+  const subagents = join(file.slice(0, -".jsonl".length), "subagents");
+  const others = namesIn(subagents).filter((name) => name.endsWith(".jsonl"));
+  const files = [file, ...others.map((name) => join(subagents, name))];
+  return new Map(files.map((path) => [path, statSync(path, { throwIfNoEntry: false })?.size ?? 0]));
+}
+
+/** What was added to any of them since. A file that is too large or no file at all says nothing. */
+export function readAdded(place: TranscriptPlace, before: ReadonlyMap<string, number>): readonly string[] {
+  return [...measureTranscripts(place).keys()].map((path) => {
+    const text = readTranscript(path);
+    return text.subarray(before.get(path) ?? 0).toString("utf8");
+  });
+}
+
+function readTranscript(path: string): Buffer {
+  return readOwnFile(path) ?? Buffer.alloc(0);
+}
+
+function foldersIn(path: string): readonly string[] {
+  return namesIn(path).filter((name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() === true);
+}
+
+/** Where Claude Code keeps a session that was begun in `cwd`. The same id may stand in another project's folder when it was moved. */
+export function transcriptPlace(params: {
+  readonly session: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): TranscriptPlace {
+  const { session, cwd, env } = params;
+  const projects = join(env["CLAUDE_CONFIG_DIR"] || join(env["HOME"] ?? "/", ".claude"), "projects");
+  const project = join(projects, cwd.replaceAll(/[^a-zA-Z0-9]/g, "-"));
+  return { projects, file: join(project, `${session}.jsonl`) };
+}
+
+interface TranscriptPlace {
+  /** Holds a folder for each working directory. */
+  readonly projects: string;
+  /** Its subagents' are in a folder of the same name, without the ending. */
+  readonly file: string;
+}
+
+/** From `claude auth status`, which looks at what is stored and asks nobody. Versions that do not know it say nothing about a login. */
+export function readLogin(answer: { readonly stdout: Uint8Array }): Pick<AgentProbe, "problem" | "hint"> {
+  const { loggedIn } = parseRecord(Buffer.from(answer.stdout).toString("utf8"));
+  if (loggedIn !== false) return { problem: null, hint: null };
+  return {
+    problem: "Claude Code is not logged in",
+    hint: "Log in with `claude auth login`, or set ANTHROPIC_API_KEY.",
+  };
+}

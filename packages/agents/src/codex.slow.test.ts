@@ -1,0 +1,322 @@
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { AgentTask, FailureCause } from "@holdfast/core/agent";
+import { systemClock } from "@holdfast/platform/clock";
+import type { ModelFault, ModelStep, ModelUsage } from "@holdfast/test-support/agents/model-script";
+import {
+  READS_OUR_ENVIRONMENT,
+  keepContract,
+  killAgent,
+  midStream,
+  modelHarness,
+} from "@holdfast/test-support/agents/real-agent-suite";
+import { CODEX_MODEL, type CodexScene, REAL_CODEX, openCodexScene } from "@holdfast/test-support/agents/real-agents";
+import { type AgentHarness, appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
+import { codexSessions, createCodexAgent, findRollout, transcriptPlace } from "./codex.ts";
+
+describe("contract", () => {
+  const APART: Readonly<Record<string, string>> = {
+    "what the agent does not say about its usage is null, which is not zero": "Codex always says",
+    "a prompt of five megabytes that nobody reads harms nobody":
+      "Codex takes a million characters; faults.slow.test.ts",
+  };
+
+  const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+
+  keepContract({
+    title: "the real Codex keeps the contract",
+    agent: createCodexAgent({ clock: systemClock }),
+    gone,
+    apart: APART,
+    harnessOf,
+    alone: READS_OUR_ENVIRONMENT,
+  });
+
+  async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+    const fault = {
+      kind: "status",
+      status: 404,
+      message: "The model `no-such` does not exist",
+      type: "model_not_found",
+    };
+    const scene = await openCodexScene({
+      script: { rules: [{ match: /(?:)/, steps: [{ fault: { ...fault, kind: "status" } }] }] },
+      later,
+    });
+    return modelHarness(scene, {
+      model: CODEX_MODEL,
+      write: (path, text) => ({
+        name: "apply_patch",
+        input: `*** Begin Patch\n*** Add File: ${path}\n${linesOf(text)}*** End Patch`,
+      }),
+      shell: (command) => ({ name: "exec_command", input: { cmd: command } }),
+      isSilent: true,
+      missingModel: "no-such-model",
+      slowness: 2,
+    });
+  }
+
+  function linesOf(text: string): string {
+    const lines = text.endsWith("\n") ? text.slice(0, -1) : text;
+    return `${lines
+      .split("\n")
+      .map((line) => `+${line}`)
+      .join("\n")}\n`;
+  }
+});
+
+describe("faults", () => {
+  const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+  const IDLE_MS = 4000;
+  const MINUTE = 60_000;
+  const DAY = 24 * 60 * MINUTE;
+
+  interface Fault {
+    readonly name: string;
+    readonly fault: ModelFault;
+    readonly cause: FailureCause;
+    /** From the start of the call; exact to a minute. */
+    readonly untilMs?: number;
+    /** Refused, or ended by our watchdog. */
+    readonly usage: 0 | null;
+  }
+
+  const refused = (status: number, message: string, type?: string): ModelFault => ({
+    kind: "status",
+    status,
+    message,
+    ...(type === undefined ? {} : { type }),
+  });
+
+  function limit(untilMs: number | null): ModelFault {
+    const resets = untilMs === null ? {} : { resets_at: Math.floor((Date.now() + untilMs) / 1000) };
+    const error = {
+      type: "usage_limit_reached",
+      message: "The usage limit has been reached",
+      plan_type: "plus",
+      ...resets,
+    };
+    return { kind: "status", status: 429, body: { error } };
+  }
+
+  const late: ModelFault = { kind: "status", status: 429, message: "slow down", headers: { "retry-after": "3600" } };
+
+  const FAULTS: readonly Fault[] = [
+    { name: "401", fault: refused(401, "Incorrect API key", "invalid_api_key"), cause: "auth", usage: 0 },
+    { name: "403", fault: refused(403, "Country not supported"), cause: "auth", usage: 0 },
+    { name: "402", fault: refused(402, "Pay"), cause: "billing", usage: 0 },
+    { name: "404", fault: refused(404, "The model `x` does not exist", "model_not_found"), cause: "missing", usage: 0 },
+    { name: "429", fault: refused(429, "Rate limit reached", "rate_limit_exceeded"), cause: "rate_limit", usage: 0 },
+    { name: "429 with retry-after", fault: late, cause: "rate_limit", untilMs: 60 * MINUTE, usage: null },
+    { name: "a limit until today", fault: limit(2 * MINUTE), cause: "rate_limit", untilMs: 2 * MINUTE, usage: 0 },
+    { name: "a limit until a day", fault: limit(3 * DAY), cause: "rate_limit", untilMs: 3 * DAY, usage: 0 },
+    { name: "a limit without a date", fault: limit(null), cause: "rate_limit", usage: 0 },
+    { name: "no quota", fault: refused(429, "You exceeded", "insufficient_quota"), cause: "billing", usage: 0 },
+    { name: "500", fault: refused(500, "oops"), cause: "overload", usage: 0 },
+    { name: "529", fault: refused(529, "overloaded"), cause: "overload", usage: 0 },
+    {
+      name: "context too long",
+      fault: refused(400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
+      cause: "context_too_long",
+      usage: 0,
+    },
+    { name: "a stream that is cut", fault: { kind: "cut" }, cause: "network", usage: 0 },
+    { name: "a stream that falls silent", fault: { kind: "silent" }, cause: "hang", usage: null },
+    { name: "a request that is never answered", fault: { kind: "hang" }, cause: "hang", usage: null },
+  ];
+
+  describe.skipIf(gone !== null)(`how the real Codex fails${gone === null ? "" : ` (${gone})`}`, () => {
+    test.for(FAULTS)("$name is $cause", { concurrent: true }, async ({ fault, cause, untilMs, usage }, context) => {
+      const script = { rules: [{ match: /(?:)/, steps: [{ text: "a\nb\nc\nd", fault }] }] };
+      const { agent, cwd } = await openCodexScene({ script, later: context.onTestFinished });
+      const { task } = prepareCall({ cwd }, { idleMs: IDLE_MS });
+      const began = Date.now();
+      const outcome = await agent.run(task);
+      expect(outcome).toMatchObject({ kind: "failed", cause, usage: { inputTokens: usage } });
+      expect(outcome.session).not.toBeNull();
+      const until = outcome.kind === "failed" ? outcome.until : null;
+      if (untilMs === undefined) return expect(until).toBeNull();
+      const off = Date.parse(until ?? "") - began - untilMs;
+      // Never early; late by what was cut off, what was added for it, and what the start took.
+      expect(off).toBeGreaterThan(-1000);
+      expect(off).toBeLessThan(2 * MINUTE);
+    });
+
+    test("a server that is down is network, though it says all the time that it waits", async (context) => {
+      const { server, agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
+      await server.close();
+      const { task } = prepareCall({ cwd }, { idleMs: 7000 });
+      expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "network" });
+    });
+
+    test("a prompt that it does not take is too long", async (context) => {
+      const { agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
+      const { task } = prepareCall({ cwd }, { prompt: "é".repeat(2_500_000) });
+      expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "context_too_long" });
+    });
+
+    test("a permission that was denied is no success", async (context) => {
+      const cmd = { cmd: "touch x", sandbox_permissions: "require_escalated", justification: "why not" };
+      const steps = [{ tool: { name: "exec_command", input: cmd } }, { text: "Never mind." }];
+      const script = { rules: [{ match: /(?:)/, steps }] };
+      const { agent, cwd } = await openCodexScene({ script, later: context.onTestFinished });
+      const { task } = prepareCall({ cwd }, { yolo: false });
+      const outcome = await agent.run(task);
+      expect(outcome).toMatchObject({ kind: "failed", cause: "permission_denied", usage: { inputTokens: 200 } });
+      expect(outcome.kind === "failed" ? outcome.hint : "").toContain("--yolo");
+    });
+
+    test("without its key it says what to do", async (context) => {
+      const { agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
+      const { task } = prepareCall({ cwd }, { env: { SCRIPTED_KEY: "" } });
+      const hint = expect.stringContaining("codex login");
+      expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "auth", hint });
+    });
+  });
+});
+
+describe("killed", () => {
+  const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+  const PATCH = "*** Begin Patch\n*** Add File: made.txt\n+by a tool\n*** End Patch";
+  const EDIT: ModelStep = {
+    tool: { name: "apply_patch", input: PATCH },
+    usage: { input: 111, cacheRead: 9, output: 13 },
+  };
+  const SLOW: ModelStep = {
+    tool: { name: "exec_command", input: { cmd: "touch started; sleep 600" } },
+    usage: { input: 210, output: 17 },
+  };
+  const STREAM: ModelStep = { text: "word\n".repeat(1000), eventDelayMs: 50 };
+  const FINISH = [{ tool: { name: "exec_command", input: { cmd: "echo two >> made.txt" } } }, { text: "All done." }];
+
+  const MOMENTS = [
+    { where: "in the middle of a tool call", step: SLOW, moment: (scene: CodexScene) => appears(scene, "started") },
+    { where: "in the middle of a stream", step: STREAM, moment: (scene: CodexScene) => midStream(scene.server) },
+  ];
+
+  function play(step: ModelStep) {
+    return {
+      rules: [
+        { match: /go on/, steps: FINISH },
+        { match: /begin/, steps: [EDIT, step] },
+      ],
+    };
+  }
+
+  async function killAt(scene: CodexScene, moment: () => Promise<unknown>, session: string | null = null) {
+    const { task } = prepareCall(scene, { prompt: session === null ? "begin" : "begin again", session });
+    const before = scene.server.sent();
+    const running = scene.agent.run(task);
+    await moment();
+    killAgent(task.mark);
+    const outcome = await running;
+    assertGone(task.mark);
+    expect(outcome).toMatchObject({ kind: "failed", cause: "killed", usage: spent(before, scene) });
+    return outcome;
+  }
+
+  function spent(before: ModelUsage, { server }: CodexScene) {
+    const now = server.sent();
+    const input = now.input + now.cacheRead - before.input - before.cacheRead;
+    return { inputTokens: input, outputTokens: now.output - before.output };
+  }
+
+  describe.skipIf(gone !== null)(`the real Codex, killed${gone === null ? "" : ` (${gone})`}`, () => {
+    test.for(MOMENTS)("$where: the same session is gone on with and finished", async ({ step, moment }, context) => {
+      const scene = await openCodexScene({ script: play(step), later: context.onTestFinished });
+      const killed = await killAt(scene, () => moment(scene));
+      expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\n");
+      // Killed a second time: what the first had taken must not be counted again.
+      for (const name of ["made.txt", "started"]) rmSync(join(scene.cwd, name), { force: true });
+      const again = await killAt(scene, () => moment(scene), killed.session);
+      expect(again.session).toBe(killed.session);
+      const before = scene.server.sent();
+      const { task, events } = prepareCall(scene, { prompt: "go on", session: killed.session });
+      const outcome = await scene.agent.run(task);
+      expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
+      expect(outcome.usage).toMatchObject(spent(before, scene));
+      expect(events).toContainEqual({ kind: "session", id: killed.session });
+      expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\ntwo\n");
+    });
+
+    test("a session that is not there any more is lost, and nothing is spent", async (context) => {
+      const scene = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
+      const first = await scene.agent.run(prepareCall(scene, {}).task);
+      const session = first.session ?? "";
+      rmSync(findRollout(transcriptPlace({ session, env: scene.env })) ?? "");
+      const { length } = scene.server.requests;
+      const outcome = await scene.agent.run(prepareCall(scene, { session }).task);
+      expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session, usage: { inputTokens: 0 } });
+      expect(scene.server.requests).toHaveLength(length);
+    });
+
+    test("a history that the provider refuses is lost, a refusal in the middle is not", async (context) => {
+      const fault = { kind: "status", status: 400, message: "bad history" } as const;
+      const script = {
+        rules: [
+          { match: /work/, steps: [{ tool: { name: "exec_command", input: { cmd: "true" } } }, { fault }] },
+          { match: /at once/, steps: [{ fault }] },
+        ],
+      };
+      const scene = await openCodexScene({ script, later: context.onTestFinished });
+      const { session } = await scene.agent.run(prepareCall(scene, {}).task);
+      for (const [prompt, cause] of [
+        ["at once", "session_lost"],
+        ["work", "crash"],
+      ] as const)
+        expect(await scene.agent.run(prepareCall(scene, { prompt, session }).task)).toMatchObject({ cause, session });
+    });
+  });
+});
+
+describe("sessions", () => {
+  const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
+  const SECRET = "a-secret-that-nobody-keeps";
+
+  describe.skipIf(gone !== null)(`the real Codex's record of a session${gone === null ? "" : ` (${gone})`}`, () => {
+    test(
+      "is read masked; put back, the session goes on from there",
+      { timeout: 600_000 },
+      async ({ onTestFinished }) => {
+        const usage = { input: 60, cacheRead: 40 };
+        const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
+        const script = { rules: ["one", "two", "three", "four"].map(says) };
+        const { server, agent, cwd, env } = await openCodexScene({ script, later: onTestFinished });
+        // Sessions are looked for where this very process would have them.
+        Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
+        const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
+        const history = () => JSON.stringify(server.requests.at(-1)?.body);
+
+        const session = (await run({ prompt: `${SECRET}, and one` })).session ?? "";
+        const kept = await codexSessions.read({ session, cwd });
+        expect(kept?.text).toContain("one, said");
+        expect(kept?.text).not.toContain(SECRET);
+
+        await run({ prompt: "two", session });
+        expect((await codexSessions.read({ session, cwd }))?.text).toContain("two, said");
+        await codexSessions.write({ session, cwd, text: kept?.text ?? "" });
+        expect(await codexSessions.read({ session, cwd })).toEqual(kept);
+        const three = await run({ prompt: "three", session });
+        expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
+        expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
+        const inRecord = (await codexSessions.read({ session, cwd }))?.text ?? "";
+        expect(codexSessions.tokensIn?.(inRecord)).toEqual({ input: 200, output: 40 });
+        expect(history()).toContain("one, said");
+        expect(history()).not.toContain("two, said");
+
+        const later = (await codexSessions.read({ session, cwd }))?.text ?? "";
+        forget(env, session);
+        expect(await codexSessions.read({ session, cwd })).toBe(null);
+        expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
+        await codexSessions.write({ session, cwd, text: later });
+        expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
+        expect(history()).toContain("three, said");
+      },
+    );
+  });
+
+  function forget(env: AgentTask["env"], session: string): void {
+    rmSync(findRollout(transcriptPlace({ session, env })) ?? "");
+  }
+});

@@ -1,0 +1,600 @@
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import type {
+  Agent,
+  AgentEvent,
+  AgentProbe,
+  AgentSessions,
+  AgentTask,
+  AgentUsage,
+  FailureCause,
+} from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
+import type { ProcessResult } from "@holdfast/platform/subprocess";
+import {
+  type CliAgentParams,
+  type CliDialect,
+  type CliEnd,
+  type CliFailure,
+  type CliStep,
+  createCliAgent,
+  probeVersion,
+  sessionLost,
+  tokensUsed,
+} from "./cli-agent.ts";
+import { UNKNOWN_USAGE, causeOfAnswer, sharedHint } from "./failure-cause.ts";
+import {
+  type TurnLine,
+  finishedTurn,
+  namesIn,
+  parseRecord,
+  readOwnFile,
+  readSessionFile,
+  writeSessionFile,
+} from "./session-files.ts";
+
+/** Codex' own record of a session is one file; it cannot go on from a message of it, so that none is named. */
+export const codexSessions: AgentSessions = {
+  async read({ session }) {
+    const path = findRollout(transcriptPlace({ session, env: process.env }));
+    const text = readSessionFile({ path, title: "Codex" });
+    return text === null ? null : { text, lastMessage: null };
+  },
+  async write({ session, text }) {
+    const place = transcriptPlace({ session, env: process.env });
+    writeSessionFile({ path: findRollout(place) ?? placeOfLost(place, text), text });
+  },
+  tokensIn: (text) => plain(sumOfAnswers(text)),
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+};
+
+function plain(tokens: ReturnType<typeof sumOfAnswers>): { readonly input: number; readonly output: number } {
+  return { input: tokens?.input ?? 0, output: tokens?.output ?? 0 };
+}
+
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  const payload = asRecord(line["payload"]);
+  const type = asText(payload["type"]);
+  if (line["type"] === "response_item" && type === "message" && payload["role"] === "user")
+    return { kind: "prompt", text: textOf(payload["content"]) };
+  if (line["type"] !== "event_msg" || type === "token_count") return null;
+  return type === "task_complete" ? { kind: "answer", text: asText(payload["last_agent_message"]) } : { kind: "open" };
+}
+
+/** `codex:MODEL`: OpenAI Codex. */
+export function createCodexAgent(params: CliAgentParams): Agent {
+  return createCliAgent(CODEX, params);
+}
+
+interface Call {
+  readonly read: CodexState;
+  /** Of the session's file when the call began. */
+  readonly bytesBefore: number;
+  readonly totalBefore: TokenCount;
+}
+
+const INSTALL = "Install it: npm install -g @openai/codex, then log in with `codex login`.";
+
+const CODEX: CliDialect<Call> = {
+  name: "codex",
+  title: "Codex",
+  program: "codex",
+  install: INSTALL,
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: false,
+    structuredOutput: false,
+  },
+  sessions: codexSessions,
+  // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
+  idleMs: 15 * 60_000,
+  native: (path) => [nativeBinary(path)],
+  plan({ task, env, extra }) {
+    const file = task.session === null ? null : findRollout(transcriptPlace({ session: task.session, env }));
+    if (task.session !== null && file === null) return lost(task.session);
+    return {
+      kind: "start",
+      args: codexArgs({ task, extra }),
+      input: task.prompt,
+      env: codexEnv(env),
+      state: {
+        read: NOTHING_READ,
+        bytesBefore: file === null ? 0 : sizeOf(file),
+        totalBefore: totalSoFar(file === null ? "" : readAdded(file, 0)),
+      },
+    };
+  },
+  read(state, line) {
+    const step = readCodexLine(state.read, line);
+    return { ...step, state: { ...state, read: step.state } };
+  },
+  end(state, exit, { task, now }) {
+    const { read } = state;
+    const answered = read.begun.size > 0 || read.text !== "";
+    return classifyCodex({ state: read, stderr: exit.stderr, resumes: task.session !== null, answered, now: now() });
+  },
+  usage: (state, { env }) => usageOf(state, env),
+  probe: (run) => probeCodex(run, INSTALL),
+};
+
+/**
+ * Each answer has a record in the rollout, also of a call that was killed. The terminal event counts the whole thread, and forgets what
+ * a killed call had taken: it only serves where there is no rollout to read.
+ */
+function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>): AgentUsage {
+  const { read, bytesBefore, totalBefore } = state;
+  const file = read.session === null ? null : findRollout(transcriptPlace({ session: read.session, env }));
+  const answers = file === null ? null : sumOfAnswers(readAdded(file, bytesBefore));
+  if (answers !== null) return tokensUsed(answers);
+  const { total } = read;
+  if (total !== null) {
+    const since = (now: number, before: number) => (now < before ? now : now - before);
+    const input = since(total.input, totalBefore.input);
+    const cached = since(total.cached, totalBefore.cached);
+    return tokensUsed({ input, output: since(total.output, totalBefore.output), cached });
+  }
+  // Refused before any answer; of one that was cut off nobody knows what it took.
+  return read.end === "failed" ? tokensUsed({ input: 0, output: 0 }) : UNKNOWN_USAGE;
+}
+
+function lost(session: string) {
+  return sessionLost(`Codex has no rollout of session ${session}`);
+}
+
+/** How Codex is called. The prompt goes by standard input: one argument holds 128 KB at most. */
+export function codexArgs(params: {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
+  const own = sandboxOf(extra);
+  return [
+    "exec",
+    ...(task.session === null ? [] : ["resume"]),
+    "--json",
+    // The worktree is ours; whether it is trusted was decided when the run was begun.
+    "--skip-git-repo-check",
+    ...(own === null && task.yolo
+      ? ["--dangerously-bypass-approvals-and-sandbox"]
+      : sandboxed(own ?? "workspace-write")),
+    ...withoutSandbox(extra),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : [task.session]),
+    "-",
+  ];
+}
+
+/** As settings: `resume` does not know the options for them. Nobody is there to approve of anything. */
+function sandboxed(mode: string): readonly string[] {
+  return ["-c", `sandbox_mode=${JSON.stringify(mode)}`, "-c", 'approval_policy="never"'];
+}
+
+/** A limit that the user has set holds with `--yolo` too. */
+function sandboxOf(extra: readonly string[]): string | null {
+  const at = extra.findIndex((arg) => SANDBOX.includes(arg));
+  if (at !== -1) return extra[at + 1] ?? null;
+  return extra.find((arg) => arg.startsWith("--sandbox="))?.slice("--sandbox=".length) ?? null;
+}
+
+function withoutSandbox(extra: readonly string[]): readonly string[] {
+  return extra.filter(
+    (arg, index) =>
+      !SANDBOX.includes(arg) && !arg.startsWith("--sandbox=") && !SANDBOX.includes(extra[index - 1] ?? ""),
+  );
+}
+
+const SANDBOX = ["--sandbox", "-s"];
+
+/** How long it means to wait after a refusal stands in its log alone. Who has asked for a log of his own keeps it. */
+export function codexEnv(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
+  return (env["RUST_LOG"] ?? "") === "" ? { RUST_LOG: "error,codex_core::responses_retry=warn" } : {};
+}
+
+/** What the lines of one call have said so far. */
+export interface CodexState {
+  readonly session: string | null;
+  /** The last message. */
+  readonly text: string;
+  readonly end: "open" | "completed" | "failed";
+  /** The last failure that was told, of a request that it goes on trying or of the turn. */
+  readonly trouble: string | null;
+  /** As the terminal event tells it: of the whole thread, as far as Codex remembers it. */
+  readonly total: TokenCount | null;
+  /** Items whose beginning was told. */
+  readonly begun: ReadonlySet<string>;
+}
+
+export const NOTHING_READ: CodexState = {
+  session: null,
+  text: "",
+  end: "open",
+  trouble: null,
+  total: null,
+  begun: new Set(),
+};
+
+export function readCodexLine(state: CodexState, line: string): CliStep<CodexState> {
+  const event = parseRecord(line);
+  switch (event["type"]) {
+    case "thread.started": {
+      const id = asText(event["thread_id"]);
+      return id === "" ? same(state) : { state: { ...state, session: id }, events: [{ kind: "session", id }] };
+    }
+    case "item.started":
+    case "item.completed":
+      return readItem(state, asRecord(event["item"]), event["type"] === "item.completed");
+    case "turn.completed":
+      return same({ ...state, end: "completed", trouble: null, total: tokensOf(event["usage"]) });
+    case "turn.failed":
+      return same({ ...state, end: "failed", trouble: asText(asRecord(event["error"])["message"]) || state.trouble });
+    case "error":
+      return { ...same({ ...state, trouble: asText(event["message"]) }), waiting: true };
+    default:
+      return same(state);
+  }
+}
+
+function same(state: CodexState): CliStep<CodexState> {
+  return { state, events: [] };
+}
+
+function readItem(state: CodexState, item: JsonRecord, isDone: boolean): CliStep<CodexState> {
+  // It works again: whatever was wrong with a request is over.
+  const next = { ...state, trouble: null };
+  const text = asText(item["text"]);
+  if (item["type"] === "agent_message")
+    return isDone && text !== "" ? { state: { ...next, text }, events: [{ kind: "text", text }] } : same(next);
+  const id = asText(item["id"]);
+  const event = toolOf(item);
+  if (event === null || state.begun.has(id)) return same(next);
+  return { state: { ...next, begun: new Set([...state.begun, id]) }, events: [event] };
+}
+
+function toolOf(item: JsonRecord): AgentEvent | null {
+  switch (item["type"]) {
+    case "command_execution":
+      return { kind: "tool", name: "exec_command", detail: asText(item["command"]) };
+    case "file_change": {
+      const paths = asRecords(item["changes"]).map((change) => asText(change["path"]));
+      return { kind: "tool", name: "apply_patch", detail: paths.join(", ") };
+    }
+    case "mcp_tool_call":
+      return { kind: "tool", name: `${asText(item["server"])}.${asText(item["tool"])}`, detail: "" };
+    case "web_search":
+      return { kind: "tool", name: "web_search", detail: asText(item["query"]) };
+    default:
+      return null;
+  }
+}
+
+/** What the turn came to. Codex tells failures in words alone, some with a status in them, some with the provider's answer as JSON. */
+export function classifyCodex(params: {
+  readonly state: CodexState;
+  readonly stderr: string;
+  readonly resumes: boolean;
+  /** An answer of the model came whole. */
+  readonly answered: boolean;
+  readonly now: number;
+}): CliEnd {
+  const { state, stderr } = params;
+  switch (state.end) {
+    case "completed":
+      return withoutDenials(state, stderr);
+    case "failed":
+      return { kind: "failed", ...failureOf(state.trouble ?? "", params) };
+    case "open":
+      if (state.trouble !== null) return { kind: "waiting", ...failureOf(state.trouble, params) };
+      return beforeStart(stderr);
+  }
+}
+
+/** What was refused does not stand in the events: the model was told, and the log. */
+function withoutDenials({ text }: CodexState, stderr: string): CliEnd {
+  const denial = /tools::router: error=(.*(?:rejected by user approval settings|escalated permissions).*)/.exec(
+    stderr,
+  )?.[1];
+  if (denial === undefined) return { kind: "completed", text };
+  const message = `Codex was not allowed to act: ${denial}`;
+  return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
+}
+
+function beforeStart(stderr: string): CliEnd {
+  const tooLong = /turn\/start failed: (.*?)(?: \(code|,? data:).*"input_too_large"/.exec(stderr)?.[1];
+  if (tooLong !== undefined)
+    return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: TOO_LONG, until: null };
+  const refusal = /thread\/resume failed: (.*)/.exec(stderr)?.[1];
+  // Another process still writes to it: that passes, and a fresh session beside it would be a second agent.
+  if (refusal === undefined || /active writer/.test(refusal)) return { kind: "open" };
+  return { kind: "failed", cause: "session_lost", message: `Codex: ${refusal}`, hint: null, until: null };
+}
+
+const TOO_LONG = sharedHint("context_too_long", "codex");
+
+function failureOf(
+  text: string,
+  params: {
+    readonly stderr: string;
+    readonly resumes: boolean;
+    readonly answered: boolean;
+    readonly now: number;
+  },
+): CliFailure {
+  const cause = causeOf(text, params);
+  const at = cause === "rate_limit" ? (resetTime(text, params.now) ?? retryTime(params.stderr)) : null;
+  const until = at === null ? null : new Date(at).toISOString();
+  const message = `Codex: ${(wordsOf(text) || "failed without a word").slice(0, 500)}`;
+  return { cause, message, hint: HINTS[cause] ?? sharedHint(cause, "codex"), until };
+}
+
+function causeOf(text: string, params: { readonly resumes: boolean; readonly answered: boolean }): FailureCause {
+  const answer = causeOfAnswer(text);
+  if (answer !== null) return answer;
+  for (const [words, cause] of WORDS) if (words.test(text)) return cause;
+  const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? Number.NaN);
+  const byStatus = STATUSES[status] ?? (status >= 500 ? "overload" : null);
+  if (byStatus !== null) return byStatus;
+  // The first request of a session that is gone on with: when the provider finds it wrong, its history is.
+  const isRefusal = errorOf(text) !== null || status === 400;
+  return isRefusal && params.resumes && !params.answered ? "session_lost" : "crash";
+}
+
+/** In this order: "Reconnecting… (stream disconnected: …)" may hold any of the later ones. */
+const WORDS: readonly (readonly [RegExp, FailureCause])[] = [
+  [/context_length_exceeded|exceeds the context window|ran out of room in the model.s context/i, "context_too_long"],
+  [/hit your usage limit|usage_limit_reached/i, "rate_limit"],
+  [/insufficient_quota|quota exceeded|upgrade to plus|out of credits/i, "billing"],
+  [/no tool (?:output|call) found/i, "session_lost"],
+  [/missing environment variable|not logged in|invalid_api_key|log out and sign in|refresh token/i, "auth"],
+  [/model_not_found|the model .* does not exist|not supported when using codex/i, "missing"],
+  [/rate limit|last status: 429/i, "rate_limit"],
+  [/high demand|at capacity|overloaded|internal server error/i, "overload"],
+  [/stream disconnected|waiting for network|connection failed|error sending request|timed? ?out|dns error/i, "network"],
+];
+
+const STATUSES: Readonly<Record<number, FailureCause | undefined>> = {
+  401: "auth",
+  402: "billing",
+  403: "auth",
+  408: "network",
+  429: "rate_limit",
+};
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Log in with `codex login`, or set the key that ~/.codex/config.toml names.",
+  billing: "Add credit to the OpenAI account, or log in with another one.",
+  missing: "Choose a model that the account may use: codex:MODEL, or codex for its default.",
+  permission_denied: "Run with --yolo, or allow it in ~/.codex/config.toml.",
+};
+
+/** The provider's answer, where the message is one. */
+function errorOf(text: string): ReturnType<typeof asRecord> | null {
+  try {
+    const { error } = asRecord(JSON.parse(text));
+    return error === undefined ? null : asRecord(error);
+  } catch {
+    return null;
+  }
+}
+
+function wordsOf(text: string): string {
+  const error = errorOf(text);
+  return error === null ? text : asText(error["message"]) || text;
+}
+
+/**
+ * When a limit is given anew, from "try again at Nov 18th, 2026 9:04 AM", "try again at 10:04 AM" (today) or "try again in 3 days 4 hours":
+ * there is no field for it. Told to the minute and cut off, so a minute is added: who comes early is turned away again.
+ */
+export function resetTime(text: string, now: number): number | null {
+  const at = /try again at (?:([A-Z][a-z]{2}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}):(\d{2}) ([AP])M/.exec(text);
+  if (at !== null) return localTime(at.slice(1), now);
+  const spans = /try again in ((?:\d+ (?:day|hour|minute|second)s?[ ,]*(?:and )?)+)/.exec(text)?.[1];
+  if (spans === undefined) return null;
+  const parts = [...spans.matchAll(/(\d+) (day|hour|minute|second)/g)];
+  return now + parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ""] ?? 0), MINUTE);
+}
+
+const MINUTE = 60_000;
+const UNITS: Readonly<Record<string, number>> = {
+  day: 24 * 60 * MINUTE,
+  hour: 60 * MINUTE,
+  minute: MINUTE,
+  second: 1000,
+};
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** In the zone of this machine: Codex writes it for people. */
+function localTime(parts: readonly (string | undefined)[], now: number): number | null {
+  const [month, day, year, hour, minute, half] = parts;
+  const date = new Date(now);
+  if (month !== undefined) date.setFullYear(Number(year), MONTHS.indexOf(month), Number(day));
+  date.setHours((Number(hour) % 12) + (half === "P" ? 12 : 0), Number(minute), 0, 0);
+  if (month !== undefined && !MONTHS.includes(month)) return null;
+  return date.getTime() + MINUTE;
+}
+
+/** When it means to ask again, from its log: `… responses_retry: … (1/5 in 3599.99s)…`, the moment first. */
+export function retryTime(stderr: string): number | null {
+  const last = [...stderr.matchAll(/^(\S+Z)\s.*responses_retry: .*\(\d+\/\d+ in ([\d.]+)(ms|s)\)/gm)].at(-1);
+  if (last === undefined) return null;
+  const [, moment, amount, unit] = last;
+  const at = Date.parse(moment ?? "") + Number(amount) * (unit === "s" ? 1000 : 1);
+  return Number.isFinite(at) ? at : null;
+}
+
+/** All that went in, from a cache or not, and all that came out, thoughts included. */
+interface TokenCount {
+  readonly input: number;
+  readonly output: number;
+  /** Of the input. */
+  readonly cached: number;
+}
+
+const NO_TOKENS: TokenCount = { input: 0, output: 0, cached: 0 };
+
+/** `usage` as events and the rollout carry it; null: this is none. */
+function tokensOf(value: unknown): TokenCount | null {
+  const { input_tokens: input, output_tokens: output, cached_input_tokens: cached } = asRecord(value);
+  if (!isCount(input) || !isCount(output)) return null;
+  return { input, output, cached: isCount(cached) ? cached : 0 };
+}
+
+/** What the answers of the model took, as far as these lines of a rollout tell: one record for each, written as soon as it has come whole. */
+export function sumOfAnswers(lines: string): TokenCount | null {
+  const answers = new Map<string, TokenCount>();
+  for (const payload of payloadsOf(lines, '"token_usage_record"')) {
+    const tokens = tokensOf(payload["usage"]);
+    if (tokens !== null) answers.set(asText(payload["response_id"]) || String(answers.size), tokens);
+  }
+  if (answers.size === 0) return null;
+  let sum = NO_TOKENS;
+  for (const { input, output, cached } of answers.values())
+    sum = { input: sum.input + input, output: sum.output + output, cached: sum.cached + cached };
+  return sum;
+}
+
+/** What the thread had taken by its own reckoning: what a terminal event tells goes on from it. A call that was killed may be missing in it. */
+export function totalSoFar(lines: string): TokenCount {
+  const last = payloadsOf(lines, '"total_token_usage"').at(-1);
+  return tokensOf(asRecord(last?.["info"])["total_token_usage"]) ?? NO_TOKENS;
+}
+
+/** Most of a rollout is instructions and tool output: only what has the word is parsed. */
+function payloadsOf(lines: string, word: string): readonly ReturnType<typeof asRecord>[] {
+  return lines.split("\n").flatMap((line) => (line.includes(word) ? [payloadOf(line)] : []));
+}
+
+function payloadOf(line: string): ReturnType<typeof asRecord> {
+  try {
+    return asRecord(asRecord(JSON.parse(line))["payload"]);
+  } catch {
+    // The last line of a call that was killed may be half a line.
+    return {};
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0;
+}
+
+/** The session's own file; null: there is none. */
+export function findRollout(place: TranscriptPlace): string | null {
+  return findBelow(place.sessions, place.ending, FOLDERS_DEEP) ?? findBelow(place.archived, place.ending, 0);
+}
+
+const FOLDERS_DEEP = 3;
+
+/** The newest folders first: most sessions that are looked for are of today. */
+function findBelow(folder: string, ending: string, depth: number): string | null {
+  for (const name of namesIn(folder).toSorted().toReversed()) {
+    const path = join(folder, name);
+    if (depth === 0 && name.endsWith(ending)) return path;
+    const found = depth === 0 ? null : findBelow(path, ending, depth - 1);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** What was added after the first `from` bytes. */
+function readAdded(path: string, from: number): string {
+  return readOwnFile(path)?.subarray(from).toString("utf8") ?? "";
+}
+
+/** Where Codex keeps its sessions. A file's name begins with the moment at which the session was, so it is looked for by its end. */
+export function transcriptPlace(params: {
+  readonly session: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): TranscriptPlace {
+  const { session, env } = params;
+  const home = codexHome(env);
+  return {
+    sessions: join(home, "sessions"),
+    archived: join(home, "archived_sessions"),
+    ending: `-${session}.jsonl`,
+  };
+}
+
+interface TranscriptPlace {
+  /** In it folders of years, in them of months, in them of days. */
+  readonly sessions: string;
+  /** Without folders. */
+  readonly archived: string;
+  readonly ending: string;
+}
+
+function codexHome(env: Readonly<Record<string, string | undefined>>): string {
+  return env["CODEX_HOME"] || join(env["HOME"] ?? "/", ".codex");
+}
+
+/** Where one stood that is gone: Codex remembers the name, which it made of the moment that stands in the first line, in local time. */
+function placeOfLost(place: TranscriptPlace, text: string): string {
+  const moment = /"timestamp":"(\d{4}-[\d:.T-]+Z)","cwd"/.exec(text)?.[1] ?? /"timestamp":"([^"]+)"/.exec(text)?.[1];
+  const date = new Date(moment ?? 0);
+  const two = (part: number) => String(part).padStart(2, "0");
+  const [year, month, day] = [String(date.getFullYear()), two(date.getMonth() + 1), two(date.getDate())];
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join("-");
+  return join(place.sessions, year, month, day, `rollout-${year}-${month}-${day}T${clock}${place.ending}`);
+}
+
+/** `login status` looks at what is stored and asks nobody. Who has named a provider of his own, or gives a key, needs no login. */
+async function probeCodex(
+  run: (args: readonly string[]) => Promise<ProcessResult>,
+  install: string,
+): Promise<AgentProbe> {
+  const found = await probeVersion(run, { program: "codex", install });
+  if (found.problem !== null || hasOwnAccess(process.env)) return found;
+  const login = await run(["login", "status"]);
+  const isLoggedOut = login.code !== 0 && /not logged in/i.test(`${login.stdout.toString("utf8")}${login.stderr}`);
+  if (!isLoggedOut) return found;
+  const hint = "Log in with `codex login`, or with a key: `printenv OPENAI_API_KEY | codex login --with-api-key`.";
+  return { ...found, problem: "Codex is not logged in", hint };
+}
+
+function hasOwnAccess(env: Readonly<Record<string, string | undefined>>): boolean {
+  if ((env["CODEX_API_KEY"] ?? "") !== "") return true;
+  const provider = /^\s*model_provider\s*=\s*["']([^"']+)/m.exec(
+    readAdded(join(codexHome(env), "config.toml"), 0),
+  )?.[1];
+  return provider !== undefined && provider !== "openai";
+}
+
+/**
+ * The program itself, where PATH knows the wrapper that npm installs: the wrapper may be a second process, and when it is killed Codex goes on
+ * alone. What is no such wrapper is taken as it is.
+ */
+export function nativeBinary(found: string): string {
+  try {
+    const script = realpathSync(found);
+    return script.endsWith(".js") ? (inPackage(script) ?? found) : found;
+  } catch {
+    return found;
+  }
+}
+
+function inPackage(script: string): string | null {
+  for (const vendor of [vendorOfPlatform(script), join(dirname(script), "../vendor")]) {
+    if (vendor === null || !existsSync(vendor)) continue;
+    for (const target of readdirSync(vendor)) {
+      const binary = join(vendor, target, "bin", process.platform === "win32" ? "codex.exe" : "codex");
+      if (existsSync(binary)) return binary;
+    }
+  }
+  return null;
+}
+
+function vendorOfPlatform(script: string): string | null {
+  const name = `@openai/codex-${process.platform}-${process.arch}/package.json`;
+  try {
+    return join(dirname(createRequire(script).resolve(name)), "vendor");
+  } catch {
+    return null;
+  }
+}

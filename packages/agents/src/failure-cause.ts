@@ -1,0 +1,178 @@
+import type { AgentOutcome, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { AgentExit } from "./agent-process.ts";
+import { AGENT_VERSIONS } from "./agent-versions.ts";
+
+export const UNKNOWN_USAGE: AgentUsage = { inputTokens: null, outputTokens: null, microUsd: null };
+
+type Failed = Extract<AgentOutcome, { kind: "failed" }>;
+
+/**
+ * Why a program that is no agent of a known make did not succeed, told from its end alone; null: it did. The words are shell and sysexits
+ * convention: 127 and 126 for a program that cannot be run, above 128 for a signal, 75 (EX_TEMPFAIL) for "later".
+ */
+export function classifyExit(params: {
+  readonly exit: AgentExit;
+  /** What was run, as the message calls it. */
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly timeoutMs: number | null;
+  readonly idleMs: number | null;
+}): Failed | null {
+  const { exit, name } = params;
+  // Something of it is still there and may go on editing: whatever it returned, that is no success.
+  if (exit.survivors !== null) return failure("hang", `${name} left processes behind: ${exit.survivors}`);
+  switch (exit.kind) {
+    case "interrupted":
+      return failure("interrupted", `${name} was stopped because the run was`);
+    case "timed_out":
+      return failure("timeout", `${name} had not ended after ${seconds(params.timeoutMs)}`, "Give it more time.");
+    case "idle":
+      return failure("hang", `${name} printed nothing for ${seconds(params.idleMs)}`);
+    case "not_started":
+      return notStarted(name, exit.reason ?? "no reason given");
+    case "signalled":
+      return { ...failure("killed", `${name} was ended by ${exit.signal ?? "a signal"}`), instant: isInstant(exit) };
+    case "exited":
+      return exit.code === 0 ? null : { ...classifyCode(params), instant: isInstant(exit) };
+  }
+}
+
+const RUN_IT = "Run it by hand in the worktree to see what is missing.";
+const INSTANT_MS = 2000;
+const EX_TEMPFAIL = 75;
+
+function notStarted(name: string, reason: string): Failed {
+  const message = `${name} could not be started: ${reason}`;
+  // Out of processes, memory or open files: that passes, and no person need mend it.
+  if (/\b(?:EMFILE|ENFILE|EAGAIN|ENOMEM)\b/.test(reason)) return { ...failure("crash", message), instant: true };
+  return failure("missing", message, RUN_IT);
+}
+
+function classifyCode(params: { readonly exit: AgentExit; readonly name: string; readonly now: number }): Failed {
+  const { exit, name, now } = params;
+  const code = exit.code ?? 0;
+  const said = lastWords(exit);
+  if (code === 126 || code === 127) return failure("missing", `${name} could not be run${said}`, RUN_IT);
+  if (code > 128 && code < 128 + 65) return failure("killed", `${name} was ended by signal ${code - 128}${said}`);
+  if (code === EX_TEMPFAIL)
+    return { ...failure("overload", `${name} asks for a later try${said}`), until: retryAfter(exit.stderr, now) };
+  return failure("crash", `${name} failed with exit ${code}${said}`);
+}
+
+function failure(cause: FailureCause, message: string, hint: string | null = null): Failed {
+  return { kind: "failed", cause, message, hint, until: null, session: null, usage: UNKNOWN_USAGE, instant: false };
+}
+
+/** Nothing on standard output and no time to do anything. What it complained about on the other stream is no work. */
+function isInstant(exit: AgentExit): boolean {
+  return exit.stdout.trim() === "" && exit.milliseconds < INSTANT_MS;
+}
+
+function lastWords(exit: AgentExit): string {
+  const text = exit.stderr.trim() === "" ? exit.stdout : exit.stderr;
+  const lines = text.trim().split("\n").slice(-3).join("; ").slice(-500);
+  return lines === "" ? "" : `: ${lines}`;
+}
+
+/** `retry-after: 90` (seconds) or a date, as in HTTP; the last one counts. */
+function retryAfter(stderr: string, now: number): string | null {
+  const value = [...stderr.matchAll(/^\s*retry-after:[ \t]*(\S.*?)\s*$/gim)].at(-1)?.[1];
+  if (value === undefined) return null;
+  const at = /^\d+(?:\.\d+)?$/.test(value) ? now + Number(value) * 1000 : Date.parse(value);
+  return Number.isFinite(at) && Math.abs(at) < MAX_DATE ? new Date(at).toISOString() : null;
+}
+
+/** Beyond it there is no ISO 8601 of four-digit years. */
+const MAX_DATE = Date.UTC(9999, 11, 31);
+
+function seconds(milliseconds: number | null): string {
+  return `${(milliseconds ?? 0) / 1000} s`;
+}
+
+/** What a provider's HTTP status means; null: it says nothing by itself. */
+export function causeOfStatus(status: number | null): FailureCause | null {
+  switch (status) {
+    case 401:
+    case 403:
+      return "auth";
+    case 402:
+      return "billing";
+    case 404:
+      return "missing";
+    case 408:
+      return "network";
+    case 413:
+      return "context_too_long";
+    case 429:
+      return "rate_limit";
+    default:
+      return status !== null && status >= 500 ? "overload" : null;
+  }
+}
+
+/**
+ * Causes that look like another one by their status: the page of a proxy (often 403), a version that the provider does not serve any more (400), a model
+ * that declines. Asked before anything else about the words of a failure.
+ */
+export function causeOfAnswer(words: string): FailureCause | null {
+  if (
+    /<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i.test(words)
+  )
+    return "proxy";
+  if (
+    /requires a newer version|newer version .{0,60}required|version .{0,60}(?:no longer supported|too old|out of date|outdated)|(?:update|upgrade) (?:to the latest version|your (?:client|cli))/i.test(
+      words,
+    )
+  )
+    return "too_old";
+  if (
+    /content[_ -]?filter|legal\/aup|prohibited_content|blocked (?:due to|by) (?:the )?safety|safety settings/i.test(
+      words,
+    )
+  )
+    return "refusal";
+  return null;
+}
+
+/** What to do about causes that are the same for every agent; null: the agent itself knows. */
+export function sharedHint(cause: FailureCause, agent: string): string | null {
+  switch (cause) {
+    case "proxy":
+      return "An HTML page came instead of the model's answer. Sign in to the network, or correct HTTPS_PROXY and NO_PROXY.";
+    case "too_old":
+      return `Upgrade it: ${AGENT_VERSIONS[agent]?.upgrade ?? "install its newest version"}`;
+    case "refusal":
+      return "The model declined this prompt. Reword the issue or the task, or resume with another model: --agent PROVIDER:MODEL.";
+    case "context_too_long":
+      return "Shorten the issue or the task, or resume with a model that takes more: --agent PROVIDER:MODEL.";
+    default:
+      return null;
+  }
+}
+
+/** What the makers' own words mean where the status is one for many things. */
+export function causeOfWords(words: string): FailureCause | null {
+  if (
+    /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
+      words,
+    )
+  )
+    return "context_too_long";
+  if (/insufficient_quota|credit balance|billing/i.test(words)) return "billing";
+  if (
+    /fetch failed|stream (?:ended|closed) (?:without|before)|connection|socket|unexpected EOF|ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i.test(
+      words,
+    )
+  )
+    return "network";
+  return null;
+}
+
+/** `retry-after` as seconds or as a date; null: it says nothing. */
+export function retryTime(header: string, now: number): string | null {
+  if (header === "") return null;
+  const seconds = Number(header);
+  const at = Number.isFinite(seconds) ? now + seconds * 1000 : Date.parse(header);
+  return Number.isFinite(at) && Math.abs(at) < 8.64e15 ? new Date(at).toISOString() : null;
+}

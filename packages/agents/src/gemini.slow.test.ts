@@ -1,0 +1,270 @@
+import { renameSync, rmSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { AgentTask, FailureCause } from "@holdfast/core/agent";
+import { systemClock } from "@holdfast/platform/clock";
+import type { ModelFault } from "@holdfast/test-support/agents/model-script";
+import {
+  READS_OUR_ENVIRONMENT,
+  keepContract,
+  killSuite,
+  modelHarness,
+} from "@holdfast/test-support/agents/real-agent-suite";
+import {
+  GEMINI_MODEL,
+  type GeminiScene,
+  REAL_GEMINI,
+  openGeminiScene,
+} from "@holdfast/test-support/agents/real-agents";
+import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { type AgentHarness, prepareCall } from "@holdfast/testing/agent-contract";
+import { createGeminiAgent, findChats, geminiSessions, transcriptPlace } from "./gemini.ts";
+
+describe("contract", () => {
+  const APART: Readonly<Record<string, string>> = {
+    "what the agent does not say about its usage is null, which is not zero": "Gemini CLI always says",
+    "a prompt of five megabytes that nobody reads harms nobody":
+      "Gemini CLI would lose its result; faults.slow.test.ts",
+  };
+
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+
+  keepContract({
+    title: "the real Gemini CLI keeps the contract",
+    agent: createGeminiAgent({ clock: systemClock }),
+    gone,
+    apart: APART,
+    harnessOf,
+    alone: READS_OUR_ENVIRONMENT,
+    timeout: 600_000,
+    sample: 9,
+  });
+
+  async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
+    const fault = { kind: "status", status: 404, message: "models/no-such is not found" } as const;
+    const scene = await openGeminiScene({
+      script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
+      later,
+    });
+    return modelHarness(scene, {
+      model: GEMINI_MODEL,
+      write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+      shell: (command) => ({ name: "run_shell_command", input: { command } }),
+      missingModel: "no-such-model",
+      slowness: 8,
+    });
+  }
+});
+
+describe("faults", () => {
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+  /** It is silent for seconds before it begins. */
+  const IDLE_MS = 20_000;
+  const HOUR = 3_600_000;
+
+  interface Fault {
+    readonly name: string;
+    readonly fault: ModelFault;
+    readonly cause: FailureCause;
+    /** At least and at most, from the start of the call. */
+    readonly untilMs?: readonly [number, number];
+  }
+
+  const refused = (status: number, message: string, type?: string): ModelFault => ({
+    kind: "status",
+    status,
+    message,
+    ...(type === undefined ? {} : { type }),
+  });
+
+  function quota(details: readonly object[]): ModelFault {
+    const error = { code: 429, message: "You exceeded your current quota.", status: "RESOURCE_EXHAUSTED", details };
+    return { kind: "status", status: 429, body: { error } };
+  }
+
+  const RPC = "type.googleapis.com/google.rpc";
+  const DAILY = quota([
+    { "@type": `${RPC}.QuotaFailure`, violations: [{ quotaId: "GenerateRequestsPerDayPerProjectPerModel-FreeTier" }] },
+  ]);
+  const KEY_INVALID = {
+    code: 400,
+    message: "API key not valid. Please pass a valid API key.",
+    status: "INVALID_ARGUMENT",
+    details: [{ "@type": `${RPC}.ErrorInfo`, reason: "API_KEY_INVALID", domain: "googleapis.com" }],
+  };
+  const TOO_LONG = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
+  const LATER = quota([{ "@type": `${RPC}.RetryInfo`, retryDelay: "3723s" }]);
+
+  const FAULTS: readonly Fault[] = [
+    { name: "401", fault: refused(401, "invalid authentication credentials"), cause: "auth" },
+    { name: "403", fault: refused(403, "Permission denied"), cause: "auth" },
+    { name: "a bad key", fault: { kind: "status", status: 400, body: { error: KEY_INVALID } }, cause: "auth" },
+    { name: "404", fault: refused(404, "models/x is not found"), cause: "missing" },
+    { name: "429", fault: refused(429, "Resource has been exhausted"), cause: "rate_limit" },
+    { name: "429 with a time", fault: LATER, cause: "rate_limit", untilMs: [3_723_000, 3_723_000 + HOUR / 4] },
+    // At the latest a day from now, and an hour where clocks are set back.
+    { name: "a quota of the day", fault: DAILY, cause: "rate_limit", untilMs: [0, 25 * HOUR] },
+    { name: "500", fault: refused(500, "oops"), cause: "overload" },
+    { name: "503", fault: refused(503, "The model is overloaded."), cause: "overload" },
+    { name: "529", fault: refused(529, "overloaded"), cause: "overload" },
+    { name: "context too long", fault: refused(400, TOO_LONG), cause: "context_too_long" },
+    { name: "a stream that is cut", fault: { kind: "cut" }, cause: "network" },
+    { name: "a stream that falls silent", fault: { kind: "silent" }, cause: "hang" },
+    { name: "a request that is never answered", fault: { kind: "hang" }, cause: "hang" },
+  ];
+
+  describe.skipIf(gone !== null)(
+    `how the real Gemini CLI fails, by seed ${SEED}${gone === null ? "" : ` (${gone})`}`,
+    () => {
+      const table = sampleBySeed(FAULTS, 3);
+      test.for(table)("$name is $cause", { timeout: 600_000 }, async ({ fault, cause, untilMs }, context) => {
+        const script = { rules: [{ match: /(?:)/, steps: [{ text: "a\nb\nc\nd", fault }] }] };
+        const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
+        const { task } = prepareCall({ cwd }, { idleMs: IDLE_MS });
+        const began = Date.now();
+        const outcome = await agent.run(task);
+        expect(outcome).toMatchObject({ kind: "failed", cause });
+        expect(outcome.session).not.toBeNull();
+        const until = outcome.kind === "failed" ? outcome.until : null;
+        if (untilMs === undefined) return expect(until).toBeNull();
+        expect(Date.parse(until ?? "") - began).toBeGreaterThanOrEqual(untilMs[0]);
+        expect(Date.parse(until ?? "") - began).toBeLessThanOrEqual(untilMs[1]);
+      });
+
+      test("a server that is down is network", { timeout: 600_000 }, async (context) => {
+        const { server, agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
+        await server.close();
+        expect(await agent.run(prepareCall({ cwd }, {}).task)).toMatchObject({ kind: "failed", cause: "network" });
+      });
+
+      test("a permission that was denied is no success", { timeout: 600_000 }, async (context) => {
+        const steps = [{ tool: { name: "run_shell_command", input: { command: "touch x" } } }, { text: "Never mind." }];
+        const script = { rules: [{ match: /(?:)/, steps }] };
+        const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
+        const outcome = await agent.run(prepareCall({ cwd }, { yolo: false }).task);
+        expect(outcome).toMatchObject({ kind: "failed", cause: "permission_denied", usage: { inputTokens: 200 } });
+        expect(outcome.kind === "failed" ? outcome.hint : "").toContain("--yolo");
+      });
+
+      test("without its key it says what to do", { timeout: 600_000 }, async (context) => {
+        const { agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
+        const hint = expect.stringContaining("GEMINI_API_KEY");
+        const { task } = prepareCall({ cwd }, { env: { GEMINI_API_KEY: "" } });
+        expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "auth", hint });
+      });
+
+      test("a prompt after which it would lose its result is refused, and nothing is spent", async (context) => {
+        const { server, agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
+        const outcome = await agent.run(prepareCall({ cwd }, { prompt: "é".repeat(2_500_000) }).task);
+        expect(outcome).toMatchObject({ kind: "failed", cause: "context_too_long", usage: { inputTokens: 0 } });
+        expect(server.requests).toEqual([]);
+      });
+    },
+  );
+});
+
+describe("killed", () => {
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+  killSuite(
+    {
+      agent: createGeminiAgent({ clock: systemClock }),
+      open: openGeminiScene,
+      write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+      shell: (command) => ({ name: "run_shell_command", input: { command } }),
+      model: GEMINI_MODEL,
+      isRecorded: (scene, session, answers) =>
+        chatsOf(scene, session).reduce((sum, chat) => sum + chat.answers.size, 0) >= answers,
+      samples: { kills: 2 },
+    },
+    { midTool: true, midStream: true },
+  );
+
+  function chatsOf(scene: GeminiScene, session: string | null) {
+    return findChats(transcriptPlace({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
+  }
+
+  describe.skipIf(gone !== null)(
+    `the real Gemini CLI's sessions${gone === null ? "" : ` (${gone})`}`,
+    { timeout: 600_000 },
+    () => {
+      test("a session that was gone on with in a later minute outlives the next one", async (context) => {
+        const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
+        const run = (prompt: string, session: string | null) =>
+          scene.agent.run(prepareCall(scene, { prompt, session }).task);
+        const { session } = await run("the first words", null);
+        for (const { path } of chatsOf(scene, session)) renameSync(path, path.replace(/T\d\d-\d\d-/, "T00-00-"));
+        expect(await run("the second words", session)).toMatchObject({ kind: "completed", session });
+        // The defect that this is about: when it is gone, so may be what we do about it.
+        expect(chatsOf(scene, session).map(({ isHollow }) => isHollow)).toEqual([false, true]);
+        expect(await run("another session", null)).toMatchObject({ kind: "completed" });
+        expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
+        const asked = JSON.stringify(scene.server.requests.at(-1)?.body);
+        for (const words of ["the first words", "the second words", "the third words"]) expect(asked).toContain(words);
+      });
+
+      test("a session that is not there any more is lost, and nothing is spent", async (context) => {
+        const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
+        const { session } = await scene.agent.run(prepareCall(scene, {}).task);
+        for (const { path } of chatsOf(scene, session)) rmSync(path);
+        const { length } = scene.server.requests;
+        const outcome = await scene.agent.run(prepareCall(scene, { session }).task);
+        expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session, usage: { inputTokens: 0 } });
+        expect(scene.server.requests).toHaveLength(length);
+      });
+    },
+  );
+});
+
+describe("sessions", () => {
+  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
+  const SECRET = "a-secret-that-nobody-keeps";
+
+  describe.skipIf(gone !== null)(
+    `the real Gemini CLI's record of a session${gone === null ? "" : ` (${gone})`}`,
+    () => {
+      test(
+        "is read masked; put back, the session goes on from there",
+        { timeout: 600_000 },
+        async ({ onTestFinished }) => {
+          const usage = { input: 60, cacheRead: 40 };
+          const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
+          const script = { rules: ["one", "two", "three", "four"].map(says) };
+          const { server, agent, cwd, env } = await openGeminiScene({ script, later: onTestFinished });
+          // Sessions are looked for where this very process would have them.
+          Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
+          const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
+          const history = () => JSON.stringify(server.requests.at(-1)?.body);
+
+          const session = (await run({ prompt: `${SECRET}, and one` })).session ?? "";
+          const kept = await geminiSessions.read({ session, cwd });
+          expect(kept?.text).toContain("one, said");
+          expect(kept?.text).not.toContain(SECRET);
+
+          await run({ prompt: "two", session });
+          expect((await geminiSessions.read({ session, cwd }))?.text).toContain("two, said");
+          await geminiSessions.write({ session, cwd, text: kept?.text ?? "" });
+          expect(await geminiSessions.read({ session, cwd })).toEqual(kept);
+          const three = await run({ prompt: "three", session });
+          expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
+          expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
+          const inRecord = (await geminiSessions.read({ session, cwd }))?.text ?? "";
+          expect(geminiSessions.tokensIn?.(inRecord)).toEqual({ input: 200, output: 40 });
+          expect(history()).toContain("one, said");
+          expect(history()).not.toContain("two, said");
+
+          const later = (await geminiSessions.read({ session, cwd }))?.text ?? "";
+          forget(env, session, cwd);
+          expect(await geminiSessions.read({ session, cwd })).toBe(null);
+          expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
+          await geminiSessions.write({ session, cwd, text: later });
+          expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
+          expect(history()).toContain("three, said");
+        },
+      );
+    },
+  );
+
+  /** All that it had for the worktree, as somebody does who makes room. */
+  function forget(env: AgentTask["env"], session: string, cwd: string): void {
+    rmSync(transcriptPlace({ session, cwd, env }).tmp, { recursive: true });
+  }
+});

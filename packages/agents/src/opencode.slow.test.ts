@@ -1,0 +1,45 @@
+import { describe, expect, test } from "vitest";
+import { REAL_OPENCODE } from "@holdfast/test-support/agents/provider-agents";
+import { contractSuite, faultSuite, killSuite } from "@holdfast/test-support/agents/real-agent-suite";
+import { findRealAgent } from "@holdfast/test-support/agents/real-agents";
+import { appears, prepareCall } from "@holdfast/testing/agent-contract";
+
+const IDLE_MS = 120_000;
+
+contractSuite(REAL_OPENCODE);
+// What a step took is told when its tools have ended: of one that was killed it is known to nobody.
+killSuite(REAL_OPENCODE, { midTool: false, midStream: true });
+faultSuite(REAL_OPENCODE, [
+  { name: "401", fault: { kind: "status", status: 401 }, cause: "auth" },
+  { name: "403", fault: { kind: "status", status: 403 }, cause: "auth" },
+  { name: "404", fault: { kind: "status", status: 404 }, cause: "missing" },
+  { name: "a bad request", fault: { kind: "status", status: 400 }, cause: "crash" },
+  // It tries all of these again for ever. Its log has the provider's words, and no status.
+  {
+    name: "429",
+    fault: { kind: "status", status: 429, message: "Rate limit reached" },
+    cause: "rate_limit",
+    idleMs: IDLE_MS,
+  },
+  { name: "500", fault: { kind: "status", status: 500 }, cause: "overload", idleMs: IDLE_MS },
+  { name: "a stream that falls silent", fault: { kind: "silent" }, cause: "hang", idleMs: IDLE_MS },
+  { name: "a server that is down", fault: "down", cause: "network", idleMs: IDLE_MS },
+  { name: "a permission that was denied", fault: "denied", cause: "permission_denied" },
+]);
+
+const found = findRealAgent("opencode");
+const why = found.kind === "absent" ? found.why : process.env["HOLDFAST_FULL"] === "1" ? null : "with HOLDFAST_FULL=1";
+describe.skipIf(why !== null)(`two calls of the real opencode${why === null ? "" : ` (${why})`}`, () => {
+  // Two that are the first of all collide when they make the database; the one that loses fails at once.
+  test("at once, after a first: the end of one leaves the other alone", { timeout: 600_000 }, async (context) => {
+    const slow = [{ tool: REAL_OPENCODE.shell("touch up; sleep 8") }, { text: "Done." }];
+    const rules = [{ match: /both/, steps: slow }];
+    const scene = await REAL_OPENCODE.open({ script: { rules }, later: context.onTestFinished });
+    await scene.agent.run(prepareCall(scene, {}).task);
+    const [first, second] = [prepareCall(scene, { prompt: "both" }), prepareCall(scene, { prompt: "both" })];
+    const both = Promise.all([scene.agent.run(first.task), scene.agent.run(second.task)]);
+    await appears(scene, "up");
+    first.abort();
+    expect(await both).toMatchObject([{ cause: "interrupted" }, { kind: "completed", text: "Done." }]);
+  });
+});

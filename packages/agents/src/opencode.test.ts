@@ -1,0 +1,156 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JsonRecord } from "@holdfast/core/json";
+import {
+  NOTHING_READ,
+  type OpencodeState,
+  classifyOpencode,
+  isOverflow,
+  opencodeArgs,
+  opencodeEnv,
+  readOpencodeLine,
+} from "./opencode.ts";
+
+describe("argv", () => {
+  test("a new session that may do all", () => {
+    const task = { cwd: "/w", model: "anthropic/claude-opus-4", yolo: true, session: null, role: "impl" };
+    expect(opencodeArgs({ task, extra: [] }).join(" ")).toBe(
+      "run --print-logs --log-level ERROR --format json --dir /w --title impl --auto --model anthropic/claude-opus-4",
+    );
+    expect(opencodeEnv({ task, env: {} })).toEqual({ PWD: "/w" });
+  });
+
+  test("one to go on with, that may edit files and nothing else, unless somebody has said what it may", () => {
+    const task = { cwd: "/w", model: null, yolo: false, session: "ses_1", role: "review" };
+    expect(opencodeArgs({ task, extra: [] }).join(" ")).toBe(
+      "run --print-logs --log-level ERROR --format json --dir /w --title review --session ses_1",
+    );
+    expect(opencodeEnv({ task, env: {} })["OPENCODE_PERMISSION"]).toContain('"bash":"ask"');
+    expect(opencodeEnv({ task, env: { OPENCODE_PERMISSION: "{}" } })).toEqual({ PWD: "/w" });
+  });
+});
+
+describe("reader", () => {
+  function readAll(events: readonly JsonRecord[]) {
+    let state = NOTHING_READ;
+    const told = events.flatMap((event) => {
+      const step = readOpencodeLine(state, JSON.stringify({ sessionID: "ses_1", ...event }));
+      state = step.state;
+      return step.events.filter(({ kind }) => kind !== "session");
+    });
+    return { state, told };
+  }
+
+  const finish = (reason: string, input: number, output: number): JsonRecord => ({
+    type: "step_finish",
+    part: { reason, cost: 0.25, tokens: { input, output, reasoning: 1, cache: { read: 2, write: 3 } } },
+  });
+
+  test("steps add up, and the words are those of the last one", () => {
+    const { state, told } = readAll([
+      { type: "step_start" },
+      { type: "text", part: { text: "First." } },
+      { type: "tool_use", part: { tool: "bash", state: { status: "completed", input: { command: "ls" } } } },
+      finish("tool-calls", 10, 4),
+      { type: "step_start" },
+      { type: "text", part: { text: "Done." } },
+      finish("stop", 20, 5),
+    ]);
+    expect(state).toMatchObject({ text: "Done.", reason: "stop", hasActed: true, error: null });
+    expect(state.spent).toEqual({ input: 40, output: 11, cost: 0.5 });
+    expect(told).toEqual([
+      { kind: "text", text: "First." },
+      { kind: "tool", name: "bash", detail: "ls" },
+      { kind: "usage", tokens: 20 },
+      { kind: "text", text: "Done." },
+      { kind: "usage", tokens: 31 },
+    ]);
+  });
+
+  test("a step that has begun after one that ended leaves the call open", () => {
+    expect(readAll([finish("stop", 1, 1), { type: "step_start" }]).state.reason).toBeNull();
+  });
+
+  test("a tool that was refused", () => {
+    const call = (error: string) =>
+      readAll([{ type: "tool_use", part: { tool: "bash", state: { status: "error", error } } }]);
+    expect(call("The user rejected permission to use this specific tool call.").state.denied).toEqual(
+      new Set(["bash"]),
+    );
+    expect(call("No such file").state.denied).toEqual(new Set());
+  });
+
+  test("no line is too strange", () => {
+    const record = fc.record({
+      type: fc.constantFrom("step_start", "text", "tool_use", "step_finish", "error", "other"),
+      part: fc.anything(),
+      error: fc.anything(),
+      sessionID: fc.anything(),
+    });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          record.map((value) => JSON.stringify(value)),
+        ),
+        (line) => {
+          readOpencodeLine(NOTHING_READ, line);
+        },
+      ),
+    );
+  });
+});
+
+describe("classify", () => {
+  function classify(state: Partial<OpencodeState>, params: { resumes?: boolean; code?: number; stderr?: string } = {}) {
+    const { resumes = false, code = 0, stderr = "" } = params;
+    const exit = { kind: "exited", code, stderr } as const;
+    return classifyOpencode({ state: { ...NOTHING_READ, ...state }, exit, resumes, now: 0 });
+  }
+
+  function refused(statusCode: number, more: object = {}) {
+    return { error: { name: "APIError", data: { message: `scripted ${statusCode}`, statusCode, ...more } } };
+  }
+
+  test("done is a last step that stopped by itself, and nothing denied", () => {
+    expect(classify({ reason: "stop", text: "Done." })).toEqual({ kind: "completed", text: "Done." });
+    expect(classify({ reason: null })).toEqual({ kind: "open" });
+    expect(classify({ reason: "length" })).toMatchObject({ cause: "crash" });
+    const denied = new Set(["bash"]);
+    for (const reason of ["stop", "tool-calls"])
+      expect(classify({ reason, denied })).toMatchObject({ cause: "permission_denied" });
+  });
+
+  test("a refusal is told by its status, and by words where the status is one for many things", () => {
+    const causes = [401, 404, 429, 500, 400].map((status) => classify(refused(status)));
+    expect(causes).toMatchObject(["auth", "missing", "rate_limit", "overload", "crash"].map((cause) => ({ cause })));
+    const responseHeaders = { "retry-after": "60" };
+    expect(classify(refused(429, { responseHeaders }))).toMatchObject({ until: "1970-01-01T00:01:00.000Z" });
+    expect(classify(refused(400, { responseBody: "maximum context length" }))).toMatchObject({
+      cause: "context_too_long",
+    });
+    expect(classify({ error: { name: "ProviderAuthError" } })).toMatchObject({ cause: "auth" });
+    expect(classify({ error: { name: "UnknownError" } })).toMatchObject({
+      hint: expect.stringContaining("opencode models"),
+    });
+  });
+
+  test("a session that is not there, or whose history is refused", () => {
+    const stderr = "Error: Session not found";
+    expect(classify({}, { resumes: true, code: 1, stderr })).toMatchObject({ cause: "session_lost" });
+    expect(classify({}, { code: 1, stderr })).toEqual({ kind: "open" });
+    expect(classify(refused(400), { resumes: true })).toMatchObject({ cause: "session_lost" });
+    expect(classify({ ...refused(400), hasActed: true }, { resumes: true })).toMatchObject({ cause: "crash" });
+  });
+
+  test("a call that was ended because its prompt stays too long is that, and nothing that came before", () => {
+    const stderr = `level=ERROR message="stream error" small=false error.error="AI_APICallError: maximum context length is 9 tokens."`;
+    const exit = { kind: "idle", code: null, stderr } as const;
+    const end = { kind: "waiting", cause: "context_too_long" };
+    for (const state of [NOTHING_READ, { ...NOTHING_READ, reason: "stop", text: "a summary" }])
+      expect(classifyOpencode({ state, exit, resumes: false, now: 0 })).toMatchObject(end);
+    expect(isOverflow(stderr)).toBe(true);
+    expect(isOverflow(stderr.replace("maximum context", "no"))).toBe(false);
+  });
+});

@@ -1,0 +1,372 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Agent, AgentTask, FailureCause, SessionReader } from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
+import { createMasking } from "@holdfast/core/mask";
+import type { AgentExit } from "./agent-process.ts";
+import {
+  type CliAgentParams,
+  type CliDialect,
+  type CliEnd,
+  type CliStep,
+  createCliAgent,
+  permissionArgs,
+  pricedUsage,
+  probeVersion,
+} from "./cli-agent.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, retryTime, sharedHint } from "./failure-cause.ts";
+import { parseRecord } from "./session-files.ts";
+
+/** There is no last event: a call is done when its last step has ended because the model had nothing more to do. */
+export function classifyOpencode(params: {
+  readonly state: OpencodeState;
+  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
+  readonly resumes: boolean;
+  readonly now: number;
+}): CliEnd {
+  const { state, exit } = params;
+  const waiting = waitingInLog(exit.stderr);
+  // Ended because it summarized its history again and again, and the prompt stayed too long.
+  if (exit.kind === "idle" && waiting.kind === "waiting" && waiting.cause === "context_too_long") return waiting;
+  if (state.error !== null) return failedWith(state.error, params);
+  if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
+    return failure("session_lost", "the session is not there");
+  if (state.isEmpty) return { ...failure("network", "the provider's answers are empty"), kind: "waiting" };
+  if (state.reason === null) return waiting;
+  if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
+  if (state.reason === "stop") return { kind: "completed", text: state.text };
+  const cause = causeOfAnswer(state.reason) ?? "crash";
+  return failure(cause, `stopped in the middle: ${state.reason}`);
+}
+
+/** A line of its log: a request failed, and will be made again. */
+export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\\.)*)"/;
+
+/** OpenCode then summarizes its history and asks again, without end where that does not help. */
+export function isOverflow(line: string): boolean {
+  const words = STREAM_ERROR.exec(line)?.[1];
+  return words !== undefined && causeOfWords(words) === "context_too_long";
+}
+
+/** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
+export function waitingInLog(stderr: string): CliEnd {
+  const line = stderr
+    .split("\n")
+    .toReversed()
+    .find((one) => STREAM_ERROR.test(one));
+  if (line === undefined) return { kind: "open" };
+  const words = (STREAM_ERROR.exec(line)?.[1] ?? "").replaceAll('\\"', '"');
+  const limited = /rate.?limit|too many requests|\b429\b|quota/i.test(words) ? "rate_limit" : null;
+  const cause = causeOfAnswer(words) ?? limited ?? causeOfWords(words) ?? "overload";
+  return { ...failure(cause, words), kind: "waiting" };
+}
+
+function failedWith(
+  error: JsonRecord,
+  { state, resumes, now }: { readonly state: OpencodeState; readonly resumes: boolean; readonly now: number },
+): CliEnd {
+  const data = asRecord(error["data"]);
+  const name = asText(error["name"]);
+  const words = asText(data["message"]) || name || "failed without a word";
+  const status = typeof data["statusCode"] === "number" ? data["statusCode"] : null;
+  const isHistory = status === 400 && resumes && !state.hasActed;
+  const cause =
+    CAUSES[name] ??
+    causeOfAnswer(`${words} ${asText(data["responseBody"])}`) ??
+    causeOfWords(`${words} ${asText(data["responseBody"])}`) ??
+    causeOfStatus(status) ??
+    (isHistory ? "session_lost" : "crash");
+  const header = asText(asRecord(data["responseHeaders"])["retry-after"]);
+  const until = cause === "rate_limit" || cause === "overload" ? retryTime(header, now) : null;
+  // It says so of a model that it does not know, and of what else surprises it.
+  const hint =
+    name === "UnknownError" ? "See opencode's log; `opencode models` names the models that it knows." : undefined;
+  return failure(cause, words, { until, ...(hint === undefined ? {} : { hint }) });
+}
+
+const CAUSES: Readonly<Record<string, FailureCause>> = {
+  ProviderAuthError: "auth",
+  ContextOverflowError: "context_too_long",
+  MessageOutputLengthError: "context_too_long",
+};
+
+function failure(
+  cause: FailureCause,
+  words: string,
+  more: { readonly until?: string | null; readonly hint?: string } = {},
+): Extract<CliEnd, { kind: "failed" }> {
+  const { until = null, hint = HINTS[cause] ?? sharedHint(cause, "opencode") } = more;
+  return { kind: "failed", cause, message: `opencode: ${words.slice(0, 500)}`, hint, until };
+}
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Run `opencode auth login`, or set the provider's key.",
+  billing: "Pay the provider, or use another key.",
+  missing: "Choose a model that `opencode models` names: opencode:PROVIDER/MODEL.",
+  permission_denied: "Run with --yolo, or allow the tool in opencode.json.",
+};
+
+/** What the lines of one call have said so far. */
+export interface OpencodeState {
+  /** Of the last step. */
+  readonly text: string;
+  /** Why the last step ended; null: none did, or another one has begun. */
+  readonly reason: string | null;
+  /** The last step that ended had nothing in it: it got no answer that it could read, and will ask again, for ever. */
+  readonly isEmpty: boolean;
+  readonly error: JsonRecord | null;
+  readonly hasActed: boolean;
+  /** Names of tools that it was not allowed to use. */
+  readonly denied: ReadonlySet<string>;
+  /** Of all steps that have ended; null: none has. */
+  readonly spent: OpencodeSpent | null;
+}
+
+interface OpencodeSpent {
+  readonly input: number;
+  readonly output: number;
+  /** US dollars, by opencode's own price list. */
+  readonly cost: number;
+}
+
+export const NOTHING_READ: OpencodeState = {
+  text: "",
+  reason: null,
+  isEmpty: false,
+  error: null,
+  hasActed: false,
+  denied: new Set(),
+  spent: null,
+};
+
+export function readOpencodeLine(state: OpencodeState, line: string): CliStep<OpencodeState> {
+  const event = parseRecord(line);
+  const step = readEvent(state, event);
+  const id = asText(event["sessionID"]);
+  return id === "" ? step : { ...step, events: [{ kind: "session", id }, ...step.events] };
+}
+
+function readEvent(state: OpencodeState, event: JsonRecord): CliStep<OpencodeState> {
+  const part = asRecord(event["part"]);
+  switch (event["type"]) {
+    case "step_start":
+      return { state: { ...state, text: "", reason: null }, events: [], waiting: state.isEmpty };
+    case "text": {
+      const text = asText(part["text"]);
+      if (text === "") return { state, events: [] };
+      const said = state.text === "" ? text : `${state.text}\n${text}`;
+      return { state: { ...state, text: said, hasActed: true }, events: [{ kind: "text", text }] };
+    }
+    case "tool_use":
+      return readCall(state, part);
+    case "step_finish":
+      return readFinish(state, part);
+    case "error":
+      return { state: { ...state, error: asRecord(event["error"]) }, events: [] };
+    default:
+      return { state, events: [] };
+  }
+}
+
+/** A call is told when it has ended. */
+function readCall(state: OpencodeState, part: JsonRecord): CliStep<OpencodeState> {
+  const name = asText(part["tool"]);
+  const { status, error, input } = asRecord(part["state"]);
+  const isDenied = status === "error" && DENIED.test(asText(error));
+  const denied = isDenied ? new Set([...state.denied, name]) : state.denied;
+  return {
+    state: { ...state, hasActed: true, denied },
+    events: [{ kind: "tool", name, detail: detailOf(input) }],
+  };
+}
+
+/** There is no field for it. */
+const DENIED = /^The user (?:rejected permission|has specified a rule which prevents)/;
+
+/** What somebody who watches wants to see of a call. */
+function detailOf(value: unknown): string {
+  const input = asRecord(value);
+  for (const key of ["command", "filePath", "path", "pattern", "url", "description"]) {
+    const text = asText(input[key]);
+    if (text !== "") return text;
+  }
+  return "";
+}
+
+function readFinish(state: OpencodeState, part: JsonRecord): CliStep<OpencodeState> {
+  const tokens = asRecord(part["tokens"]);
+  const cache = asRecord(tokens["cache"]);
+  const input = count(tokens["input"]) + count(cache["read"]) + count(cache["write"]);
+  const output = count(tokens["output"]) + count(tokens["reasoning"]);
+  const before = state.spent ?? { input: 0, output: 0, cost: 0 };
+  const spent = {
+    input: before.input + input,
+    output: before.output + output,
+    cost: before.cost + count(part["cost"]),
+  };
+  const told = input + output;
+  const reason = asText(part["reason"]);
+  const isEmpty = reason === "unknown" && told === 0 && state.text === "";
+  return {
+    state: { ...state, reason, isEmpty, spent },
+    events: told === 0 ? [] : [{ kind: "usage", tokens: told }],
+    waiting: isEmpty,
+  };
+}
+
+function count(value: unknown): number {
+  return typeof value === "number" && value >= 0 ? value : 0;
+}
+
+/** opencode keeps all sessions in one SQLite database. Holdfast reads a session's messages from it, and never writes it. */
+const opencodeRecords: SessionReader = {
+  async tokens({ session }) {
+    const messages = await messagesOf(session);
+    return messages === null ? null : messages.map(tokensOf).reduce(add, { input: 0, output: 0 });
+  },
+  async answer({ session }, prompt) {
+    const messages = (await messagesOf(session)) ?? [];
+    const begin = messages.findLastIndex(({ data }) => data["role"] === "user");
+    const last = messages.at(-1);
+    // A message that ends with "stop" is the last of its turn; before a tool call it ends with "tool-calls".
+    if (last === undefined || last.data["role"] !== "assistant" || last.data["finish"] !== "stop") return null;
+    if (last.data["error"] !== undefined || asRecord(last.data["time"])["completed"] === undefined) return null;
+    const { mask } = createMasking();
+    const asked = messages[begin]?.text ?? "";
+    const isOwn = [asked, mask(asked)].some((text) => text.trim() === prompt.trim());
+    return isOwn && last.text !== "" ? mask(last.text) : null;
+  },
+};
+
+interface Message {
+  readonly data: JsonRecord;
+  readonly text: string;
+}
+
+/** In their order; null: the session or the database is not there, or it has another form. */
+async function messagesOf(session: string): Promise<readonly Message[] | null> {
+  const path = databaseIn(process.env);
+  if (!existsSync(path)) return null;
+  const { DatabaseSync } = await import("node:sqlite");
+  try {
+    using database = new DatabaseSync(path, { readOnly: true });
+    const parts = database.prepare("SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id").all(session);
+    const messages = database.prepare("SELECT id, data FROM message WHERE session_id = ? ORDER BY id").all(session);
+    if (messages.length === 0) return null;
+    return messages.map(({ id, data }) => ({
+      data: parseRecord(asText(data)),
+      text: parts
+        .filter((part) => part["message_id"] === id)
+        .map((part) => parseRecord(asText(part["data"])))
+        .flatMap((part) => (part["type"] === "text" && asText(part["text"]) !== "" ? [asText(part["text"])] : []))
+        .join("\n"),
+    }));
+  } catch {
+    return null;
+  }
+}
+
+function databaseIn(env: NodeJS.ProcessEnv): string {
+  const data = env["XDG_DATA_HOME"] || join(env["HOME"] ?? "/", ".local", "share");
+  return join(data, "opencode", "opencode.db");
+}
+
+interface Tokens {
+  readonly input: number;
+  readonly output: number;
+}
+
+/** As a step's end on standard output counts them: what a cache gave is input, thoughts are output. */
+function tokensOf({ data }: Message): Tokens {
+  const tokens = asRecord(data["tokens"]);
+  const cache = asRecord(tokens["cache"]);
+  return {
+    input: count(tokens["input"]) + count(cache["read"]) + count(cache["write"]),
+    output: count(tokens["output"]) + count(tokens["reasoning"]),
+  };
+}
+
+function add(one: Tokens, other: Tokens): Tokens {
+  return { input: one.input + other.input, output: one.output + other.output };
+}
+
+/** `opencode:PROVIDER/MODEL`. */
+export function createOpencodeAgent(params: CliAgentParams): Agent {
+  return createCliAgent(OPENCODE, params);
+}
+
+const INSTALL = "Install it: npm install -g opencode-ai, then run `opencode auth login`.";
+
+const OPENCODE: CliDialect<OpencodeState> = {
+  name: "opencode",
+  title: "opencode",
+  program: "opencode",
+  install: INSTALL,
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: true,
+    structuredOutput: false,
+  },
+  // All sessions are in one database, which is read and never written.
+  sessions: null,
+  records: opencodeRecords,
+  // It tells an answer when it is whole and a command when it has ended, and reports in its log alone that it tries again.
+  idleMs: 15 * 60_000,
+  environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+  plan: ({ task, env, extra }) => ({
+    kind: "start",
+    args: opencodeArgs({ task, extra }),
+    input: task.prompt,
+    env: opencodeEnv({ task, env }),
+    state: NOTHING_READ,
+  }),
+  read: readOpencodeLine,
+  isWaiting: (line) => STREAM_ERROR.test(line),
+  isOverflow,
+  end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
+  // Each step is told once, of this call alone.
+  usage: ({ spent }) => pricedUsage(spent),
+  probe: (run) => probeVersion(run, { program: "opencode", install: INSTALL }),
+};
+
+/** How opencode is called; the prompt goes by standard input. With a title it does not ask a model for one. */
+export function opencodeArgs(params: {
+  readonly task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
+  return [
+    "run",
+    // It tries a failed request again for ever, and says so in its log alone.
+    "--print-logs",
+    "--log-level",
+    "ERROR",
+    "--format",
+    "json",
+    "--dir",
+    task.cwd,
+    "--title",
+    task.role,
+    ...permissionArgs({ ours: task.yolo ? ["--auto"] : [], extra, words: ["--auto"] }),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : ["--session", task.session]),
+  ];
+}
+
+/**
+ * It believes PWD more than its working directory. By itself it allows everything: without leave it may edit files in the worktree, and what
+ * it would have to ask for is refused, since nobody is there.
+ */
+export function opencodeEnv(params: {
+  readonly task: Pick<AgentTask, "cwd" | "yolo">;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): Readonly<Record<string, string>> {
+  const { task, env } = params;
+  const isOwn = task.yolo || (env["OPENCODE_PERMISSION"] ?? "") !== "";
+  return { PWD: task.cwd, ...(isOwn ? {} : { OPENCODE_PERMISSION: JSON.stringify(ASK) }) };
+}
+
+const ASK = { bash: "ask", webfetch: "ask", external_directory: "ask" };

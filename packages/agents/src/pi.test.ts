@@ -1,0 +1,157 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JsonRecord } from "@holdfast/core/json";
+import { NOTHING_READ, type PiState, classifyPi, nameOf, piArgs, readPiLine, transcriptPlace } from "./pi.ts";
+
+describe("argv", () => {
+  test("a new session that may do all", () => {
+    const args = piArgs({ task: { model: "anthropic/claude-opus-4-5", yolo: true, session: null }, extra: [] });
+    expect(args.join(" ")).toBe("--print --mode json --model anthropic/claude-opus-4-5");
+  });
+
+  test("one to go on with, without a shell", () => {
+    const args = piArgs({ task: { model: null, yolo: false, session: "11" }, extra: [] });
+    expect(args.join(" ")).toBe("--print --mode json --tools read,edit,write,grep,find,ls --session 11");
+  });
+});
+
+describe("reader", () => {
+  function readAll(events: readonly JsonRecord[]) {
+    let state = NOTHING_READ;
+    const told = events.flatMap((event) => {
+      const step = readPiLine(state, JSON.stringify(event));
+      state = step.state;
+      return step.events;
+    });
+    return { state, told };
+  }
+
+  const message = (text: string, stopReason: string, output: number) => ({
+    role: "assistant",
+    content: [{ type: "text", text }],
+    stopReason,
+    usage: { input: 10, cacheRead: 2, cacheWrite: 3, output, cost: { total: 0.5 } },
+  });
+
+  test("messages add up, and one that is being written counts as far as it is known", () => {
+    const first = message("Now.", "toolUse", 4);
+    const begun = [
+      { type: "session", id: "s1" },
+      { type: "agent_start" },
+      { type: "message_start", message: message("", "stop", 1) },
+      { type: "message_update", message: message("No", "stop", 1) },
+      { type: "message_end", message: first },
+      { type: "tool_execution_start", toolName: "bash", args: { command: "ls" } },
+      { type: "message_start", message: message("", "stop", 1) },
+    ];
+    const { state, told } = readAll(begun);
+    expect(state).toMatchObject({
+      spent: { input: 15, output: 4, cost: 0.5 },
+      open: { input: 15, output: 1 },
+      isOver: false,
+    });
+    expect(told).toEqual([
+      { kind: "session", id: "s1" },
+      { kind: "text", text: "Now." },
+      { kind: "usage", tokens: 19 },
+      { kind: "tool", name: "bash", detail: "ls" },
+    ]);
+    const ended = readAll([
+      ...begun,
+      { type: "message_end", message: message("Done.", "stop", 6) },
+      { type: "agent_end" },
+    ]);
+    expect(ended.state).toMatchObject({ spent: { input: 30, output: 10, cost: 1 }, open: null, isOver: true });
+    expect(ended.state.last).toEqual({ text: "Done.", stop: "stop", error: "" });
+  });
+
+  test("a line that says that it tries again is no sign of life, and what follows it is not over", () => {
+    expect(readPiLine(NOTHING_READ, '{"type":"auto_retry_start"}').waiting).toBe(true);
+    expect(readAll([{ type: "agent_end" }, { type: "agent_start" }]).state.isOver).toBe(false);
+  });
+
+  test("its last line counts also where it is too long for one", () => {
+    expect(readPiLine(NOTHING_READ, '{"type":"agent_end","messages":[{"role":"us').state.isOver).toBe(true);
+  });
+
+  test("a tool that it does not have", () => {
+    const result = { content: [{ type: "text", text: "Tool bash not found" }] };
+    const { state } = readAll([{ type: "tool_execution_end", toolName: "bash", isError: true, result }]);
+    expect(state.absent).toEqual(new Set(["bash"]));
+  });
+
+  test("no line is too strange", () => {
+    const kinds = ["session", "message_end", "message_update", "tool_execution_start", "tool_execution_end"];
+    const record = fc.record({
+      type: fc.constantFrom(...kinds),
+      message: fc.anything(),
+      args: fc.anything(),
+      result: fc.anything(),
+    });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          record.map((value) => JSON.stringify(value)),
+        ),
+        (line) => {
+          readPiLine(NOTHING_READ, line);
+        },
+      ),
+    );
+  });
+});
+
+describe("classify", () => {
+  function classify(
+    state: Partial<PiState>,
+    params: { resumes?: boolean; yolo?: boolean; code?: number; stderr?: string } = {},
+  ) {
+    const { resumes = false, yolo = true, code = 0, stderr = "" } = params;
+    const exit = { kind: "exited", code, stderr } as const;
+    return classifyPi({ state: { ...NOTHING_READ, ...state }, exit, resumes, yolo });
+  }
+
+  const last = (stop: string, error = "") => ({ last: { text: "Done.", stop, error }, isOver: true });
+
+  test("done is a last message that stopped by itself", () => {
+    expect(classify(last("stop"))).toEqual({ kind: "completed", text: "Done." });
+    expect(classify({ ...last("stop"), isOver: false })).toEqual({ kind: "open" });
+    expect(classify(last("length"))).toMatchObject({ cause: "crash" });
+    const denied = { ...last("stop"), absent: new Set(["bash"]) };
+    expect(classify(denied, { yolo: false })).toMatchObject({ cause: "permission_denied" });
+    expect(classify(denied)).toMatchObject({ kind: "completed" });
+  });
+
+  test("the exit is 0 also for what the provider refused", () => {
+    const causes = ["401 {}", "404 {}", "429 {}", "529 {}", "400 {}", "terminated", "400 prompt is too long"];
+    expect(causes.map((error) => classify(last("error", error)))).toMatchObject(
+      ["auth", "missing", "rate_limit", "overload", "crash", "network", "context_too_long"].map((cause) => ({ cause })),
+    );
+    expect(classify(last("error", "400 {}"), { resumes: true })).toMatchObject({ cause: "session_lost" });
+  });
+
+  test("what it finds wrong before it begins", () => {
+    const said = (stderr: string) => classify({}, { code: 1, stderr });
+    expect(said("No session found matching '1'")).toMatchObject({ cause: "session_lost" });
+    expect(said('Error: Model "a/b" not found. Use --list-models')).toMatchObject({ cause: "missing" });
+    expect(said("No API key found for anthropic.")).toMatchObject({ cause: "auth" });
+    expect(said("Segmentation fault")).toEqual({ kind: "open" });
+  });
+});
+
+describe("transcript place", () => {
+  test("a folder for each worktree, a file for each session", () => {
+    const place = transcriptPlace({ session: "s1", cwd: "/work/a b", env: { HOME: "/h" } });
+    expect(place).toEqual({ folder: "/h/.pi/agent/sessions/--work-a b--", ending: "_s1.jsonl" });
+    expect(nameOf(place, "2026-11-15T10:20:48.936Z")).toBe("2026-11-15T10-20-48-936Z_s1.jsonl");
+  });
+
+  test("places of one's own", () => {
+    const at = (env: Record<string, string>) =>
+      transcriptPlace({ session: "s1", cwd: "/w", env: { HOME: "/h", ...env } }).folder;
+    expect(at({ PI_CODING_AGENT_DIR: "~/p" })).toBe("/h/p/sessions/--w--");
+    expect(at({ PI_CODING_AGENT_SESSION_DIR: "/s" })).toBe("/s");
+  });
+});

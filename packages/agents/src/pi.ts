@@ -1,0 +1,314 @@
+import { join } from "node:path";
+import type { Agent, AgentSessions, AgentTask, FailureCause } from "@holdfast/core/agent";
+import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
+import type { AgentExit } from "./agent-process.ts";
+import {
+  type CliAgentParams,
+  type CliDialect,
+  type CliEnd,
+  type CliStep,
+  createCliAgent,
+  permissionArgs,
+  pricedUsage,
+  probeVersion,
+  sessionLost,
+} from "./cli-agent.ts";
+import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+import {
+  type TurnLine,
+  finishedTurn,
+  namesIn,
+  parseRecord,
+  readSessionFile,
+  realOf,
+  writeSessionFile,
+} from "./session-files.ts";
+
+/** What the lines of one call have said so far. */
+export interface PiState {
+  /** The model's last message. */
+  readonly last: { readonly text: string; readonly stop: string; readonly error: string } | null;
+  /** The last line that said so: nothing more is to be done. */
+  readonly isOver: boolean;
+  readonly hasActed: boolean;
+  /** Names of tools that it asked for and does not have. */
+  readonly absent: ReadonlySet<string>;
+  /** Of all messages that have ended; null: none has. */
+  readonly spent: PiSpent | null;
+  /** Of the message that is being written. */
+  readonly open: PiSpent | null;
+}
+
+interface PiSpent {
+  readonly input: number;
+  readonly output: number;
+  /** US dollars, by pi's own price list. */
+  readonly cost: number;
+}
+
+export const NOTHING_READ: PiState = {
+  last: null,
+  isOver: false,
+  hasActed: false,
+  absent: new Set(),
+  spent: null,
+  open: null,
+};
+
+export function readPiLine(state: PiState, line: string): CliStep<PiState> {
+  // It repeats the whole call, so that a long one comes in pieces that are no JSON.
+  if (line.startsWith('{"type":"agent_end"')) return { state: { ...state, isOver: true }, events: [] };
+  const event = parseRecord(line);
+  const message = asRecord(event["message"]);
+  const isModels = message["role"] === "assistant";
+  switch (event["type"]) {
+    case "session": {
+      const id = asText(event["id"]);
+      return { state, events: id === "" ? [] : [{ kind: "session", id }] };
+    }
+    case "agent_start":
+      return { state: { ...state, isOver: false }, events: [] };
+    case "auto_retry_start":
+      return { state, events: [], waiting: true };
+    case "message_start":
+    case "message_update":
+      return { state: isModels ? { ...state, open: spentOf(message) } : state, events: [] };
+    case "message_end":
+      return isModels ? readMessage(state, message) : { state, events: [] };
+    case "tool_execution_start": {
+      const tool = { kind: "tool", name: asText(event["toolName"]), detail: detailOf(event["args"]) } as const;
+      return { state: { ...state, hasActed: true }, events: [tool] };
+    }
+    case "tool_execution_end":
+      return { state: readResult(state, event), events: [] };
+    default:
+      return { state, events: [] };
+  }
+}
+
+function readMessage(state: PiState, message: JsonRecord): CliStep<PiState> {
+  const own = spentOf(message);
+  const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
+  const last = { text, stop: asText(message["stopReason"]), error: asText(message["errorMessage"]) };
+  const tokens = own.input + own.output;
+  return {
+    state: { ...state, last, hasActed: state.hasActed || text !== "", spent: add(state.spent, own), open: null },
+    events: [
+      ...(text === "" ? [] : [{ kind: "text", text } as const]),
+      ...(tokens === 0 ? [] : [{ kind: "usage", tokens } as const]),
+    ],
+  };
+}
+
+function readResult(state: PiState, event: JsonRecord): PiState {
+  const name = asText(event["toolName"]);
+  const said = textOf(asRecord(event["result"])["content"]);
+  const isAbsent = event["isError"] === true && said === `Tool ${name} not found`;
+  return isAbsent ? { ...state, absent: new Set([...state.absent, name]) } : state;
+}
+
+/** What somebody who watches wants to see of a call. */
+function detailOf(value: unknown): string {
+  const input = asRecord(value);
+  for (const key of ["command", "path", "pattern"]) {
+    const text = asText(input[key]);
+    if (text !== "") return text;
+  }
+  return "";
+}
+
+function spentOf(message: JsonRecord): PiSpent {
+  const usage = asRecord(message["usage"]);
+  return {
+    input: count(usage["input"]) + count(usage["cacheRead"]) + count(usage["cacheWrite"]),
+    output: count(usage["output"]),
+    cost: count(asRecord(usage["cost"])["total"]),
+  };
+}
+
+function add(one: PiSpent | null, other: PiSpent): PiSpent {
+  if (one === null) return other;
+  return { input: one.input + other.input, output: one.output + other.output, cost: one.cost + other.cost };
+}
+
+function count(value: unknown): number {
+  return typeof value === "number" && value >= 0 ? value : 0;
+}
+
+/** pi's own record of a session: one file. */
+const piSessions: AgentSessions = {
+  async read({ session, cwd }) {
+    const text = readSessionFile({ path: findSession({ session, cwd, env: process.env }), title: "pi" });
+    return text === null ? null : { text, lastMessage: null };
+  },
+  async write({ session, cwd, text }) {
+    const place = transcriptPlace({ session, cwd: realOf(cwd), env: process.env });
+    const [head = ""] = text.split("\n", 1);
+    const lost = join(place.folder, nameOf(place, asText(parseRecord(head)["timestamp"])));
+    writeSessionFile({ path: findSession({ session, cwd, env: process.env }) ?? lost, text });
+  },
+  tokensIn(text) {
+    const answers = text.split("\n").map((line) => asRecord(parseRecord(line)["message"]));
+    const sum = answers.map(spentOf).reduce(add, { input: 0, output: 0, cost: 0 });
+    return { input: sum.input, output: sum.output };
+  },
+  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+};
+
+function readTurnLine(line: JsonRecord): TurnLine | null {
+  if (line["type"] !== "message") return null;
+  const message = asRecord(line["message"]);
+  const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
+  if (message["role"] === "user") return { kind: "prompt", text };
+  const isEnd = message["role"] === "assistant" && message["stopReason"] === "stop";
+  return isEnd ? { kind: "answer", text } : { kind: "open" };
+}
+
+export function findSession(params: Parameters<typeof transcriptPlace>[0]): string | null {
+  const { folder, ending } = transcriptPlace({ ...params, cwd: realOf(params.cwd) });
+  const name = namesIn(folder).find((found) => found.endsWith(ending));
+  return name === undefined ? null : join(folder, name);
+}
+
+/** `pi:PROVIDER/MODEL`. */
+export function createPiAgent(params: CliAgentParams): Agent {
+  return createCliAgent(PI, params);
+}
+
+const INSTALL = "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.";
+
+const PI: CliDialect<PiState> = {
+  name: "pi",
+  title: "pi",
+  program: "pi",
+  install: INSTALL,
+  capabilities: {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: true,
+    structuredOutput: false,
+  },
+  sessions: piSessions,
+  // It is silent while a command runs, and while it waits for as long as a provider asked it to.
+  idleMs: 15 * 60_000,
+  environment: { PI_SKIP_VERSION_CHECK: "1" },
+  plan({ task, env, extra }) {
+    const { session, cwd } = task;
+    // It would offer to take over a session of another worktree, and wait for an answer.
+    if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
+    return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: NOTHING_READ };
+  },
+  read: readPiLine,
+  end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
+  // Each message is told once, of this call alone.
+  usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
+  probe: (run) => probeVersion(run, { program: "pi", install: INSTALL }),
+};
+
+function lost(session: string) {
+  return sessionLost(`pi has nothing of session ${session} for this worktree`);
+}
+
+/** How pi is called; the prompt goes by standard input. It asks for nothing: what it may not do it must not have as a tool. */
+export function piArgs(params: {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
+  const ours = task.yolo ? [] : ["--tools", "read,edit,write,grep,find,ls"];
+  return [
+    "--print",
+    "--mode",
+    "json",
+    ...permissionArgs({ ours, extra, words: ["--tools", "-t", "--no-tools"] }),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : ["--session", task.session]),
+  ];
+}
+
+/** It ends with 0 whatever came of it: how its last message ended decides. */
+export function classifyPi(params: {
+  readonly state: PiState;
+  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
+  readonly resumes: boolean;
+  readonly yolo: boolean;
+}): CliEnd {
+  const { state, exit, resumes, yolo } = params;
+  const { last } = state;
+  if (last === null) return withoutMessage(exit);
+  if (last.stop === "error") return failure(causeOf(last.error, resumes && !state.hasActed), last.error || "failed");
+  if (!state.isOver) return { kind: "open" };
+  if (!yolo && state.absent.size > 0)
+    return failure("permission_denied", `not allowed to use ${[...state.absent].join(", ")}`);
+  // It takes an answer that it cannot read for an empty one: a page of a proxy, a stream without events.
+  const spent = (state.spent?.input ?? 0) + (state.spent?.output ?? 0);
+  if (last.stop === "stop" && last.text === "" && spent === 0 && !state.hasActed)
+    return failure("network", "the provider's answer was empty");
+  if (last.stop === "stop") return { kind: "completed", text: last.text };
+  return failure("crash", `stopped in the middle: ${last.stop}`);
+}
+
+/** The message is the status, and the provider's answer behind it. */
+function causeOf(error: string, isFirst: boolean): FailureCause {
+  const status = /^(\d{3})\b/.exec(error)?.[1];
+  const code = status === undefined ? null : Number(status);
+  return (
+    causeOfAnswer(error) ??
+    causeOfWords(error) ??
+    causeOfStatus(code) ??
+    (code === 400 && isFirst ? "session_lost" : "crash")
+  );
+}
+
+/** What it finds wrong before it begins has words only. */
+function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliEnd {
+  if (kind !== "exited" || code === 0) return { kind: "open" };
+  const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
+  if (/No session found/.test(stderr)) return failure("session_lost", words);
+  if (/Model .*not found/.test(stderr)) return failure("missing", words);
+  return /No API key|No models available/.test(stderr) ? failure("auth", words) : { kind: "open" };
+}
+
+function failure(cause: FailureCause, words: string): CliEnd {
+  return {
+    kind: "failed",
+    cause,
+    message: `pi: ${words.slice(0, 500)}`,
+    hint: HINTS[cause] ?? sharedHint(cause, "pi"),
+    until: null,
+  };
+}
+
+const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
+  auth: "Run `pi` once by hand and /login, or set the provider's key.",
+  billing: "Pay the provider, or use another key.",
+  missing: "Choose a model that `pi --list-models` names: pi:PROVIDER/MODEL.",
+  permission_denied: "Run with --yolo: without it pi has no shell.",
+};
+
+/** Where pi keeps a session that was begun in `cwd`: `<folder>/<moment>_<session>.jsonl`. */
+export function transcriptPlace(params: {
+  readonly session: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): TranscriptPlace {
+  const { session, cwd, env } = params;
+  const home = env["HOME"] ?? "/";
+  const expanded = (path: string) => (path === "~" || path.startsWith("~/") ? `${home}${path.slice(1)}` : path);
+  const own = env["PI_CODING_AGENT_SESSION_DIR"] || "";
+  const agent = expanded(env["PI_CODING_AGENT_DIR"] || join(home, ".pi", "agent"));
+  const project = `--${cwd.replace(/^\//, "").replaceAll(/[/:]/g, "-")}--`;
+  return { folder: own === "" ? join(agent, "sessions", project) : expanded(own), ending: `_${session}.jsonl` };
+}
+
+interface TranscriptPlace {
+  readonly folder: string;
+  readonly ending: string;
+}
+
+/** The name that pi gives to a session which was begun at that time. */
+export function nameOf({ ending }: TranscriptPlace, timestamp: string): string {
+  return `${timestamp.replaceAll(/[:.]/g, "-") || "1970-01-01T00-00-00-000Z"}${ending}`;
+}

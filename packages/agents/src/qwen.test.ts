@@ -1,0 +1,184 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JsonRecord } from "@holdfast/core/json";
+import {
+  NOTHING_READ,
+  type QwenRefusal,
+  type QwenResult,
+  classifyQwen,
+  qwenArgs,
+  readQwenLine,
+  recordOf,
+  sumOf,
+  transcriptPlace,
+} from "./qwen.ts";
+
+describe("argv", () => {
+  const ALWAYS = "--output-format stream-json --include-partial-messages --approval-mode";
+
+  test("a new session that may do all", () => {
+    const task = { model: "qwen3-coder-plus", yolo: true, session: null };
+    expect(qwenArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
+      `${ALWAYS} yolo --model qwen3-coder-plus --session-id 11`,
+    );
+  });
+
+  test("one to go on with, that may edit files and nothing else", () => {
+    const task = { model: null, yolo: false, session: "11" };
+    expect(qwenArgs({ task, session: "11", extra: [] }).join(" ")).toBe(`${ALWAYS} auto-edit --resume 11`);
+  });
+});
+
+describe("reader", () => {
+  function readAll(events: readonly JsonRecord[]) {
+    let state = NOTHING_READ;
+    const told = events.flatMap((event) => {
+      const step = readQwenLine(state, JSON.stringify(event));
+      state = step.state;
+      return step.events;
+    });
+    return { state, told };
+  }
+
+  const says = (...content: readonly JsonRecord[]) => ({ type: "assistant", message: { content } });
+
+  test("words, tools, the end", () => {
+    const { state, told } = readAll([
+      { type: "system", subtype: "init", session_id: "s1" },
+      says({ type: "text", text: "Now." }, { type: "tool_use", name: "run_shell_command", input: { command: "ls" } }),
+      { type: "result", is_error: false, result: "Done.", permission_denials: [{ tool_name: "web_fetch" }] },
+    ]);
+    expect(state).toMatchObject({ hasActed: true });
+    expect(state.result).toEqual({ isError: false, text: "Done.", error: "", denied: ["web_fetch"] });
+    expect(told).toEqual([
+      { kind: "session", id: "s1" },
+      { kind: "text", text: "Now." },
+      { kind: "tool", name: "run_shell_command", detail: "ls" },
+    ]);
+  });
+
+  test("a failure that is told as words is none, and a result without a flag is an error", () => {
+    expect(readAll([says({ type: "text", text: "[API Error: 401 no]" })]).state.hasActed).toBe(false);
+    expect(readAll([{ type: "result" }]).state.result?.isError).toBe(true);
+  });
+
+  test("no line is too strange", () => {
+    const record = fc.record({
+      type: fc.constantFrom("system", "assistant", "result", "other"),
+      message: fc.anything(),
+      error: fc.anything(),
+      permission_denials: fc.anything(),
+      session_id: fc.anything(),
+    });
+    const strange = record.map((value) => JSON.stringify(value));
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json(), strange), (line) => {
+        readQwenLine(NOTHING_READ, line);
+      }),
+    );
+  });
+});
+
+describe("classify", () => {
+  function classify(
+    result: Partial<QwenResult> | null,
+    params: { resumes?: boolean; code?: number; stderr?: string; refused?: QwenRefusal } = {},
+  ) {
+    const { resumes = false, code = 0, stderr = "", refused = null } = params;
+    const whole = result === null ? null : { isError: false, text: "Done.", error: "", denied: [], ...result };
+    const exit = { kind: "exited", code, stderr } as const;
+    return classifyQwen({ state: { ...NOTHING_READ, result: whole }, refused, exit, resumes });
+  }
+
+  const failed = (words: string) => ({ isError: true, error: `[API Error: ${words}]` });
+
+  test("done is a result without an error, and nothing denied", () => {
+    expect(classify({})).toEqual({ kind: "completed", text: "Done." });
+    expect(classify(null)).toEqual({ kind: "open" });
+    expect(classify({ denied: ["run_shell_command"] })).toMatchObject({ cause: "permission_denied" });
+  });
+
+  test("a refusal is told by the status that its words begin with", () => {
+    for (const [words, cause] of [
+      ["401 no", "auth"],
+      ["404 no", "missing"],
+      ["429 no", "rate_limit"],
+      ["500 no", "overload"],
+      ["400 no", "crash"],
+      ["Connection error.", "network"],
+      ["400 maximum context length", "context_too_long"],
+      ["Context is too large to send", "context_too_long"],
+    ] as const)
+      expect(classify(failed(words))).toMatchObject({ kind: "failed", cause });
+    expect(classify(failed("no"), { refused: { status: 403, message: "no" } })).toMatchObject({ cause: "auth" });
+    expect(classify(failed("400 no"), { resumes: true })).toMatchObject({ cause: "session_lost" });
+    expect(classify(failed("401 no"))).toMatchObject({ message: "Qwen Code: 401 no" });
+  });
+
+  test("silence after a refusal is waiting for another answer", () => {
+    const refused = { status: 429, message: "429 slow down" };
+    expect(classify(null, { refused })).toMatchObject({
+      kind: "waiting",
+      cause: "rate_limit",
+      message: "Qwen Code: 429 slow down",
+    });
+  });
+
+  test("what it finds wrong before it begins", () => {
+    const said = (stderr: string) => classify(null, { code: 1, stderr });
+    expect(said("No saved session found with ID 1.")).toMatchObject({ cause: "session_lost" });
+    expect(said("No auth type is selected.")).toMatchObject({ cause: "auth" });
+    expect(said("Segmentation fault")).toEqual({ kind: "open" });
+  });
+});
+
+describe("record", () => {
+  const line = (uuid: string, uiEvent: object) =>
+    JSON.stringify({ uuid, type: "system", subtype: "ui_telemetry", systemPayload: { uiEvent } });
+  const answer = (uuid: string, input: number, output: number, more: object = {}) =>
+    line(uuid, {
+      "event.name": "qwen-code.api_response",
+      input_token_count: input,
+      total_token_count: input + output,
+      ...more,
+    });
+  const error = (status: number, more: object = {}) =>
+    line("e", { "event.name": "qwen-code.api_error", status_code: status, error_message: `${status} no`, ...more });
+
+  test("each answer once, whatever else is in the file and wherever it breaks off", () => {
+    const spent = fc.array(fc.record({ input: fc.nat(1e6), output: fc.nat(1e6) }));
+    fc.assert(
+      fc.property(spent, fc.array(fc.json()), (answers, others) => {
+        const lines = answers.map(({ input, output }, id) => answer(`${id}`, input, output));
+        const text = [...lines, ...others, ...lines, (lines[0] ?? "").slice(0, -3)].join("\n");
+        expect([...recordOf(text).answers.values()]).toEqual(answers.map((tokens) => ({ ...tokens, cached: 0 })));
+      }),
+    );
+  });
+
+  test("what was there before the call is not the call's", () => {
+    const before = `${answer("a", 10, 1)}\n${error(500)}\n`;
+    expect(recordOf(before, before)).toEqual({ answers: new Map(), refused: null });
+    const cached = answer("b", 7, 2, { cached_content_token_count: 5 });
+    expect(sumOf(recordOf(`${before}${cached}\n`, before))).toEqual({ input: 7, output: 2, cached: 5 });
+  });
+
+  test("a refusal holds until the work has an answer", () => {
+    const side = { subagent_name: "managed-auto-memory-extractor" };
+    const refused = { status: 429, message: "429 no" };
+    expect(recordOf(error(429)).refused).toEqual(refused);
+    expect(recordOf([error(429), answer("b", 1, 1, side)].join("\n")).refused).toEqual(refused);
+    expect(recordOf([error(429), answer("b", 1, 1)].join("\n")).refused).toBeNull();
+    expect(recordOf(error(429, side)).refused).toBeNull();
+  });
+});
+
+describe("transcript place", () => {
+  const at = (env: Record<string, string>) => transcriptPlace({ session: "s1", cwd: "/w/a.b_c", env });
+
+  test("one file a session, in a folder named like the worktree", () => {
+    expect(at({ HOME: "/h" })).toBe("/h/.qwen/projects/-w-a-b-c/chats/s1.jsonl");
+    expect(at({ HOME: "/h", QWEN_HOME: "/q" })).toBe("/q/projects/-w-a-b-c/chats/s1.jsonl");
+    expect(at({ QWEN_HOME: "/q", QWEN_RUNTIME_DIR: "/r" })).toBe("/r/projects/-w-a-b-c/chats/s1.jsonl");
+  });
+});

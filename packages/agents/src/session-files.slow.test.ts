@@ -1,0 +1,98 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, test } from "vitest";
+import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
+import { REAL_COPILOT, REAL_OPENCODE, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
+import { withEnvironment } from "@holdfast/test-support/agents/real-agent-suite";
+import {
+  type AgentScene,
+  CODEX_MODEL,
+  MODEL,
+  findRealAgent,
+  openClaudeScene,
+  openCodexScene,
+} from "@holdfast/test-support/agents/real-agents";
+import { prepareCall } from "@holdfast/testing/agent-contract";
+
+type Later = (undo: () => void | Promise<void>) => void;
+
+interface Row {
+  readonly name: string;
+  readonly open: (params: { readonly script: ModelScript; readonly later: Later }) => Promise<AgentScene>;
+  readonly model: string;
+  readonly shell: (command: string) => ModelTool;
+}
+
+const ROWS: readonly Row[] = [
+  { ...REAL_COPILOT, name: "copilot" },
+  { ...REAL_PI, name: "pi" },
+  { ...REAL_QWEN, name: "qwen" },
+  {
+    name: "claude",
+    open: openClaudeScene,
+    model: MODEL,
+    shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),
+  },
+  {
+    name: "codex",
+    open: openCodexScene,
+    model: CODEX_MODEL,
+    shell: (cmd) => ({ name: "exec_command", input: { cmd } }),
+  },
+];
+
+const PROMPT = "Do it now.\nAll of it.";
+
+test.for(ROWS)(
+  "the record of the real $name shows a turn that ended, by its prompt, and never one that was cut off",
+  { timeout: 240_000 },
+  async (row, { skip, onTestFinished }) => {
+    const found = findRealAgent(row.name);
+    if (found.kind === "absent") return skip(found.why);
+    const steps = [{ tool: row.shell("echo hi") }, { text: "All done." }];
+    const scene = await row.open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
+    const { sessions } = scene.agent;
+    const { task } = prepareCall(scene, { prompt: PROMPT, model: row.model });
+    const outcome = await scene.agent.run(task);
+    const at = { session: outcome.session ?? "", cwd: scene.cwd };
+    const text = (await withEnvironment(scene.env, async () => sessions?.read(at)))?.text ?? "";
+    expect(sessions?.answerIn?.(text, PROMPT)).toBe("All done.");
+    expect(sessions?.answerIn?.(text, "Something else.")).toBeNull();
+    const { inputTokens, outputTokens } = outcome.usage;
+    expect(sessions?.tokensIn?.(text)).toEqual({ input: inputTokens, output: outputTokens });
+    // Cut anywhere before the end of the answer, the turn is open; so is one that begins after it.
+    const end = text.lastIndexOf("All done.");
+    for (let at = 0; at < 40; at += 1) {
+      const cut = Math.floor((end * at) / 40);
+      expect(sessions?.answerIn?.(text.slice(0, cut), PROMPT), `cut at ${cut} of ${text.length}`).toBeNull();
+    }
+  },
+);
+
+test(
+  "the database of the real opencode shows a turn that ended, by its prompt, and never one that was cut off",
+  { timeout: 240_000 },
+  async ({ skip, onTestFinished }) => {
+    const found = findRealAgent("opencode");
+    if (found.kind === "absent") return skip(found.why);
+    const steps = [{ tool: REAL_OPENCODE.shell("echo hi") }, { text: "All done." }];
+    const scene = await REAL_OPENCODE.open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
+    const { records } = scene.agent;
+    const { task } = prepareCall(scene, { prompt: PROMPT, model: REAL_OPENCODE.model });
+    const outcome = await scene.agent.run(task);
+    const at = { session: outcome.session ?? "", cwd: scene.cwd };
+    const answer = async (prompt: string) => await withEnvironment(scene.env, async () => records?.answer(at, prompt));
+    expect(await answer(PROMPT)).toBe("All done.");
+    expect(await answer("Something else.")).toBeNull();
+    const { inputTokens, outputTokens } = outcome.usage;
+    const tokens = await withEnvironment(scene.env, async () => records?.tokens(at));
+    expect(tokens).toEqual({ input: inputTokens, output: outputTokens });
+    // As the database is before the answer is whole, and before it has begun.
+    using database = new DatabaseSync(join(scene.env["XDG_DATA_HOME"] ?? "", "opencode/opencode.db"));
+    const last = "(SELECT max(id) FROM message)";
+    database.exec(`UPDATE message SET data = json_remove(data, '$.finish', '$.time.completed') WHERE id = ${last}`);
+    expect(await answer(PROMPT)).toBeNull();
+    database.exec(`PRAGMA foreign_keys = ON; DELETE FROM message WHERE id = ${last}`);
+    expect(await answer(PROMPT)).toBeNull();
+  },
+);

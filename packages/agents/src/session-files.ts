@@ -1,0 +1,105 @@
+import { readdirSync, realpathSync } from "node:fs";
+import { dirname } from "node:path";
+import { type JsonRecord, asRecord, isRecord } from "@holdfast/core/json";
+import { createMasking } from "@holdfast/core/mask";
+import { HoldfastError } from "@holdfast/platform/error";
+import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
+
+/** An agent's file of a session, as it may be kept; null: there is none. */
+export function readSessionFile(params: { readonly path: string | null; readonly title: string }): string | null {
+  const { path, title } = params;
+  const file = path === null ? null : readRegularFile({ path, maxBytes: MAX_SESSION_BYTES });
+  if (file?.kind === "refused") throw unreadable(title, file.why);
+  return file?.kind === "read" ? createMasking().mask(file.bytes.toString("utf8")) : null;
+}
+
+export function writeSessionFile({ path, text }: { readonly path: string; readonly text: string }): void {
+  makeDurableDirectory(dirname(path));
+  writeDurable({ path, data: Buffer.from(text), mode: "replace" });
+}
+
+const MAX_SESSION_BYTES = 64 * 1024 * 1024;
+
+function unreadable(title: string, why: string): HoldfastError {
+  const hint = `The run goes on; the session can still be gone on with from ${title}'s own file.`;
+  return new HoldfastError({ code: "IO_FAILED", message: `A transcript of ${title} cannot be kept: ${why}`, hint });
+}
+
+/** What one line of an agent's own record says about a turn; null: nothing. */
+export type TurnLine =
+  | { readonly kind: "prompt"; readonly text: string }
+  /** The agent is at work, or something went wrong. */
+  | { readonly kind: "open" }
+  /** It has ended the turn with these words. */
+  | { readonly kind: "answer"; readonly text: string };
+
+/**
+ * The last words of the last turn in a record of JSON lines: only where that turn began with this prompt, the agent itself has ended it, and no
+ * line of it is torn. null: that is not sure.
+ */
+export function finishedTurn(
+  record: string,
+  prompt: string,
+  read: (line: JsonRecord) => TurnLine | null,
+): string | null {
+  let isOwn = false;
+  let answer: string | null = null;
+  for (const line of record.split("\n")) {
+    if (line.trim() === "") continue;
+    const parsed = parseLine(line);
+    if (parsed === null) return null;
+    const said = read(parsed);
+    if (said === null) continue;
+    if (said.kind === "prompt") isOwn = said.text.trim() === prompt.trim();
+    answer = said.kind === "answer" && said.text !== "" ? said.text : null;
+  }
+  return isOwn ? answer : null;
+}
+
+function parseLine(line: string): JsonRecord | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isRecord(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Files that an agent keeps for itself, as they are. What cannot be read says nothing: a call is judged by its own words. */
+
+export function readOwnFile(path: string): Buffer | null {
+  try {
+    const file = readRegularFile({ path, maxBytes: MAX_OWN_FILE_BYTES });
+    return file.kind === "read" ? file.bytes : null;
+  } catch {
+    return null;
+  }
+}
+
+const MAX_OWN_FILE_BYTES = 512 * 1024 * 1024;
+
+export function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Most agents know worktrees by their real names. */
+export function realOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+/** An object of JSON, a line or a whole file; what is none, or half of one, says nothing. */
+export function parseRecord(text: string): JsonRecord {
+  try {
+    return asRecord(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,600 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, test } from "vitest";
+import { sessionsIn, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import {
+  ID,
+  type State,
+  TOY_CONFIG,
+  TOY_INPUTS,
+  begin,
+  define,
+  memoryAnswers,
+} from "@holdfast/test-support/core/work-bench";
+import type { Agent } from "./agent.ts";
+import { beginRun, raiseLimits } from "./control-run.ts";
+import { sha256 } from "./json.ts";
+import type { ProgressEvent } from "./progress.ts";
+import { RunHandle } from "./run-handle.ts";
+import type { AgentCall, AgentReport, StageFunction } from "./workflow.ts";
+
+const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd: null });
+const MINUTES = 60_000;
+
+const CALL: AgentCall = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false };
+const calling =
+  (reports: AgentReport[], call: Partial<AgentCall> = {}): StageFunction<State> =>
+  async ({ agent }) => {
+    reports.push(await agent({ ...CALL, ...call }));
+    return { event: "worked", reason: "did it" };
+  };
+
+test("answer, files and conversation are one checkpoint; what it left to collect is kept, stale files are not", async () => {
+  const marks: string[] = [];
+  const { parts, store, go, workspace, file, logs } = await startInWorktree((task, root) => {
+    marks.push(task.mark);
+    expect(existsSync(join(root, ".tmp"))).toBe(false);
+    writeFileSync(join(root, "new.txt"), "made\n");
+    writeFileSync(join(root, "final.txt"), "all of it");
+    task.onEvent({ kind: "raw", line: "raw line" });
+    task.onEvent({ kind: "message", id: "m-7" });
+    return { text: "I made it", session: "s-1", usage: usage(12) };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports, { collect: ["final.txt", ".tmp/none.txt"] }) });
+  file("final.txt", "stale");
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  expect(reports).toEqual([
+    {
+      outcome: "completed",
+      cause: null,
+      message: null,
+      text: "I made it",
+      session: "s-1",
+      usage: usage(12),
+      changed: true,
+      milliseconds: 0,
+      collected: { "final.txt": "all of it", ".tmp/none.txt": null },
+      uncollected: {},
+      commit: null,
+      aside: null,
+    },
+  ]);
+  expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);
+  expect(logs.get("edit")).toEqual(["raw line"]);
+  const [saved] = await store.listCheckpoints({ run: ID, trigger: "agent_complete" });
+  const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
+  const text = "raw line\n";
+  expect(planes.conversation).toEqual({
+    agent: "toy",
+    session: "s-1",
+    transcript: { digest: sha256(text), bytes: 9, text },
+    lastMessage: "m-7",
+  });
+  expect(planes.position.visit.steps["edit"]).toEqual(reports[0]);
+  expect(planes.position.budget.spent.tokens).toBe(12);
+  expect(planes.files?.artifacts.map(({ path }) => path)).toContain("new.txt");
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  const finished = journal.find(({ kind }) => kind === "step.finished");
+  expect(saved?.entry).toBe((finished?.entry ?? 0) + 1);
+});
+
+test("killed in the middle: half-done files are saved, put back, and the call runs again from where it began", async () => {
+  let calls = 0;
+  const { parts, store, go, crash, workspace, file, ended } = await startInWorktree((_task, root) => {
+    calls += 1;
+    expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), `try ${calls}`);
+    return { text: "done" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  // The first commit is step.started, the second would be the answer.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(file("half.txt")).toBe(true);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect(ended).toContain(`${store.id}/${ID}`);
+  const [saved] = await store.listCheckpoints({ run: ID, trigger: "error_recovery" });
+  const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
+  expect(planes.files?.artifacts.map(({ path }) => path)).toEqual(["half.txt"]);
+});
+
+test("killed in the middle of a session that can go on: files are kept and the session goes on", async () => {
+  const sessions: (string | null)[] = [];
+  const { parts, go, crash, workspace, store } = await startInWorktree(
+    async (task, root) => {
+      sessions.push(task.session);
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (task.session !== null) expect(existsSync(join(root, "half.txt"))).toBe(true);
+      writeFileSync(join(root, "half.txt"), "half");
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+  );
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await crash(workflow, 3, "before")).toBe("died");
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(sessions).toEqual([null, "s-1"]);
+  expect(await store.listCheckpoints({ run: ID, trigger: "error_recovery" })).toEqual([]);
+});
+
+/** An agent's own record of a session, as a file would be. */
+function recordOf(texts: Map<string, string>): NonNullable<Agent["sessions"]> {
+  return {
+    read: ({ session }) => {
+      const text = texts.get(session);
+      return Promise.resolve(text === undefined ? null : { text, lastMessage: `m-${text.length}` });
+    },
+    write: ({ session, text }) => {
+      texts.set(session, text);
+      return Promise.resolve();
+    },
+  };
+}
+
+test("the agent's own record of a session is in the checkpoint, and put back when it is gone or the run went back", async () => {
+  const texts = new Map<string, string>();
+  const found: (string | undefined)[] = [];
+  const toy = await startInWorktree(
+    (task) => {
+      found.push(texts.get("s-1"));
+      texts.set("s-1", `${texts.get("s-1") ?? ""}${task.prompt}.`);
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+    recordOf(texts),
+  );
+  const parks = ["after one", "after two"];
+  const workflow = define({
+    work: async ({ agent, park }) => {
+      const parkOnce = async (reason: string) => {
+        if (parks[0] === reason) await park({ on: "person", reason: parks.shift() ?? "" });
+      };
+      await agent({ ...CALL, name: "one", prompt: "one" });
+      await parkOnce("after one");
+      await agent({ ...CALL, name: "two", prompt: "two", session: "s-1" });
+      await parkOnce("after two");
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const saved = await toy.store.latest(ID);
+  expect(saved?.planes.conversation).toMatchObject({
+    session: "s-1",
+    transcript: { text: "one." },
+    lastMessage: "m-4",
+  });
+  texts.clear();
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one."]);
+  expect(texts.get("s-1")).toBe("one.two.");
+  const handle = new RunHandle(
+    toy.parts,
+    await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }),
+  );
+  await handle.restore({ sequence: saved?.sequence ?? 0 });
+  await toy.go(workflow);
+  expect(found).toEqual([undefined, "one.", "one."]);
+});
+
+test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
+  const controller = new AbortController();
+  const { parts, store, go, workspace } = await startInWorktree((task) => {
+    task.onEvent({ kind: "raw", line: "half a thought" });
+    controller.abort();
+    return { kind: "failed", cause: "interrupted", session: null };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+  expect((await store.latest(ID))?.planes.conversation?.transcript?.text).toBe("half a thought\n");
+});
+
+test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
+  let calls = 0;
+  const { parts, store, go, workspace, file } = await startInWorktree(async (task, root) => {
+    calls += 1;
+    if (calls === 2) expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), "half");
+    if (calls === 2) return { text: "done" };
+    for (let saved = 0; saved < 1;) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      saved = (await store.listCheckpoints({ run: ID, trigger: "timer" })).length;
+    }
+    controller.abort();
+    await new Promise((resolve) => setImmediate(resolve));
+    return { kind: "failed", cause: task.signal.aborted ? "interrupted" : "crash", usage: usage(7) };
+  });
+  const controller = new AbortController();
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal, parts: { ...parts, checkpointEveryMs: 20 } })).toEqual({
+    kind: "interrupted",
+  });
+  expect(file("half.txt")).toBe(true);
+  expect((await store.latest(ID))?.planes.position).toMatchObject({
+    budget: { spent: { tokens: 7 }, reserved: { tokens: 0 } },
+    visit: { running: { edit: { base: 1 } }, failures: {} },
+  });
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+});
+
+test("files that somebody changed while nobody worked are kept, saved and told", async () => {
+  const { parts, store, go, workspace, file } = await startInWorktree(() => ({ text: "done" }));
+  let parks = 0;
+  const workflow = define({
+    work: async ({ park }) => {
+      if (parks++ === 0) await park({ on: "person", reason: "wait" });
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  file("mine.txt", "by hand");
+  const notes: string[] = [];
+  await go(workflow, { listen: (event) => void (event.kind === "note" && notes.push(event.text)) });
+  expect(file("mine.txt")).toBe(true);
+  expect(notes).toEqual([expect.stringContaining("they are kept")]);
+  expect((await store.listCheckpoints({ run: ID, trigger: "automatic" }))[0]?.name).toBe("changed from outside");
+});
+
+test("an overloaded provider costs no iteration: it is tried again from the same files, and the count survives", async () => {
+  const attempts: number[] = [];
+  const { parts, go, workspace, waits } = await startInWorktree((task, root) => {
+    attempts.push(task.attempt);
+    expect(existsSync(join(root, "half.txt"))).toBe(false);
+    writeFileSync(join(root, "half.txt"), "half");
+    return task.attempt < 9 ? { kind: "failed", cause: "overload", usage: usage(1) } : { text: "done" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(parts, workflow, workspace);
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "provider", until: expect.any(String) });
+  expect(attempts).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(waits).toHaveLength(5);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(attempts.slice(6)).toEqual([7, 8, 9]);
+});
+
+test("parked until the provider answers again: woken once, however the clock is set meanwhile", async () => {
+  let calls = 0;
+  const toy = await startInWorktree(() => {
+    calls += 1;
+    if (calls > 1) return { text: "done" };
+    const until = new Date(toy.parts.clock.now() + 60 * MINUTES).toISOString();
+    return { kind: "failed", cause: "rate_limit", until };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  const parked = { kind: "parked", on: "quota", until: expect.any(String) };
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(-600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  toy.pass(659 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject(parked);
+  expect(calls).toBe(1);
+  toy.pass(1 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
+test("git locks that a killed agent left in the worktree are gone before the call is tried again", async () => {
+  const found: boolean[] = [];
+  const notes: string[] = [];
+  const toy = await startInWorktree((task, root) => {
+    const lock = resolve(root, toy.tree.git("rev-parse", "--git-path", "index.lock").trim());
+    found.push(existsSync(lock));
+    if (task.attempt === 2) return { text: "done" };
+    writeFileSync(join(root, "half.txt"), "half");
+    writeFileSync(lock, "");
+    return { kind: "failed", cause: "killed", message: "killed by SIGKILL" };
+  });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));
+  expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
+  expect(found).toEqual([false, false]);
+  expect(notes).toContainEqual(
+    expect.stringMatching(/^Removed a stale git lock of a process that was killed: .*index\.lock$/),
+  );
+});
+
+test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {
+  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    writeFileSync(join(root, "half.txt"), "half");
+    return { kind: "failed", cause: "timeout", message: "too long" };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  expect(reports).toMatchObject([{ outcome: "failed", cause: "timeout", message: "too long", changed: true }]);
+});
+
+test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call that died counts as reserved", async () => {
+  let calls = 0;
+  const { parts, go, store, crash, workspace } = await startInWorktree(() => {
+    calls += 1;
+    return { usage: usage(30) };
+  });
+  const estimate = { tokens: 20, microUsd: 0, milliseconds: 0 };
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 4; i += 1) await agent({ ...CALL, name: `edit-${i}`, estimate });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const limit = { tokens: 100, milliseconds: 60 * MINUTES };
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ parts, workflow, ...given, workspace, limit });
+  // Dies after step.started of the second call: 30 spent, 20 lost.
+  expect(await crash(workflow, 3, "after")).toBe("died");
+  const heard: ProgressEvent[] = [];
+  const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
+  expect(outcome).toMatchObject({ kind: "parked", on: "budget", reason: "The budget is used up: 110 of 100 tokens" });
+  expect(heard.filter(({ kind }) => kind === "budget")).toHaveLength(1);
+  expect(calls).toBe(3);
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await raiseLimits({ parts, run: ID, limit: { tokens: 105 } })).toMatchObject({ spent: { tokens: 110 } });
+  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  await raiseLimits({ parts, run: ID, limit: { tokens: 200 } });
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
+});
+
+test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
+  const toy = await startInWorktree(() => {
+    toy.pass(5 * MINUTES);
+    return {};
+  });
+  const work: StageFunction<State> = async ({ step, agent, park, sleep }) => {
+    await step("slow", () => (toy.pass(10 * MINUTES), 1));
+    await agent(CALL);
+    if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    await sleep("pause", 5 * MINUTES);
+    await sleep("one more", 5 * MINUTES);
+    return { event: "worked", reason: "did it" };
+  };
+  let parks = 0;
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({
+    parts: toy.parts,
+    workflow,
+    ...given,
+    workspace: toy.workspace,
+    limit: { milliseconds: 20 * MINUTES },
+  });
+  const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.milliseconds;
+  // Dies after the slow step, before any checkpoint holds its ten minutes.
+  expect(await toy.crash(workflow, 1, "after")).toBe("died");
+  expect(await spent()).toBe(0);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await spent()).toBe(15 * MINUTES);
+  toy.pass(600 * MINUTES);
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "parked",
+    on: "budget",
+    reason: "The budget is used up: 20 of 20 minutes",
+  });
+});
+
+test.each([
+  { name: "without sessions", capabilities: {}, session: null },
+  { name: "with a session", capabilities: { resume: true }, session: "s-1" },
+])(
+  "a call that had finished is adopted wherever the process dies after it: called once, paid once ($name)",
+  async ({ capabilities, session }) => {
+    let adopted = 0;
+    for (const changesFiles of [true, false]) {
+      for (let at = 1, how = "died"; how === "died"; at += 1) {
+        for (const moment of ["before", "after"] as const) {
+          let calls = 0;
+          const toy = await startInWorktree((task, root) => {
+            calls += 1;
+            if (session !== null) task.onEvent({ kind: "session", id: session });
+            if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
+            return { text: `call ${calls}`, session, usage: usage(7) };
+          }, capabilities);
+          Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+          const reports: AgentReport[] = [];
+          const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
+          const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
+          await begin(toy.parts, workflow, toy.workspace);
+          how = await toy.crash(workflow, at, moment);
+          const where = `commit ${at}, ${moment}`;
+          const isKept = toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read() !== null;
+          if (isKept) adopted += 1;
+          // The commit that names the session comes while the agent works: dead there, nothing has finished.
+          const isCutOff = calls === 1 && !isKept && reports.length === 0;
+          await toy.go(workflow);
+          expect(calls, where).toBe(isCutOff ? 2 : 1);
+          expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
+          const { planes } = (await toy.store.latest(ID)) ?? {};
+          // A process that died before or in the call had reserved its estimate, and that counts.
+          expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
+          expect(toy.file("made.txt"), where).toBe(changesFiles);
+          expect(toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read(), where).toBeNull();
+        }
+      }
+    }
+    expect(adopted).toBeGreaterThan(0);
+  },
+);
+
+test("a kept result of another agent or another try is not adopted, and the files go back", async () => {
+  let calls = 0;
+  const toy = await startInWorktree((_, root) => {
+    calls += 1;
+    writeFileSync(join(root, `made-${calls}.txt`), "");
+    return { text: `call ${calls}` };
+  });
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  const agentAnswer = memoryAnswers();
+  Object.assign(toy.parts, { agentAnswer });
+  await begin(toy.parts, workflow, toy.workspace);
+  const altered: typeof agentAnswer = (key) => ({
+    ...agentAnswer(key),
+    read: () => agentAnswer(key).read()?.replace('"agent":"toy"', '"agent":"other"') ?? null,
+  });
+  // The first commit is step.started, the second would be the answer.
+  expect(await toy.crash(workflow, 2, "before")).toBe("died");
+  expect(calls).toBe(1);
+  expect(await toy.go(workflow, { parts: { ...toy.parts, agentAnswer: altered } })).toMatchObject({ kind: "done" });
+  expect(reports.at(-1)).toMatchObject({ text: "call 2" });
+  expect([toy.file("made-1.txt"), toy.file("made-2.txt")]).toEqual([false, true]);
+});
+
+test.each([
+  { name: "what it had reported", reported: [400, 30], spent: { tokens: 430 + 7 } },
+  { name: "unknown where it had reported nothing", reported: [], spent: { tokens: 7, uncounted: 1 } },
+])("a call that died with its process, of an agent without a record of its own, is counted: $name", async (row) => {
+  let calls = 0;
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: usage(7) };
+      for (const tokens of row.reported) task.onEvent({ kind: "usage", tokens });
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+  );
+  const agentAnswer = memoryAnswers();
+  Object.assign(toy.parts, { agentAnswer });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  // The third commit would say that the step failed: a dead process says nothing.
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  const notes: string[] = [];
+  const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));
+  expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
+  expect(calls).toBe(2);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent).toMatchObject(row.spent);
+  expect(notes.some((text) => /cut off/.test(text))).toBe(true);
+});
+
+test("a call that died before its agent's record grew is unknown, not zero", async () => {
+  let calls = 0;
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: usage(7) };
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+    { ...recordOf(new Map([["s-1", ""]])), tokensIn: () => ({ input: 0, output: 0 }) },
+  );
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toMatchObject({ tokens: 7, uncounted: 1, unpriced: 2 });
+});
+
+test.each([
+  { name: "as much as the largest call before it", earlier: 1, limit: { tokens: 60 }, held: { tokens: 30 } },
+  {
+    name: "a tenth of the limit before any call has finished",
+    earlier: 0,
+    limit: { tokens: 5000 },
+    held: { tokens: 500 },
+  },
+  { name: "money too", earlier: 1, limit: { microUsd: 9 }, held: { tokens: 0, microUsd: 5 } },
+  { name: "nothing without a limit", earlier: 1, limit: {}, held: undefined },
+])("a lost call of unknown usage counts against the limits: $name", async ({ earlier, limit, held }) => {
+  let calls = 0;
+  const toy = await startInWorktree(() => {
+    calls += 1;
+    if (calls === earlier + 1) throw new Error("the process dies here");
+    return { usage: { ...usage(30), microUsd: 5 } };
+  });
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 3; i += 1) await agent({ ...CALL, name: `edit-${i}` });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ parts: toy.parts, workflow, ...given, workspace: toy.workspace, limit });
+  // Each call commits its start and its answer: the commit after the start of the lost one fails.
+  expect(await toy.crash(workflow, 2 * earlier + 2, "before")).toBe("died");
+  // Killed again right after it was counted, nothing is held twice.
+  expect(await toy.crash(workflow, 2, "before")).toBe("died");
+  const outcome = await toy.go(workflow);
+  const { budget } = (await toy.store.latest(ID))?.planes.position ?? expect.fail();
+  if (held === undefined) expect(budget.held).toBeUndefined();
+  else expect(budget.held).toMatchObject(held);
+  expect(budget.spent.uncounted).toBeGreaterThan(0);
+  // The second call of 30 tokens or 5 µ$ would pass the limit together with the lost one.
+  expect(outcome).toMatchObject(
+    earlier === 1 && held !== undefined ? { kind: "parked", on: "budget" } : { kind: "done" },
+  );
+  if (outcome.kind === "parked") expect(calls).toBe(2);
+  expect(budget.spent.tokens).toBe(outcome.kind === "parked" ? 30 : 90);
+});
+
+test("an interrupted call whose usage was settled is not counted again when the run resumes", async () => {
+  let calls = 0;
+  const controller = new AbortController();
+  const toy = await startInWorktree(
+    (task) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: { ...usage(7), microUsd: 1 } };
+      task.onEvent({ kind: "usage", tokens: 40 });
+      controller.abort();
+      return { kind: "failed", cause: "interrupted", session: "s-1", usage: { ...usage(40), microUsd: 2 } };
+    },
+    { resume: true },
+  );
+  Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toEqual({ tokens: 47, microUsd: 3, milliseconds: expect.any(Number) });
+});
+
+test("a call whose agent reports no tokens is uncounted, not zero", async () => {
+  const toy = await startInWorktree(() => ({ usage: { inputTokens: null, outputTokens: null, microUsd: null } }));
+  const workflow = define({ work: calling([]) });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toMatchObject({ tokens: 0, uncounted: 1, unpriced: 1 });
+});
+
+test("a turn that ended when nobody listened is adopted from the agent's own record, with its tokens, once", async () => {
+  const record = new Map<string, string>();
+  let calls = 0;
+  const sessions = sessionsIn(record);
+  const toy = await startInWorktree(
+    (task, root) => {
+      calls += 1;
+      task.onEvent({ kind: "session", id: "s-1" });
+      writeFileSync(join(root, "made.txt"), "made");
+      record.set("s-1", `${task.prompt}>the answer`);
+      throw new Error("the process dies here");
+    },
+    { resume: true },
+    sessions,
+  );
+  const reports: AgentReport[] = [];
+  const workflow = define({ work: calling(reports) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls).toBe(1);
+  const tokens = "do it>the answer".length;
+  expect(reports).toMatchObject([{ outcome: "completed", text: "the answer", session: "s-1", usage: usage(tokens) }]);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent.tokens).toBe(tokens);
+  expect(toy.file("made.txt")).toBe(true);
+});

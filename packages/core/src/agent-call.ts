@@ -1,0 +1,500 @@
+import { type KeptAnswer, answerFile, keepAnswer, ownAnswer, readAnswer } from "./agent-log.ts";
+import {
+  type Tried,
+  type Trying,
+  askAboutCheckout,
+  askAboutFailedTry,
+  checkoutBefore,
+  checkoutText,
+  chooseCallAgent,
+  compareCheckouts,
+  concludeCall,
+  failedTryStep,
+  forgetCheckout,
+  keepFailedTry,
+  openCheckout,
+  recallFailedTry,
+  tryingOf,
+  watchCheckout,
+} from "./agent-result.ts";
+import {
+  type OpenedSession,
+  Talk,
+  giveUpSession,
+  keepSession,
+  keepTalk,
+  keptTalk,
+  openSession,
+  sessionOf,
+} from "./agent-session.ts";
+import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "./agent.ts";
+import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.ts";
+import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
+import { playStep } from "./play-step.ts";
+import type { Player } from "./player.ts";
+import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
+import { askedOf, noteAgent, recordAgentCall } from "./record-run.ts";
+import { Hearing } from "./recorded-calls.ts";
+import { type BeganAt, beganAt, keepBranch, putFilesBack, takeBackChanges } from "./restore-files.ts";
+import { clearStaleLocks } from "./resume.ts";
+import { type RunSession, tellNote } from "./run-session.ts";
+import { enterAside, requireOpen } from "./side-worktrees.ts";
+import {
+  type OpenAside,
+  type Stay,
+  exceededBy,
+  limitNotice,
+  parkRun,
+  parkSpent,
+  priced,
+  spentOf,
+  withTimer,
+} from "./stage-execution.ts";
+import { own } from "./state.ts";
+import { attemptOf, beginStep, failStep, markOf } from "./step.ts";
+import type { AgentCall, AgentReport } from "./workflow.ts";
+
+/**
+ * One call of an agent as a step: reserve → started → run → settle. What fails at the provider is tried again here, on
+ * the call's own count; what the agent itself came to, good or bad, is the step's result.
+ */
+export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport> {
+  const { writer } = stay;
+  const aside = call.aside === undefined ? null : requireOpen(stay, call.aside);
+  const known = stay.claim(call.name);
+  if (known !== undefined) {
+    writer.tell({ kind: "step_finished", step: call.name, replayed: true });
+    // The process before may have died between the journal and this. A replay touches nothing outside.
+    if (writer.parts.player === undefined) forgetFiles(writer, call.name);
+    recallFailedTry(stay, call);
+    // Recorded by us, when the call was concluded.
+    const recorded = known as AgentReport;
+    await askAboutCheckout(stay, call, recorded);
+    return recorded;
+  }
+  const report = await callAnew(stay, call, aside);
+  await askAboutCheckout(stay, call, report);
+  return report;
+}
+
+async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
+  const { writer } = stay;
+  return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
+    const trying = tryingOf(stay, call, aside);
+    if (aside !== null) aside.busy = call.name;
+    try {
+      const { abort } = own(writer.errors, call.name) ?? {};
+      if (abort !== undefined) writer.halt.abort(abort);
+      for (;;) {
+        await askAboutFailedTry(stay, trying);
+        await waitOut(stay, call.name);
+        const tried = await tryOnce(stay, trying);
+        const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
+        if (report === null) continue;
+        await reportDenial(writer, report.outcome);
+        const concluded = await concludeCall(stay, trying, report);
+        forgetFiles(writer, call.name);
+        return concluded;
+      }
+    } finally {
+      if (aside !== null) aside.busy = null;
+    }
+  });
+}
+
+/** What is kept of a call until the journal has its result. */
+function forgetFiles(writer: RunSession, step: string): void {
+  answerFile(writer, step).remove();
+  forgetCheckout(writer, step);
+}
+
+/** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
+async function reportDenial(writer: RunSession, outcome: AgentOutcome): Promise<void> {
+  if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
+  await tellNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
+}
+
+/** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
+async function waitOut({ writer }: Stay, name: string): Promise<void> {
+  const { parts, halt, errors } = writer;
+  const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
+  // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
+  const isQuiet = (): boolean => Object.keys(writer.running).length === 0;
+  if (rest > 0) {
+    const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
+    await parts.wait(rest, signal).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
+  }
+  if (isQuiet()) halt.checkWish();
+}
+
+/** As it was recorded, of a workflow that asks for the same. */
+async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
+  const { config, iteration } = stay.writer;
+  const asked = failedTryStep(call);
+  if (player.has(stay.writer, asked)) await playStep(stay, asked);
+  player.asked(stay.writer, call.name, askedOf(call, { config, iteration, mask: player.mask }));
+  // Recorded by us, when the call was concluded.
+  return (await playStep(stay, call.name)) as AgentReport;
+}
+
+async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
+  const { writer } = stay;
+  const { call, estimate, files, aside } = trying;
+  stay.check();
+  const adopted = await adoptAnswer(stay, trying);
+  if (adopted !== null) return await afterCall(stay, trying, adopted);
+  if (aside !== null)
+    trying.workspace = await enterAside(stay, aside, { goesOn: Object.hasOwn(writer.sessions, call.name) });
+  await parkRefused(stay, trying);
+  const opened = await openSession(stay, trying);
+  stay.check();
+  const exceeded = exceededBy(writer, estimate);
+  // From here to the entry that reserves the estimate nothing is awaited: a call beside this one must see it.
+  if (exceeded !== null) return await parkSpent(stay, exceeded);
+  const { counted } = opened;
+  const beside = aside === null ? {} : { aside: aside.name };
+  const answer = answerFile(writer, call.name);
+  // Before the step is announced: an older result must not be taken for this try's.
+  answer.remove();
+  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
+  const outputs = writer.parts.outputs(trying.workspace.root);
+  // A stale file must not be taken for this call's.
+  for (const path of call.collect ?? []) await outputs.remove(path);
+  stay.check();
+  trying.checkout ??= await openCheckout(writer, trying);
+  stay.check();
+  const began = writer.parts.clock.now();
+  const before = beganAt(writer);
+  const talk = talkOf(stay, trying);
+  const hearing = new Hearing();
+  const attempt = attemptOf(stay, call.name);
+  const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
+  let outcome: AgentOutcome;
+  try {
+    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened, hearing }), hold);
+  } catch (error) {
+    throw await failStep(stay, call.name, error);
+  }
+  const milliseconds = Math.max(0, writer.parts.clock.now() - began);
+  if (writer.halt.cause === undefined)
+    keepAnswer(answer, {
+      agent: trying.agent.name,
+      model: trying.model,
+      attempt,
+      tokens: 0,
+      ended: { outcome, milliseconds },
+    });
+  return await afterCall(stay, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
+}
+
+/** Before each try: a rebase, or the agent's last call, may have changed what this call would execute. */
+async function parkRefused(stay: Stay, { agent, model, workspace }: Trying): Promise<void> {
+  const named = model === null ? agent.name : `${agent.name}:${model}`;
+  const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
+  if (reason !== null) await parkRun(stay, { on: "person", reason, until: null });
+}
+
+interface Ended {
+  readonly outcome: AgentOutcome;
+  readonly opened: Pick<OpenedSession, "session" | "forkAt" | "prompt">;
+  readonly before: BeganAt;
+  readonly attempt: number;
+  readonly hearing: Hearing;
+  readonly milliseconds: number;
+  readonly hold: (session: string | null) => Promise<void>;
+}
+
+/** Between the end of the agent and what the journal says about it. */
+async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Tried> {
+  const { writer } = stay;
+  const { call, files } = trying;
+  const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
+  if (outcome.kind === "failed") await clearLocks(writer, call.name);
+  if (files) await keepBranch(writer, call.name, before.files);
+  // In turn: an aside that is opened now has nothing of it.
+  else await stay.inTurn(() => takeBackChanges(writer, before));
+  const was = trying.checkout ?? null;
+  const now = was === null ? null : await watchCheckout(writer, trying.workspace.root);
+  const checkout = compareCheckouts(was, now);
+  if (outcome.kind === "failed") keepFailedTry(writer, call.name, { before: was, after: now });
+  if (checkout !== null) await tellNote(writer, checkoutText(call, checkout));
+  const who = { agent: trying.agent.name, model: trying.model };
+  const { agent, model } = trying;
+  const take = await recordAgentCall(writer, {
+    call,
+    agent,
+    model,
+    attempt,
+    opened,
+    hearing,
+    before: before.files,
+    milliseconds,
+  });
+  const usage = priced(writer, outcome.usage, who);
+  const spent = spentOf(usage);
+  const notice = limitNotice(writer.budget, usage, who);
+  if (notice !== null) await sayLimit(writer, notice);
+  await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
+  stay.open();
+  if (writer.halt.cause !== undefined) {
+    // It reported what it took, so that is not lost; the rest is as after a crash.
+    const interrupted: StepInterrupted = { visit: writer.visit, step: call.name, spent };
+    await writer.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
+    throw writer.halt.cause;
+  }
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
+}
+
+/**
+ * The git locks that a failed agent left behind: its process tree has ended, and with a lock in place neither Holdfast nor the next try could use git there.
+ * Not while another call runs: a lock in a side worktree may be that call's.
+ */
+async function clearLocks(writer: RunSession, step: string): Promise<void> {
+  if (Object.keys(writer.running).some((name) => name !== step)) return;
+  const cleared = await clearStaleLocks(writer.parts, writer.run.id, writer.files);
+  if (cleared !== null) await tellNote(writer, cleared);
+}
+
+/**
+ * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, it
+ * is not of this try of this agent, or the files that belong to it are gone.
+ */
+async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
+  const { writer } = stay;
+  const { call, agent, model, aside } = trying;
+  const { name } = call;
+  const begun = own(writer.lost, name);
+  if (begun === undefined) return null;
+  const attempt = attemptOf(stay, name);
+  const wasKept = writer.answered.delete(name);
+  if (aside?.isKept === false || readAnswer(answerFile(writer, name))?.filesGone === true) return null;
+  // The agent's own record is found by the folder in which it worked.
+  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
+  const kept = wasKept ? (ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
+  const ended = kept ?? (await endedInRecord(stay, trying, begun));
+  if (ended === null) {
+    if (!wasKept) return null;
+    // Its files were kept for it, and an agent without a session begins from where the call began.
+    if (trying.files && !Object.hasOwn(writer.sessions, name))
+      await putFilesBack(writer, {
+        to: begun.base,
+        trigger: "error_recovery",
+        why: `what ${name} left half-done`,
+        finish: () => [],
+      });
+    return null;
+  }
+  trying.checkout = checkoutBefore(writer, name);
+  const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
+  const body: StepAdopted = { visit: writer.visit, step: name };
+  await writer.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+  const talk = talkOf(stay, trying);
+  return {
+    outcome: ended.outcome,
+    opened: { session: sessionOf(stay, call), forkAt: null, prompt: call.prompt },
+    before: beganAt(writer),
+    attempt,
+    hearing: new Hearing(),
+    milliseconds: ended.milliseconds,
+    hold: async (session) => keepTalk(writer, call, await talk.plane(session)),
+  };
+}
+
+/** The journal reports it, since the secret must be revoked: what an agent prints goes to its provider too. */
+async function reportMasked(writer: RunSession, step: string, lines: number): Promise<void> {
+  const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+}
+
+/**
+ * A turn that ended after Holdfast had ended, as the agent's own record shows it: with an answer to this prompt, and with more tokens than it
+ * had when the call began, so that it is no older turn with the same words.
+ */
+async function endedInRecord(
+  { writer }: Stay,
+  { call, agent, workspace }: Trying,
+  begun: RunningStep,
+): Promise<KeptAnswer["ended"]> {
+  const session = own(writer.sessions, call.name) ?? null;
+  if (session === null || begun.counted === undefined) return null;
+  const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
+  if (now === null || text === null) return null;
+  const inputTokens = now.input - begun.counted.input;
+  const outputTokens = now.output - begun.counted.output;
+  if (inputTokens + outputTokens <= 0) return null;
+  const usage = { inputTokens, outputTokens, microUsd: null };
+  return { outcome: { kind: "completed", text, session, usage }, milliseconds: 0 };
+}
+
+async function turnOf(
+  { sessions, records }: Pick<Agent, "sessions" | "records">,
+  at: SessionPlace,
+  prompt: string,
+): Promise<{ readonly now: RecordTokens | null; readonly text: string | null }> {
+  if (records !== undefined) return { now: await records.tokens(at), text: await records.answer(at, prompt) };
+  const record = (await sessions?.read(at).catch(() => null)) ?? null;
+  if (record === null) return { now: null, text: null };
+  const { text } = record;
+  return { now: sessions?.tokensIn?.(text) ?? null, text: sessions?.answerIn?.(text, prompt) ?? null };
+}
+
+async function sayLimit(writer: RunSession, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "budget", text });
+}
+
+function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
+  const tell = (text: string): void => stay.writer.tell({ kind: "note", text });
+  return new Talk(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
+}
+
+async function callAgent(
+  stay: Stay,
+  trying: Trying,
+  { talk, opened, hearing }: { readonly talk: Talk; readonly opened: OpenedSession; readonly hearing: Hearing },
+): Promise<AgentOutcome> {
+  const { writer } = stay;
+  const { call, agent, model, workspace } = trying;
+  const { name } = call;
+  const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
+  const telling: Promise<void>[] = [];
+  const answer = answerFile(writer, name);
+  const attempt = attemptOf(stay, name);
+  let tokens = 0;
+  const isRecorded = writer.parts.tape !== undefined;
+  const onEvent = (event: AgentEvent): void => {
+    if (isRecorded) hearing.hear(event);
+    if (event.kind === "process") return;
+    if (event.kind === "masked") telling.push(reportMasked(writer, name, event.lines));
+    if (event.kind === "raw") log.append(event.line);
+    if (event.kind === "usage" && event.tokens > 0) {
+      tokens += event.tokens;
+      keepAnswer(answer, { agent: agent.name, model, attempt, tokens, ended: null });
+    }
+    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
+    talk.hear(event);
+    writer.tell({ kind: "agent", step: name, event });
+  };
+  if (opened.told !== null) log.append(`holdfast: ${opened.told}`);
+  try {
+    return await agent.run({
+      mark: markOf(stay, name),
+      cwd: workspace.root,
+      prompt: opened.prompt,
+      role: call.role,
+      model,
+      session: opened.session,
+      ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
+      yolo: call.yolo || writer.state.position.yolo === true,
+      timeoutMs: call.timeoutMs ?? null,
+      idleMs: writer.parts.agentIdleMs,
+      iteration: writer.iteration,
+      attempt: attempt + (call.triedBefore ?? 0),
+      seed: writer.config.seed,
+      env: call.env ?? {},
+      signal: writer.halt.signal,
+      onEvent,
+    });
+  } finally {
+    await Promise.allSettled([...telling, log.close()]);
+  }
+}
+
+type Decision = Exclude<FailureDecision, { readonly kind: "report" }>;
+
+/**
+ * What the error policy says to a failed try: decided by the pure rules, on record with the failure itself, then done. null: try again, with whatever agent
+ * and after whatever wait the record names.
+ */
+async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): Promise<Tried | null> {
+  const { writer } = stay;
+  const { name } = trying.call;
+  const { outcome, spent } = tried;
+  if (outcome.kind === "completed") return tried;
+  const now = writer.parts.clock.now();
+  // A fresh session has room again; a prompt that is too long by itself is too long there too.
+  const isSession = outcome.cause === "session_lost" || outcome.cause === "context_too_long";
+  const isLost = isSession && tried.session !== null;
+  const decision = decideFailure({
+    policy: writer.parts.errorPolicy,
+    agent: trying.agent.name,
+    own: trying.own,
+    failure: outcome,
+    failures: attemptOf(stay, name),
+    before: own(writer.errors, name),
+    now,
+    random: fractionOf(writer.parts.random()),
+    mustAnswer: trying.call.mustAnswer ?? false,
+    ...(isLost ? { lostSession: trying.gaveUp ? "again" : "first" } : {}),
+  });
+  if (decision.kind === "report") return tried;
+  const { verdict, errors } = decision;
+  const reason = `${outcome.cause}: ${outcome.message}`;
+  const fail = (): readonly NewEntry[] => {
+    noteAgent(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
+    return [stay.failed(name, { reason, spent, verdict, errors })];
+  };
+  const isSettled = await settleFiles(stay, trying, { decision, isLost, why: outcome.message, fail });
+  writer.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
+  if (decision.kind === "park") {
+    const { on, until } = decision;
+    return await parkRun(stay, { on, reason: decision.reason, until }, () => (isSettled ? [] : fail()));
+  }
+  if (!isSettled) await writer.append(...fail());
+  if (decision.kind === "abort") writer.halt.abort(decision.reason);
+  if (decision.kind === "fallback") {
+    chooseCallAgent(stay, trying);
+    trying.gaveUp = false;
+  }
+  return null;
+}
+
+/**
+ * The next try begins from the files that this one began from, unless its session goes on: whoever takes over from another has none. True when the failure is
+ * on record by that. What a run ends with stays as it is.
+ */
+async function settleFiles(
+  stay: Stay,
+  trying: Trying,
+  params: {
+    readonly decision: Decision;
+    readonly isLost: boolean;
+    readonly why: string;
+    readonly fail: () => readonly NewEntry[];
+  },
+): Promise<boolean> {
+  const { writer } = stay;
+  const { name } = trying.call;
+  const { decision, fail } = params;
+  const leaves = decision.kind === "fallback";
+  if (params.isLost && !leaves) {
+    trying.gaveUp = true;
+    await giveUpSession(stay, trying, { why: params.why, said: keptTalk(writer, trying.call), prepare: fail });
+    return true;
+  }
+  const base = own(writer.running, name)?.base;
+  const goesOn = Object.hasOwn(writer.sessions, name) && !leaves;
+  if (!trying.files || goesOn || base === undefined || decision.kind === "abort") return false;
+  await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
+  return true;
+}
+
+function retryTime(decision: Decision, now: number): string | null {
+  switch (decision.kind) {
+    case "fresh":
+    case "fallback":
+      return new Date(now).toISOString();
+    case "retry":
+      return decision.errors.retryAt;
+    case "park":
+      return decision.until;
+    case "abort":
+      return null;
+  }
+}

@@ -1,0 +1,154 @@
+import { closeSync, constants, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { readRegularFile, writeDurable } from "@holdfast/platform/files";
+import type { AgentCallKey, AnswerFile } from "./adapters.ts";
+import type { AgentOutcome } from "./agent.ts";
+import { sha256 } from "./json.ts";
+import type { RunSession } from "./run-session.ts";
+import type { Stay } from "./stage-execution.ts";
+
+/**
+ * Where an agent call's raw output goes: `<directory>/<run>/<visit>-<step>.log`, each line in the file when `append` returns, so that
+ * a kill loses none. News for people, not the record: what cannot be written is left out and the run goes on.
+ */
+export function openAgentLog(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+  readonly maxBytes?: number;
+}): { readonly path: string; append(line: string): void; close(): Promise<void> } {
+  const path = agentLogPath(params);
+  let room = params.maxBytes ?? MAX_BYTES;
+  let fd: number | null = null;
+  let isOpen = true;
+  const append = (line: string): void => {
+    if (!isOpen || room <= 0) return;
+    try {
+      fd ??= openForAppend(params, path);
+      const bytes = Buffer.from(`${line.replaceAll("\n", "\\n")}\n`);
+      room -= bytes.length;
+      writeSync(fd, room > 0 ? bytes : FULL);
+    } catch {
+      room = 0;
+    }
+  };
+  const close = (): Promise<void> => {
+    isOpen = false;
+    if (fd !== null) closeSync(fd);
+    fd = null;
+    return Promise.resolve();
+  };
+  return { path, append, close };
+}
+
+/** `<visit>-<step>.answer` beside the log of the call, mode 0600: the call's result until the journal has it. */
+export function openAnswerFile(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+}): { write(text: string): void; read(): string | null; remove(): void } {
+  const path = agentLogPath(params).replace(/\.log$/, ".answer");
+  return {
+    write(text) {
+      try {
+        mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
+        writeDurable({ path, data: Buffer.from(text), mode: "replace" });
+      } catch {
+        // The journal may still take it; if not, the call is made again, as without this file.
+      }
+    },
+    read() {
+      try {
+        const file = readRegularFile({ path, maxBytes: MAX_BYTES });
+        return file.kind === "read" ? file.bytes.toString("utf8") : null;
+      } catch {
+        return null;
+      }
+    },
+    remove: () => rmSync(path, { force: true }),
+  };
+}
+
+/** A step's name is a workflow's own word: what a file system may mistake is written as %hex, and a long one is cut, with its digest. */
+function agentLogPath(params: {
+  readonly directory: string;
+  readonly run: string;
+  readonly visit: number;
+  readonly step: string;
+}): string {
+  const safe = Array.from(Buffer.from(params.step), (byte) => {
+    const character = String.fromCharCode(byte);
+    return /[A-Za-z0-9_.-]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
+  }).join("");
+  const name = safe.length > MAX_NAME ? `${safe.slice(0, MAX_NAME)}~${sha256(params.step).slice(0, 12)}` : safe;
+  return join(params.directory, params.run, `${params.visit}-${name}.log`);
+}
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_NAME = 100;
+const FULL = Buffer.from("… the log of this call is full; what came after is not in it\n");
+
+function openForAppend(params: { readonly directory: string; readonly run: string }, path: string): number {
+  mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
+  const flags =
+    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  return openSync(path, flags, 0o600);
+}
+
+/**
+ * What a file keeps of one try of an agent call for as long as the journal does not: the tokens that the agent has reported so far and, once it has
+ * ended, its result. The next process counts the tokens of a try that died, and adopts a result instead of paying for it again.
+ */
+export interface KeptAnswer {
+  readonly agent: string;
+  readonly model: string | null;
+  readonly attempt: number;
+  /** Reported while it worked. */
+  readonly tokens: number;
+  /** null: it had not ended. */
+  readonly ended: { readonly outcome: AgentOutcome; readonly milliseconds: number } | null;
+  /** A resume has replaced the files that the call worked on: no result of it may be adopted, not even one in the agent's own record. */
+  readonly filesGone?: true;
+}
+
+export function keepAnswer(file: AnswerFile, kept: KeptAnswer): void {
+  file.write(JSON.stringify(kept));
+}
+
+/** null: nothing was kept, or it cannot be read. */
+export function readAnswer(file: AnswerFile): KeptAnswer | null {
+  const text = file.read();
+  if (text === null) return null;
+  try {
+    // Written whole, by keepAnswer of this version.
+    return JSON.parse(text) as KeptAnswer;
+  } catch {
+    return null;
+  }
+}
+
+/** The files of the call are replaced, so its result must not be adopted. Its tokens stay known. */
+export function forgetResult(file: AnswerFile): void {
+  const kept = readAnswer(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
+  const { inputTokens = 0, outputTokens = 0 } = kept.ended?.outcome.usage ?? {};
+  const tokens = Math.max(kept.tokens, (inputTokens ?? 0) + (outputTokens ?? 0));
+  keepAnswer(file, { ...kept, tokens, ended: null, filesGone: true });
+}
+
+export function answerFile(writer: RunSession, step: string): AnswerFile {
+  const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
+  return writer.parts.agentAnswer(key);
+}
+
+/** Of this try of this agent; null: of another, or none. */
+export function ownAnswer(
+  { writer }: Stay,
+  step: string,
+  own: Pick<KeptAnswer, "agent" | "model" | "attempt">,
+): KeptAnswer | null {
+  const kept = readAnswer(answerFile(writer, step));
+  const isOwn = kept?.agent === own.agent && kept.model === own.model && kept.attempt === own.attempt;
+  return isOwn ? kept : null;
+}

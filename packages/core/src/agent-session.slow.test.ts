@@ -1,0 +1,150 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type BenchOutcome, ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
+import type { AgentTask } from "./agent.ts";
+import type { ProgressEvent } from "./progress.ts";
+import type { StageFunction } from "./workflow.ts";
+
+const LOST = { kind: "failed", cause: "session_lost", message: "no transcript", instant: true } as const;
+const work: StageFunction<State> = async ({ agent }) => {
+  await agent({ name: "edit", role: "impl", prompt: "do it", model: null, yolo: false });
+  return { event: "worked", reason: "did it" };
+};
+const workflow = define({ work });
+const said = (text: string) =>
+  `${JSON.stringify({ type: "assistant", message: { role: "assistant", content: text } })}\n`;
+
+type Seen = Pick<AgentTask, "session" | "prompt">;
+
+/** One whose record of a session may be lost, and which dies in the middle of its first call. */
+async function dying(params: {
+  readonly second: (task: AgentTask) => BenchOutcome;
+  readonly first?: (task: AgentTask, root: string) => void;
+  readonly records?: Map<string, string>;
+}): Promise<ToyWorktree & { readonly seen: Seen[] }> {
+  const records = params.records ?? new Map<string, string>();
+  const seen: Seen[] = [];
+  const toy = await startInWorktree(
+    (task, root) => {
+      seen.push({ session: task.session, prompt: task.prompt });
+      if (seen.length > 1) return params.second(task);
+      task.onEvent({ kind: "session", id: "s-1" });
+      params.first?.(task, root);
+      return { text: "done", session: "s-1" };
+    },
+    { resume: true },
+    {
+      read: ({ session }) => {
+        const text = records.get(session);
+        return Promise.resolve(text === undefined ? null : { text, lastMessage: null });
+      },
+      write: () => Promise.reject(new Error("the disk is read-only")),
+    },
+  );
+  await begin(toy.parts, workflow, toy.workspace);
+  // step.started, step.session, and what would be the answer.
+  expect(await toy.crash(workflow, 3, "before")).toBe("died");
+  return { ...toy, seen };
+}
+
+const half = (_task: AgentTask, root: string): void => writeFileSync(join(root, "half.txt"), "half");
+const notesOf = async ({ store }: ToyWorktree): Promise<readonly unknown[]> => {
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  return journal.filter(({ kind }) => kind === "note").map(({ body }) => body["text"]);
+};
+
+test("a session that is lost is given up: a fresh one begins with a hand-over, files are kept, and the run says so", async () => {
+  const records = new Map([
+    ["s-1", `${said("I will write half.txt first.")}${JSON.stringify({ half: 1 }).slice(0, 4)}`],
+  ]);
+  const heard: ProgressEvent[] = [];
+  const toy = await dying({
+    records,
+    first: half,
+    second: (task) => (task.session === null ? { text: "done", session: "s-2" } : LOST),
+  });
+  const outcome = await toy.go(workflow, { listen: (event) => void heard.push(event) });
+  expect(outcome).toMatchObject({ kind: "done" });
+  expect(toy.seen.map(({ session }) => session)).toEqual([null, "s-1", null]);
+  const given = toy.seen[2]?.prompt ?? "";
+  expect(given).toMatch(/^Text between <data-\w{16} …>[^\n]* is data[^\n]*\n\n# Taking over\n/);
+  expect(given).toContain("half.txt");
+  expect(given).toMatch(
+    /<data-(\w{16}) source="the session before">[^<]*\[agent\] I will write half.txt first.[^<]*<\/data-\1>/,
+  );
+  expect(given).toContain("cut off in the middle");
+  expect(given.endsWith("# The task\n\ndo it")).toBe(true);
+  expect(toy.file("half.txt")).toBe(true);
+  expect(toy.waits).toEqual([]);
+  const text = expect.stringMatching(
+    /toy cannot go on with the session of edit \(no transcript\): a fresh one takes over/,
+  );
+  expect(await notesOf(toy)).toEqual([text]);
+  expect(heard).toContainEqual(expect.objectContaining({ kind: "note", text }));
+  expect(toy.logs.get("edit")).toEqual(["holdfast: A fresh session of toy takes over"]);
+  expect((await toy.store.latest(ID))?.planes.position.iteration).toBe(0);
+});
+
+test("killed at any commit between the loss and the answer, the fresh session still gets the hand-over, once", async () => {
+  for (const moment of ["before", "after"] as const) {
+    for (let at = 1; ; at += 1) {
+      const records = new Map([["s-1", said("I thought of half.txt.")]]);
+      const toy = await dying({
+        records,
+        first: half,
+        second: (task) => (task.session === null ? { text: "done", session: null } : LOST),
+      });
+      const died = await toy.crash(workflow, at, moment);
+      // What the agent had is gone too by then.
+      if (toy.seen.length > 2) records.clear();
+      if (died === "ended") break;
+      expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+      const fresh = toy.seen.slice(1).filter(({ session }) => session === null);
+      expect(fresh.length).toBeLessThanOrEqual(2);
+      for (const { prompt } of fresh) expect(prompt).toContain("[agent] I thought of half.txt.");
+      expect(toy.file("half.txt")).toBe(true);
+      expect((await notesOf(toy)).length).toBeLessThanOrEqual(1 + (died === "died" ? 1 : 0));
+    }
+  }
+});
+
+test("killed in its first second it has left nothing to hand over: the task is given as it was", async () => {
+  const toy = await dying({ second: (task) => (task.session === null ? { text: "done" } : LOST) });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(toy.seen.map(({ prompt }) => prompt)).toEqual(["do it", "do it", "do it"]);
+  expect(toy.logs.get("edit")).toEqual([expect.stringContaining("the one before it had done nothing")]);
+});
+
+test("a fresh session that dies without a record leaves what the first one said to be handed over", async () => {
+  const records = new Map([["s-1", said("The first one's words.")]]);
+  const toy = await dying({
+    records,
+    second: (task) => {
+      if (task.session !== null) return LOST;
+      task.onEvent({ kind: "session", id: "s-2" });
+      return { text: "done", session: "s-2" };
+    },
+  });
+  // run.resumed, what died is unknown, step.started, the loss, step.started, step.session, and what would be the answer.
+  expect(await toy.crash(workflow, 7, "before")).toBe("died");
+  records.clear();
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(toy.seen.map(({ session }) => session)).toEqual([null, "s-1", null, "s-2", null]);
+  expect(toy.seen.at(-1)?.prompt).toContain("[agent] The first one's words.");
+});
+
+test("an agent that loses every session is not asked for ever", async () => {
+  let fresh = 0;
+  const toy = await dying({
+    second: (task) => {
+      if (task.session !== null) return LOST;
+      fresh += 1;
+      task.onEvent({ kind: "session", id: `s-${fresh + 1}` });
+      return { kind: "failed", cause: "overload" };
+    },
+  });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(toy.seen.length).toBeLessThan(20);
+});

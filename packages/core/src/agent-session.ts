@@ -1,0 +1,508 @@
+import { lookParams } from "./adapters.ts";
+import { ownAnswer } from "./agent-log.ts";
+import type { Agent, AgentEvent, AgentTranscript } from "./agent.ts";
+import type { ConversationPlane, FilesPlane } from "./checkpoint.ts";
+import type { NewEntry, StepLost } from "./journal.ts";
+import { type JsonRecord, asRecord, asRecords, asText, isRecord, pureSha256, textOf } from "./json.ts";
+import { type Amounts, type RecordTokens, fallbackOf } from "./position.ts";
+import { reasonOf } from "./progress.ts";
+import { type RunSession, tellNote } from "./run-session.ts";
+import { type Stay, assumeUnknown } from "./stage-execution.ts";
+import { own } from "./state.ts";
+import { attemptOf } from "./step.ts";
+import { type AgentCall, type Fence, createFence, fenceNonce } from "./workflow.ts";
+import type { Workspace } from "./workspace.ts";
+
+interface Caller {
+  readonly call: AgentCall;
+  readonly agent: Agent;
+  readonly model: string | null;
+  readonly workspace: Workspace;
+}
+
+/** What a try of the call begins with. */
+export interface OpenedSession {
+  readonly session: string | null;
+  readonly forkAt: string | null;
+  readonly prompt: string;
+  /** What the session's record holds by now: what is there beyond it later is this try's. null: it is not known. */
+  readonly counted: RecordTokens | null;
+  /** For the agent's log, where there is something to say. */
+  readonly told: string | null;
+}
+
+/** Before each try. What it decides is on record before the agent works, so a kill in between comes to the same. */
+export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSession> {
+  const { writer } = stay;
+  const { call, agent, workspace } = caller;
+  const { prompt } = call;
+  const session = sessionOf(stay, call);
+  if (session === null) {
+    await countLost(stay, caller, null);
+    return await openFresh(stay, caller);
+  }
+  const cwd = workspace.root;
+  const there = await readRecord(stay, agent, { session, cwd });
+  const inRecord = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
+  const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
+  await countLost(stay, caller, counted);
+  const plan = planSession({ agent, kept: keptTalk(writer, call), session, there });
+  switch (plan.kind) {
+    case "go_on":
+      return { session, forkAt: null, prompt, counted, told: null };
+    case "put_back": {
+      const isBack = keptTalk(writer, call)?.rewound !== undefined;
+      const told = isBack
+        ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
+        : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
+      await putRecordBack(stay, agent, { session, cwd, text: plan.text });
+      await tellNote(stay.writer, told);
+      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
+    }
+    case "fork": {
+      const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
+      if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
+      await tellNote(stay.writer, told);
+      return { session, forkAt: plan.at, prompt, counted: null, told };
+    }
+    case "hand_over": {
+      const kept = keptTalk(writer, call);
+      const isOwn = kept?.agent === agent.name && kept.session === session;
+      await giveUpSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
+      return await openFresh(stay, caller);
+    }
+  }
+}
+
+/**
+ * A call that died with its process is counted now: from the agent's own record, else from what it had reported while it worked. The processes are
+ * gone, nothing is added any more. What neither tells is unknown, not zero; what was reserved for the call counts as spent already.
+ */
+async function countLost(stay: Stay, { call, agent, model }: Caller, now: RecordTokens | null): Promise<void> {
+  const { writer } = stay;
+  const before = own(writer.lost, call.name);
+  if (before === undefined || before.estimate === null || before.settled === true) return;
+  const attempt = attemptOf(stay, call.name);
+  const reported = ownAnswer(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
+  const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
+  const tokens = Math.max(recorded ?? 0, reported);
+  // A record that did not grow misses the answer that was cut off: the provider may have charged for it.
+  const isUnknown = tokens === 0;
+  const reserved = before.estimate;
+  if (!isUnknown && tokens <= reserved.tokens) return;
+  const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
+  const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
+  // What was reserved for the call counts as spent, and no more is assumed.
+  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(writer) : null;
+  const body: StepLost = { visit: writer.visit, step: call.name, spent, ...(held === null ? {} : { held }) };
+  await writer.append({ kind: "step.lost", body });
+  const text = isUnknown
+    ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
+    : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
+  writer.tell({ kind: "note", text });
+}
+
+function heldText(held: Amounts | null): string {
+  if (held === null) return "";
+  const parts = [
+    ...(held.tokens === 0 ? [] : [`${held.tokens} tokens`]),
+    ...(held.microUsd === 0 ? [] : [`$${(held.microUsd / 1e6).toFixed(2)}`]),
+  ];
+  return `; ${parts.join(" and ")} of the budget are held for it`;
+}
+
+function tokensSince(before: RecordTokens, now: RecordTokens): number {
+  return Math.max(0, now.input - before.input) + Math.max(0, now.output - before.output);
+}
+
+/** One that died in the middle of this very call goes on before any that the stage names. */
+export function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
+  const known = own(writer.sessions, name);
+  if (known !== undefined) return known;
+  // What the stage names is a session of the agent that it named.
+  return fallbackOf(own(writer.errors, name)) === undefined ? (session ?? null) : null;
+}
+
+/**
+ * The next try begins a fresh session, which is told what this one did; the files stay. With what is known of it in a checkpoint, so that nobody needs the
+ * agent's own record any more.
+ */
+export async function giveUpSession(
+  stay: Stay,
+  { call, agent }: Caller,
+  params: {
+    readonly why: string;
+    readonly said: ConversationPlane | null;
+    /** What belongs to the same act. */
+    readonly prepare?: () => readonly NewEntry[];
+  },
+): Promise<void> {
+  const { writer } = stay;
+  const { name } = call;
+  const text = `${agent.name} cannot go on with the session of ${name} (${params.why}): a fresh one takes over and is told what was done; files are kept`;
+  const session: NewEntry = { kind: "step.session", body: { visit: writer.visit, step: name, session: null } };
+  const prepare = (): readonly NewEntry[] => {
+    const entries = params.prepare?.() ?? [];
+    const said = givenUp(agent.name, params.said);
+    if (call.aside === undefined) writer.observeConversation(said);
+    else writer.sideTalks.set(name, said);
+    return [...entries, session, { kind: "note", body: { text } }];
+  };
+  // What is said aside is in no checkpoint.
+  if (call.aside !== undefined) await writer.append(...prepare());
+  else await writer.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
+  writer.tell({ kind: "note", text });
+}
+
+/** Told by the agent: from now on it is this one that goes on. */
+export async function keepSession(stay: Stay, call: AgentCall, session: string): Promise<void> {
+  const { writer } = stay;
+  const { name: step } = call;
+  if (own(writer.sessions, step) === session && keptTalk(writer, call)?.rewound === undefined) return;
+  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
+  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
+}
+
+function givenUp(agent: string, said: ConversationPlane | null): ConversationPlane {
+  return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
+}
+
+export function fenceOf({ state, run, visit }: Pick<RunSession, "state" | "run" | "visit">, call: string): Fence {
+  return createFence(fenceNonce({ secret: state.position.fence ?? run.id, visit, call }));
+}
+
+async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
+  const { writer } = stay;
+  const { name, prompt } = call;
+  const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
+  const counted = isCounted ? { input: 0, output: 0 } : null;
+  if (!Object.hasOwn(writer.sessions, name)) return { session: null, forkAt: null, prompt, counted, told: null };
+  const { parts } = writer;
+  const conversation = keptTalk(writer, call);
+  const files = await workspace.look(lookParams(parts));
+  const { head, commit } = files;
+  const stat = async (from: string): Promise<string | null> =>
+    (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
+  const diffStat = head === null ? null : await stat(head).catch(() => null);
+  const isOurs = conversation?.agent === agent.name && conversation.session === null;
+  // The session before this one has seen the fence of the call, and its words are what is fenced here.
+  const fence = fenceOf(writer, `${name}/hand-over/${attemptOf(stay, name)}`);
+  const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat, fence });
+  const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
+  return { session: null, forkAt: null, prompt: given, counted, told };
+}
+
+/** null: the agent has none, or it cannot be read; then the agent itself says whether it can go on. */
+async function readRecord(
+  stay: Stay,
+  agent: Agent,
+  params: { readonly session: string; readonly cwd: string },
+): Promise<string | null> {
+  if (agent.sessions === null) return null;
+  try {
+    return (await agent.sessions.read(params))?.text ?? null;
+  } catch (error) {
+    stay.writer.tell({
+      kind: "note",
+      text: `The record of session ${params.session} cannot be read: ${reasonOf(error)}`,
+    });
+    return null;
+  }
+}
+
+/** Where it cannot be put back, the agent says that the session is lost, and a fresh one takes over. */
+async function putRecordBack(
+  stay: Stay,
+  agent: Agent,
+  params: { readonly session: string; readonly cwd: string; readonly text: string },
+): Promise<void> {
+  await agent.sessions?.write(params).catch((error: unknown) => {
+    stay.writer.tell({
+      kind: "note",
+      text: `The record of session ${params.session} cannot be put back: ${reasonOf(error)}`,
+    });
+  });
+}
+
+type SessionPlan =
+  /** As the agent has it. */
+  | { readonly kind: "go_on" }
+  /** After the agent's record has been made what it was. */
+  | { readonly kind: "put_back"; readonly text: string }
+  /** In a new session, from this message; `text` is put back first where the agent has lost it. */
+  | { readonly kind: "fork"; readonly at: string; readonly text: string | null }
+  /** In a fresh session that is told what was done. */
+  | { readonly kind: "hand_over"; readonly why: string };
+
+/**
+ * How a call goes on with a session. As long as nobody went back, the agent's own record is as good as our copy or newer. Once the run went back, the
+ * agent must not remember what the files do not have; and a fork must not write into the session of its parent.
+ */
+export function planSession(params: {
+  readonly agent: Pick<Agent, "name" | "capabilities" | "sessions">;
+  readonly kept: ConversationPlane | null;
+  readonly session: string;
+  /** The agent's own record; null: it has none. */
+  readonly there: string | null;
+}): SessionPlan {
+  const { agent, kept, session, there } = params;
+  const own = kept !== null && kept.agent === agent.name && kept.session === session ? kept : null;
+  const copy = agent.sessions === null ? null : (own?.transcript?.text ?? null);
+  const rewound = kept?.rewound;
+  if (rewound === undefined)
+    return there === null && copy !== null ? { kind: "put_back", text: copy } : { kind: "go_on" };
+  if (own === null) return { kind: "hand_over", why: "the checkpoint does not hold its session" };
+  if (rewound === "restore" && there !== null && there === copy) return { kind: "go_on" };
+  const at = own.lastMessage;
+  if (agent.capabilities.forkAtMessage && at !== null) {
+    if (there?.includes(at) === true) return { kind: "fork", at, text: null };
+    if (rewound === "fork" && copy !== null) return { kind: "fork", at, text: copy };
+  }
+  if (rewound === "restore" && copy !== null) return { kind: "put_back", text: copy };
+  const why =
+    rewound === "fork" ? "its session belongs to the run that was forked" : "it cannot forget what came after";
+  return { kind: "hand_over", why };
+}
+
+/**
+ * The prompt of a session that takes over from one that cannot be gone on with: what is known of that one, then the task as it was given. Bounded,
+ * whatever the other said. Without a record and without a changed file there is nothing to hand over: it died before it did anything.
+ */
+function handOver(params: {
+  readonly prompt: string;
+  readonly conversation: ConversationPlane | null;
+  /** As they are now. */
+  readonly files: Pick<FilesPlane, "artifacts" | "artifactCount"> | null;
+  readonly diffStat: string | null;
+  readonly fence: Fence;
+}): string {
+  const { fence } = params;
+  const said = saidIn(params.conversation?.transcript?.text ?? "", { maxCharacters: MAX_SAID });
+  const files = filesText(params);
+  if (said.length === 0 && files === "") return params.prompt;
+  const record = said.map(({ who, text }) => `[${who}] ${text}`).join("\n");
+  const text = [
+    "# Taking over",
+    "",
+    "Another session worked on the task below before you, and cannot be gone on with. Its files are in the worktree as it left them. Look at them",
+    "first, keep what is good, and do not do again what is done. Its last tool call may have been cut off in the middle: a file may be half-written,",
+    "and a command may have run without its answer being seen.",
+    "",
+    ...(files === "" ? [] : ["## Files that differ from the last commit", "", fence.data("changed files", files), ""]),
+    ...(record === "" ? [] : ["## The end of what it said and did", "", fence.data("the session before", record), ""]),
+    "# The task",
+    "",
+    params.prompt,
+  ].join("\n");
+  return fence.prompt(text);
+}
+
+const MAX_SAID = 12_000;
+const MAX_FILES = 100;
+const MAX_STAT = 8_000;
+
+function filesText(params: Pick<Parameters<typeof handOver>[0], "files" | "diffStat">): string {
+  const { files, diffStat } = params;
+  if (files === null) return "";
+  const changed = files.artifacts.filter(({ status }) => status !== "unchanged");
+  if (changed.length === 0) return "";
+  const stat = diffStat?.trimEnd() ?? "";
+  if (stat !== "" && stat.length <= MAX_STAT) return stat;
+  const more = Math.max(files.artifactCount, changed.length) - Math.min(changed.length, MAX_FILES);
+  return [
+    ...changed.slice(0, MAX_FILES).map(({ path, status }) => `${status} ${path.slice(0, 200)}`),
+    ...(more > 0 ? [`and ${more} more`] : []),
+  ].join("\n");
+}
+
+interface Said {
+  readonly who: "agent" | "tool call" | "tool result" | "output";
+  readonly text: string;
+}
+
+/**
+ * The end of what an agent said and did, oldest first, read from a transcript in whatever format: lines of JSON as the agents write them, or plain
+ * output. What it was told is left out. At most `maxCharacters` in all; each piece is cut in its middle.
+ */
+export function saidIn(transcript: string, params: { readonly maxCharacters: number }): readonly Said[] {
+  const said: Said[] = [];
+  let left = params.maxCharacters;
+  for (let end = transcript.length; end > 0 && left > 0;) {
+    const start = transcript.lastIndexOf("\n", end - 1) + 1;
+    const pieces = piecesOf(transcript.slice(start, end).trim());
+    end = start - 1;
+    for (const piece of pieces.toReversed()) {
+      const text = cutMiddle(piece.text, Math.min(left, piece.who === "agent" ? MAX_TEXT : MAX_TOOL));
+      left -= text.length;
+      if (text !== "") said.push({ ...piece, text });
+      if (left <= 0) break;
+    }
+  }
+  return said.toReversed();
+}
+
+const MAX_TEXT = 2_000;
+const MAX_TOOL = 400;
+
+function piecesOf(line: string): readonly Said[] {
+  if (line === "") return [];
+  const entry = parse(line);
+  if (entry === null) return [{ who: "output", text: line }];
+  // Where agents put the message itself.
+  const message = [entry["message"], entry["payload"], entry].find((part) => isRecord(part)) ?? entry;
+  return messagePieces(asRecord(message), asText(entry["type"]));
+}
+
+function messagePieces(message: JsonRecord, entryType: string): readonly Said[] {
+  const type = asText(message["type"]);
+  if (/function_call_output|tool_call_output/.test(type)) return tool("tool result", message["output"]);
+  if (/function_call|tool_call|shell_call/.test(type)) return [called(message)];
+  const role = asText(message["role"]) || entryType;
+  const content = message["content"] ?? message["parts"];
+  const parts = asRecords(content).flatMap(partPieces);
+  const calls = asRecords(message["toolCalls"] ?? message["tool_calls"]).map(called);
+  const isAgent = /^(?:assistant|model|gemini|agent)$/.test(role);
+  const text = isAgent ? textOf(content).trim() : "";
+  return [...(text === "" ? [] : [{ who: "agent", text } as const]), ...parts, ...calls];
+}
+
+function partPieces(part: JsonRecord): readonly Said[] {
+  const type = asText(part["type"]);
+  if (type === "tool_use") return [called(part)];
+  if (type === "tool_result") return tool("tool result", part["content"]);
+  if (isRecord(part["functionCall"])) return [called(part["functionCall"])];
+  if (isRecord(part["functionResponse"])) return tool("tool result", part["functionResponse"]["response"]);
+  return [];
+}
+
+function called(call: JsonRecord): Said {
+  const inner = isRecord(call["function"]) ? call["function"] : call;
+  const given = inner["input"] ?? inner["arguments"] ?? inner["args"] ?? inner["action"] ?? null;
+  const what = typeof given === "string" ? given : given === null ? "" : JSON.stringify(given);
+  return { who: "tool call", text: `${asText(inner["name"]) || asText(inner["type"])} ${what}`.trim() };
+}
+
+function tool(who: Said["who"], content: unknown): readonly Said[] {
+  const text = typeof content === "string" || Array.isArray(content) ? textOf(content) : JSON.stringify(content ?? "");
+  return text.trim() === "" ? [] : [{ who, text: text.trim() }];
+}
+
+function cutMiddle(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const half = Math.max(0, Math.floor((most - GAP.length) / 2));
+  return `${text.slice(0, half).toWellFormed()}${GAP}${text.slice(text.length - half).toWellFormed()}`.slice(0, most);
+}
+
+const GAP = " […] ";
+
+function parse(line: string): JsonRecord | null {
+  if (!line.startsWith("{")) return null;
+  try {
+    const value: unknown = JSON.parse(line);
+    return isRecord(value) ? value : null;
+  } catch {
+    // Half a line of a call that was killed says nothing that can be read.
+    return {};
+  }
+}
+
+/** What is said in one call, as checkpoints keep it: the agent's own record where it has one, else the end of what it printed. */
+export class Talk {
+  readonly #agent: Agent;
+  readonly #cwd: string;
+  readonly #tell: (problem: string) => void;
+  #session: string | null;
+  #lastMessage: string | null = null;
+  #lines: string[] = [];
+  #length = 0;
+
+  constructor(
+    agent: Agent,
+    params: {
+      readonly cwd: string;
+      readonly session: string | null;
+      readonly tell: (problem: string) => void;
+    },
+  ) {
+    this.#agent = agent;
+    this.#cwd = params.cwd;
+    this.#tell = params.tell;
+    this.#session = params.session;
+  }
+
+  hear(event: AgentEvent): void {
+    if (event.kind === "session") this.#session = event.id;
+    if (event.kind === "message") this.#lastMessage = event.id;
+    if (event.kind !== "raw" || this.#agent.sessions !== null) return;
+    this.#lines.push(event.line);
+    this.#length += event.line.length + 1;
+    // Dropped in bulk: each line is moved once or twice, not once a line.
+    if (this.#length > 2 * MAX_CHARACTERS) this.#printed();
+  }
+
+  /** `session`: as the call's outcome tells it, once there is one. A record that cannot be read costs the copy, not the call. */
+  async plane(session: string | null = this.#session): Promise<ConversationPlane> {
+    const { name, sessions } = this.#agent;
+    const said =
+      sessions === null
+        ? this.#heard()
+        : session === null
+          ? null
+          : await sessions.read({ session, cwd: this.#cwd }).catch((error: unknown) => {
+              this.#tell(`The conversation of ${name} is not in the checkpoint: ${reasonOf(error)}`);
+              return null;
+            });
+    return {
+      agent: name,
+      session,
+      transcript: said === null ? null : { digest: pureSha256(said.text), bytes: bytesOf(said.text), text: said.text },
+      lastMessage: said?.lastMessage ?? this.#lastMessage,
+    };
+  }
+
+  #heard(): AgentTranscript | null {
+    const text = this.#printed();
+    return text === "" ? null : { text: `${text}\n`, lastMessage: this.#lastMessage };
+  }
+
+  #printed(): string {
+    const text = this.#lines.join("\n").slice(-MAX_CHARACTERS).toWellFormed();
+    this.#lines = text === "" ? [] : [text];
+    this.#length = text.length;
+    return text;
+  }
+}
+
+const MAX_CHARACTERS = 1_000_000;
+
+function bytesOf(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+/**
+ * Whose conversation a call goes on with. A checkpoint holds one, the run's own: several calls at once would each overwrite the other's. What is said aside is
+ * held for as long as this process carries the call; after a crash its session goes on by the agent's own record, or a fresh one is told of the files.
+ */
+export function keptTalk(writer: RunSession, call: TalkingCall): ConversationPlane | null {
+  return call.aside === undefined ? writer.conversation : (writer.sideTalks.get(call.name) ?? null);
+}
+
+export function keepTalk(writer: RunSession, call: TalkingCall, talk: ConversationPlane): void {
+  const newer = newerTalk(keptTalk(writer, call), talk);
+  if (call.aside === undefined) writer.observeConversation(newer);
+  else writer.sideTalks.set(call.name, newer);
+}
+
+interface TalkingCall {
+  readonly name: string;
+  readonly aside?: unknown;
+}
+
+/**
+ * What the next checkpoint holds of the conversation. A session that left no record does not take the place of what the one before it left, as long as that is
+ * to be handed over.
+ */
+function newerTalk(before: ConversationPlane | null, now: ConversationPlane): ConversationPlane {
+  const isWaiting = before !== null && before.agent === now.agent && before.session === null;
+  return now.transcript === null && isWaiting ? before : now;
+}

@@ -1,0 +1,399 @@
+import { newBudget } from "./budget.ts";
+import { graphShape } from "./graph-state.ts";
+import type { Graph } from "./graph.ts";
+import {
+  type Digest,
+  type JsonObject,
+  type Shape,
+  count,
+  dictionary,
+  finite,
+  flag,
+  json,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  parseShape,
+  text,
+} from "./json.ts";
+import {
+  type Amounts,
+  type Budget,
+  NO_VISIT,
+  type Position,
+  type RecordTokens,
+  type RunningStep,
+  type Visit,
+  callErrorsShape,
+} from "./position.ts";
+
+/** `<run>@<sequence>`, unique in a store and derivable, so no index is needed to find it. */
+export type CheckpointId = `${string}@${number}`;
+
+export interface CheckpointParent {
+  readonly id: CheckpointId;
+  readonly digest: Digest;
+}
+
+/** The planes that are saved as one act and restored as one act. All of them are JSON. */
+export interface Planes {
+  readonly position: Position;
+  readonly context: Context;
+  readonly files: FilesPlane | null;
+  readonly conversation: ConversationPlane | null;
+  /** Journal place up to which effects are settled, and those in flight. */
+  readonly effects: EffectsMark;
+  readonly inputs: InputsPlane;
+  readonly config: ExecutionConfig;
+  /** Kept verbatim: team, messages, knowledge, reflection, whatever an import brought. */
+  readonly extensions: JsonObject;
+}
+
+/** The planes of a run that has done nothing yet; also the base that a library user's first save is laid over. */
+export function emptyPlanes(params: { readonly workflow?: string; readonly stage?: string } = {}): Planes {
+  return {
+    position: {
+      workflow: params.workflow ?? "none",
+      definition: null,
+      stage: params.stage ?? "none",
+      iteration: 0,
+      attempts: {},
+      streaks: {},
+      score: null,
+      best: null,
+      graph: null,
+      budget: newBudget(),
+      feedback: null,
+      reason: null,
+      visit: NO_VISIT,
+    },
+    context: { values: {}, tokens: {} },
+    files: null,
+    conversation: null,
+    effects: { entry: 0, pending: [] },
+    inputs: { issue: null, task: null, base: null, plan: null },
+    config: { agent: null, model: null, temperature: null, seed: null, mode: "default", tools: [], inputs: {} },
+    extensions: {},
+  };
+}
+
+/** What `list` shows; cheap to read at any length of history. */
+export interface CheckpointSummary {
+  readonly id: CheckpointId;
+  readonly run: string;
+  readonly sequence: number;
+  /** Place of this checkpoint in its run's journal. */
+  readonly entry: number;
+  readonly parent: CheckpointParent | null;
+  readonly trigger: Trigger;
+  /** Given by the user ("before the big refactor"), or null. */
+  readonly name: string | null;
+  /** ISO 8601, UTC. A label only: order comes from the sequence. */
+  readonly createdAt: string;
+  readonly stage: string;
+  readonly iteration: number;
+  readonly score: number | null;
+  readonly tree: string | null;
+  readonly tags: readonly string[];
+  /** Bytes of the state as canonical JSON, and bytes that saving it added on disk, before they were compressed. */
+  readonly size: { readonly logical: number; readonly added: number };
+  readonly digest: Digest;
+  /** Set aside as damaged: kept, but nothing resumes from it. */
+  readonly quarantined: boolean;
+}
+
+export interface Checkpoint extends CheckpointSummary {
+  readonly planes: Planes;
+}
+
+/**
+ * A path as git has it. Names that are not valid UTF-8, hold control characters, or begin with a double quote
+ * are C-quoted with surrounding double quotes (git's own quoting), so that any byte string survives JSON.
+ */
+export type GitPath = string;
+
+type ArtifactStatus = "created" | "modified" | "deleted" | "unchanged";
+
+export interface FilesPlane {
+  /** Tree id of the whole workspace: tracked, untracked and shell-made changes alike. */
+  readonly tree: string;
+  /** The commit that pins it, under refs/holdfast/<run>/<sequence>. */
+  readonly commit: string;
+  readonly ref: string;
+  readonly worktree: string;
+  /** null in a repository without commits. */
+  readonly head: string | null;
+  /** Full name (refs/heads/x); null when detached. */
+  readonly branch: string | null;
+  readonly base: string | null;
+  /** Against HEAD. Capped; `artifactCount` is the true number. */
+  readonly artifacts: readonly {
+    readonly path: GitPath;
+    readonly digest: string | null;
+    readonly status: ArtifactStatus;
+  }[];
+  readonly artifactCount: number;
+  readonly skipped: readonly Skipped[];
+  /** Submodules and nested repositories: named, not entered. */
+  readonly nested: readonly { readonly path: GitPath; readonly head: string | null }[];
+  /** The user's index as a blob, and an operation in progress (merge, rebase, …): shown, never replayed. */
+  readonly index: string | null;
+  readonly operation: string | null;
+}
+
+export interface Skipped {
+  readonly path: GitPath;
+  readonly reason: "too_large" | "special_file" | "unreadable" | "nested_repository";
+  readonly bytes: number | null;
+}
+
+export interface ConversationPlane {
+  readonly agent: string;
+  readonly session: string | null;
+  /** A copy of what was said, secrets masked; digest and length are of its UTF-8. */
+  readonly transcript: { readonly digest: Digest; readonly bytes: number; readonly text: string } | null;
+  readonly lastMessage: string | null;
+  /**
+   * The run went back to this ("restore") or began with it ("fork"), and no agent has been called since: what the agent itself remembers may be
+   * ahead of it, and a fork's session is its parent's too.
+   */
+  readonly rewound?: "restore" | "fork";
+}
+
+interface EffectsMark {
+  readonly entry: number;
+  readonly pending: readonly string[];
+}
+
+export interface IssueSnapshot {
+  readonly number: number;
+  readonly title: string;
+  readonly body: string;
+  readonly labels: readonly string[];
+  readonly state: "open" | "closed";
+  readonly updatedAt: string;
+}
+
+export interface InputsPlane {
+  readonly issue: IssueSnapshot | null;
+  readonly task: string | null;
+  readonly base: string | null;
+  readonly plan: { readonly path: string; readonly digest: Digest } | null;
+}
+
+export interface ExecutionConfig {
+  readonly agent: string | null;
+  readonly model: string | null;
+  readonly temperature: number | null;
+  readonly seed: number | null;
+  readonly mode: ExecutionMode;
+  readonly tools: readonly string[];
+  readonly inputs: JsonObject;
+}
+
+/** Why a checkpoint was taken. The union of what the four seed systems name, plus our own two: restore and fork. */
+export const TRIGGERS = [
+  "manual",
+  "automatic",
+  "stage", // a stage ended: phase_transition, phase_boundary, phase_start
+  "iteration",
+  "batch_complete",
+  "agent_complete",
+  "artifact_complete",
+  "conflict_start",
+  "conflict_resolved",
+  "before_risky", // pre_risky_op
+  "before_external", // before_external_call
+  "error_recovery",
+  "interrupt", // user_interrupt
+  "session_end",
+  "timer",
+  "before_restore", // what a restore would overwrite, saved first
+  "restore",
+  "fork",
+  "import",
+] as const;
+
+export type Trigger = (typeof TRIGGERS)[number];
+
+/**
+ * Checkpoints that a run takes on top of those it cannot do without. The others (a stage or an iteration that ends, what a failure leaves, what a restore
+ * overwrites) are how nothing is lost, and have no switch.
+ */
+export interface CheckpointSwitches {
+  /** When all files that a step was to deliver are there. Off: it is saved all the same, as an agent's or automatic one. */
+  readonly artifactComplete: boolean;
+  readonly beforeExternal: boolean;
+  readonly beforeRisky: boolean;
+}
+
+export const ALL_CHECKPOINTS: CheckpointSwitches = {
+  artifactComplete: true,
+  beforeExternal: true,
+  beforeRisky: true,
+};
+
+/** How much of a run is recorded, and whether it may part from that; docs/reproducibility.md. */
+export const EXECUTION_MODES = ["default", "logged", "seeded", "strict"] as const;
+export type ExecutionMode = (typeof EXECUTION_MODES)[number];
+
+/** Values and token usage carried through a run, as a checkpoint stores them. See context-tree.ts for forks. */
+export interface Context {
+  readonly values: JsonObject;
+  readonly tokens: Readonly<Record<string, number>>;
+}
+
+/** An issue as a run keeps it, among its inputs and among its values. */
+export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
+  number: count,
+  title: text,
+  body: text,
+  labels: list(text),
+  state: oneOf({ open: true, closed: true }),
+  updatedAt: text,
+});
+
+/** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
+export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
+  return parseShape({ shape: planes, value, what });
+}
+
+export function parsePosition(value: unknown, what = "Position"): Position {
+  return parseShape({ shape: positionShape, value, what });
+}
+
+export function parseContext(value: unknown, what = "Context"): Context {
+  return parseShape({ shape: context, value, what });
+}
+
+export function parseGraph(value: unknown, what = "Graph"): Graph {
+  return parseShape({ shape: graphShape, value, what });
+}
+
+const amounts: Shape<Amounts> = object<Amounts>({
+  tokens: count,
+  microUsd: count,
+  milliseconds: count,
+  unpriced: optional(count),
+  uncounted: optional(count),
+});
+
+const budget: Shape<Budget> = object<Budget>({
+  spent: amounts,
+  reserved: amounts,
+  held: optional(amounts),
+  limit: object<Budget["limit"]>({
+    tokens: nullable(count),
+    microUsd: nullable(count),
+    milliseconds: nullable(count),
+  }),
+});
+
+const runningStep: Shape<RunningStep> = object<RunningStep>({
+  files: flag,
+  estimate: nullable(amounts),
+  base: count,
+  counted: optional(object<RecordTokens>({ input: count, output: count })),
+  settled: optional(flag),
+});
+
+export const positionShape: Shape<Position> = object<Position>({
+  workflow: text,
+  definition: nullable(text),
+  stage: text,
+  iteration: count,
+  attempts: dictionary(count),
+  streaks: dictionary(count),
+  score: nullable(finite),
+  best: nullable(object<NonNullable<Position["best"]>>({ sequence: count, score: finite })),
+  graph: nullable(graphShape),
+  budget,
+  feedback: nullable(text),
+  reason: nullable(text),
+  visit: object<Visit>({
+    number: count,
+    steps: dictionary(json),
+    failures: dictionary(count),
+    running: optional(dictionary(runningStep)),
+    lost: optional(dictionary(runningStep)),
+    sessions: optional(dictionary(nullable(text))),
+    graph: optional(flag),
+    unreduced: optional(list(json)),
+    settled: optional(object<NonNullable<Visit["settled"]>>({ of: count, at: count })),
+    asides: optional(dictionary(text)),
+    errors: optional(dictionary(callErrorsShape)),
+  }),
+  fence: optional(text),
+  yolo: optional(flag),
+});
+
+const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });
+
+const files: Shape<FilesPlane> = object<FilesPlane>({
+  tree: text,
+  commit: text,
+  ref: text,
+  worktree: text,
+  head: nullable(text),
+  branch: nullable(text),
+  base: nullable(text),
+  artifacts: list(
+    object<FilesPlane["artifacts"][number]>({
+      path: text,
+      digest: nullable(text),
+      status: oneOf({ created: true, modified: true, deleted: true, unchanged: true }),
+    }),
+  ),
+  artifactCount: count,
+  skipped: list(
+    object<FilesPlane["skipped"][number]>({
+      path: text,
+      reason: oneOf({ too_large: true, special_file: true, unreadable: true, nested_repository: true }),
+      bytes: nullable(count),
+    }),
+  ),
+  nested: list(object<FilesPlane["nested"][number]>({ path: text, head: nullable(text) })),
+  index: nullable(text),
+  operation: nullable(text),
+});
+
+const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
+  agent: text,
+  session: nullable(text),
+  transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count, text })),
+  lastMessage: nullable(text),
+  rewound: optional(oneOf({ restore: true, fork: true })),
+});
+
+const effects: Shape<EffectsMark> = object<EffectsMark>({ entry: count, pending: list(text) });
+
+const inputs: Shape<InputsPlane> = object<InputsPlane>({
+  issue: nullable(issueShape),
+  task: nullable(text),
+  base: nullable(text),
+  plan: nullable(object<NonNullable<InputsPlane["plan"]>>({ path: text, digest: text })),
+});
+
+const config: Shape<ExecutionConfig> = object<ExecutionConfig>({
+  agent: nullable(text),
+  model: nullable(text),
+  temperature: nullable(finite),
+  seed: nullable(finite),
+  mode: oneOf({ strict: true, seeded: true, logged: true, default: true }),
+  tools: list(text),
+  inputs: jsonObject,
+});
+
+const planes: Shape<Planes> = object<Planes>({
+  position: positionShape,
+  context,
+  files: nullable(files),
+  conversation: nullable(conversation),
+  effects,
+  inputs,
+  config,
+  extensions: jsonObject,
+});

@@ -1,0 +1,346 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Parts, lookParams } from "./adapters.ts";
+import type { Checkpoint, CheckpointSummary, GitPath, Planes } from "./checkpoint.ts";
+import type { Lease } from "./lease.ts";
+import { orTakeBack, refuseBusy } from "./restore.ts";
+import type { RunSummary } from "./run.ts";
+import type { Saver } from "./save.ts";
+import type { Look, RestorePlan, Workspace, Workspaces } from "./workspace.ts";
+
+/** Files of a checkpoint of one run to be put into the worktree of another. */
+export interface GraftPlan {
+  /** The run that gets them. */
+  readonly run: string;
+  readonly source: CheckpointSummary;
+  /** As they were asked for, from the root: names and patterns. */
+  readonly asked: readonly string[];
+  readonly files: RestorePlan;
+  /** Files that it would write over and that are not as the newest checkpoint has them. */
+  readonly edited: readonly GitPath[];
+  /** Links among the files that lead out of the worktree. */
+  readonly outward: readonly { readonly path: GitPath; readonly target: string }[];
+  /** What was there before, of this same graft when it began and did not finish. */
+  readonly begun: CheckpointSummary | null;
+}
+
+/** Looks only, and holds on to nothing. */
+export async function planGraft(params: {
+  readonly parts: Parts;
+  readonly source: Checkpoint;
+  readonly run: RunSummary;
+  /** With what the run did since. */
+  readonly newest: Checkpoint | undefined;
+  readonly workspace: Workspace | undefined;
+  readonly paths: readonly string[];
+}): Promise<GraftPlan> {
+  const { parts, source, run, newest, workspace, paths: asked } = params;
+  const { workspaces } = parts;
+  const to = source.planes.files;
+  if (source.quarantined) throw refused(`Checkpoint ${source.id} was set aside as damaged`, "Choose another one.");
+  if (to === null)
+    throw refused(`Checkpoint ${source.id} holds no files`, "Choose one that was taken in a git worktree.");
+  if (workspace === undefined || workspaces === null || newest === undefined)
+    throw refused(
+      `Run ${run.id} has no worktree that files could be put into`,
+      "Save one there with `holdfast checkpoint`.",
+    );
+  refuseHalfStep(newest);
+  const begun = await findBegun(parts, { run, source, asked });
+  const from = await workspace.look(lookParams(parts));
+  refuseBusy(workspace.root, from, "graft");
+  const names = new Set([...(await workspaces.filesOf(to.tree)), ...(await workspaces.filesOf(from.tree))]);
+  const paths = choosePaths(asked, [...names]);
+  const files = await workspace.planRestore({ from, to, paths });
+  const saved = (begun === null ? newest : await parts.store.getCheckpoint(begun)).planes.files?.tree ?? from.tree;
+  return {
+    run: run.id,
+    source: summaryOf(source),
+    asked,
+    files,
+    edited: await findEdited(workspaces, { saved, from, files }),
+    outward: await findOutward(workspaces, { from, to: to.tree, files }),
+    begun,
+  };
+}
+
+/**
+ * Half of a step's work goes back to where the step began when the run is taken up, and a graft would go with it. An agent that goes on with its
+ * session keeps its files, and so the graft.
+ */
+function refuseHalfStep({ run, planes }: Checkpoint): void {
+  const { running = {}, sessions = {} } = planes.position.visit;
+  const half = Object.entries(running).find(([name, step]) => step.files && !Object.hasOwn(sessions, name));
+  if (half === undefined) return;
+  const [name, { base }] = half;
+  throw refused(
+    `Run ${run} stopped in the middle of ${name}, and resuming it puts back the files from before that`,
+    `Put them back now (what is there is saved first): holdfast restore ${run}@${base}. Then graft again.`,
+  );
+}
+
+/** Of an unfinished restore of another kind the files are half of something that we do not know. */
+async function findBegun(
+  { store }: Parts,
+  params: { readonly run: RunSummary; readonly source: Checkpoint; readonly asked: readonly string[] },
+): Promise<CheckpointSummary | null> {
+  const { id, unfinishedRestore: target } = params.run;
+  if (target === null) return null;
+  const sequence = Number(target.slice(target.lastIndexOf("@") + 1));
+  const [before] = await store.listCheckpoints({ run: id, before: sequence + 1, limit: 1 });
+  if (before?.sequence === sequence) {
+    // The entry that announced it stands in the same commit as the checkpoint, before it.
+    for await (const { kind, body } of store.readJournal({ run: id, after: before.entry - 2, limit: 1 })) {
+      const graft = kind === "restore.started" ? body["graft"] : undefined;
+      if (typeof graft !== "string") continue;
+      const same = graft === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
+      if (same) return before;
+      throw refused(
+        `Another graft into ${id} began and did not finish: from ${graft}`,
+        `Run that one again, or go back to before it: holdfast restore ${target}`,
+      );
+    }
+  }
+  throw refused(`A restore of ${target} began and did not finish`, `Finish it first: holdfast restore ${target}`);
+}
+
+/** What is as it was saved, or already as it shall be, is nobody's edit. */
+async function findEdited(
+  workspaces: Workspaces,
+  { saved, from, files }: { readonly saved: string; readonly from: Look; readonly files: RestorePlan },
+): Promise<readonly GitPath[]> {
+  if (saved === from.tree || files.changes.length === 0) return [];
+  const diff = await workspaces.diff({ from: saved, to: from.tree, format: "names" });
+  const touched = new Set(diff.files.flatMap(({ path, from: old }) => (old === null ? [path] : [path, old])));
+  return files.changes.map(({ path }) => path).filter((path) => touched.has(path));
+}
+
+async function findOutward(
+  workspaces: Workspaces,
+  { from, to, files }: { readonly from: Look; readonly to: string; readonly files: RestorePlan },
+): Promise<GraftPlan["outward"]> {
+  const outward: { readonly path: GitPath; readonly target: string }[] = [];
+  for (const change of files.changes) {
+    if (!("mode" in change) || change.mode !== LINK) continue;
+    const { path } = change;
+    const { text } = await workspaces.diff({ from: from.tree, to, paths: [path], format: "patch" });
+    const target = text
+      .split("\n")
+      .filter((line) => line.startsWith("+") && !line.startsWith("+++ "))
+      .map((line) => line.slice(1))
+      .join("\n");
+    if (leavesRoot(path, target)) outward.push({ path, target });
+  }
+  return outward;
+}
+
+const LINK = "120000";
+
+function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
+  const { planes: _planes, ...summary } = checkpoint;
+  return summary;
+}
+
+function refused(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "RESTORE_REFUSED", message, hint });
+}
+
+export interface GraftReport {
+  /** What was there before: restoring it undoes the graft. */
+  readonly undo: CheckpointSummary;
+  /** The run's newest checkpoint now; a run that is resumed goes on from it. */
+  readonly checkpoint: CheckpointSummary;
+  readonly written: number;
+  readonly removed: number;
+}
+
+interface GraftWork {
+  readonly parts: Parts;
+  readonly plan: GraftPlan;
+  readonly saver: Saver;
+  readonly lease: Lease;
+  readonly workspace: Workspace;
+  /** Also over edits that no checkpoint holds (they are saved first), and links that lead out. */
+  readonly force: boolean;
+}
+
+/**
+ * Checkpoint of what is there and "started" in one commit → files → files verified → "finished", from where, and a checkpoint in one commit. It is a
+ * restore that began, to the checkpoint from before it: killed in between, whoever takes the run up goes back there, `restore` of that checkpoint does
+ * too, and the same graft again completes it.
+ */
+export async function applyGraft(work: GraftWork): Promise<GraftReport> {
+  const { plan, saver, lease, workspace, parts } = work;
+  refuseLoss(plan, work.force);
+  const newest = await saver.newest();
+  if (newest === undefined) throw new HoldfastError({ code: "INTERNAL", message: `Run ${plan.run} has no checkpoint` });
+  const undo = plan.begun ?? (await saveBefore(work, newest.planes));
+  const place = async () => {
+    const done = await workspace.applyRestore(plan.files);
+    const after = await saver.snapshot(workspace, nameOf(plan));
+    if (after.files.tree !== done.tree) throw overwritten(workspace.root);
+    const checkpoint = await saver.commit({
+      lease,
+      planes: { ...graftedPlanes(newest.planes, after.sequence), files: after.files },
+      params: { trigger: "manual", name: nameOf(plan) },
+      entries: [
+        { kind: "restore.finished", body: { target: undo.id, tree: done.tree, graft: plan.source.id } },
+        {
+          kind: "note",
+          body: { text: `Took ${plan.asked.join(", ")} from ${plan.source.id}; ${undo.id} is from before` },
+        },
+      ],
+      sequence: after.sequence,
+    });
+    return { undo, checkpoint, written: done.written, removed: done.removed };
+  };
+  if (plan.begun === null) {
+    const { changes } = plan.files;
+    return await orTakeBack({ parts, saver, lease, workspace, undo, changes }, place);
+  }
+  // Begun by a process that died: what is half of each stays on record as such until it is whole.
+  if (plan.edited.length > 0) await keepEdits(work);
+  return await place();
+}
+
+/** Known from the plan alone, so nothing is begun that would then be refused. */
+function refuseLoss({ files, edited, outward, run }: GraftPlan, force: boolean): void {
+  const [blocked] = files.blocked;
+  if (blocked !== undefined) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `The graft is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
+      hint: "Move it away first, or take other paths.",
+      data: { blocked: files.blocked },
+    });
+  }
+  const [edit] = edited;
+  if (edit !== undefined && !force) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `${edit}${more(edited)} in the worktree of ${run} was changed since its newest checkpoint`,
+      hint: "Look with --dry-run; --force takes the other version all the same, and saves this one first.",
+      data: { edited },
+    });
+  }
+  const [link] = outward;
+  if (link !== undefined && !force) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `${link.path}${more(outward)} is a link that leads out of the worktree, to ${link.target}`,
+      hint: "Whoever writes through it writes elsewhere. --force takes it all the same.",
+      data: { outward },
+    });
+  }
+}
+
+function more(all: readonly unknown[]): string {
+  return all.length > 1 ? ` and ${all.length - 1} more` : "";
+}
+
+async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: Planes): Promise<CheckpointSummary> {
+  const name = `before ${nameOf(plan)}`;
+  const before = await saver.snapshot(workspace, name);
+  if (before.files.tree !== plan.files.fromTree) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `Files in ${workspace.root} changed after this graft was planned`,
+      hint: "Stop what is writing there, then graft again; nothing was changed.",
+      retry: "later",
+    });
+  }
+  const target = `${plan.run}@${before.sequence}`;
+  return await saver.commit({
+    lease,
+    planes: { ...newest, files: before.files },
+    params: { trigger: "before_risky", name },
+    entries: [{ kind: "restore.started", body: { target, paths: plan.asked, graft: plan.source.id } }],
+    sequence: before.sequence,
+  });
+}
+
+async function keepEdits({ parts, plan, workspace }: GraftWork): Promise<void> {
+  const { commit } = await workspace.look(lookParams(parts));
+  await parts.workspaces?.keep({ run: plan.run, commit });
+}
+
+/** A call that goes on with its session and then fails goes back no further than here. */
+function graftedPlanes(planes: Planes, sequence: number): Planes {
+  const { visit } = planes.position;
+  if (visit.running === undefined) return planes;
+  const running = Object.fromEntries(
+    Object.entries(visit.running).map(([name, step]) => [name, step.files ? { ...step, base: sequence } : step]),
+  );
+  return { ...planes, position: { ...planes.position, visit: { ...visit, running } } };
+}
+
+function nameOf({ source }: GraftPlan): string {
+  return `graft from ${source.id}`;
+}
+
+function overwritten(root: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `Files in ${root} were changed by somebody else right after they were put there`,
+    hint: "Stop what is writing there, then graft again.",
+    retry: "later",
+  });
+}
+
+/**
+ * The files and folders that were asked for, from the root. What is there under exactly that name is meant, whatever characters it has; else
+ * `*`, `**`, `?` and `[…]` are a pattern over the files of both sides. USAGE for a pattern that fits nothing; a plain name that nobody knows is left to
+ * whoever plans the restore.
+ */
+export function choosePaths(asked: readonly string[], files: readonly GitPath[]): readonly GitPath[] {
+  const chosen = new Set<GitPath>();
+  for (const path of asked) {
+    if (!/[*?[]/.test(path) || files.some((file) => isBelow(file, path))) chosen.add(path);
+    else for (const file of filesLike(path, files)) chosen.add(file);
+  }
+  return [...chosen];
+}
+
+/** Is the file this one, or in this folder? */
+export function isBelow(file: GitPath, path: string): boolean {
+  const folder = path.replace(/\/+$/, "");
+  return folder === "." || folder === "" || file === folder || file.startsWith(`${folder}/`);
+}
+
+function filesLike(pattern: string, files: readonly GitPath[]): readonly GitPath[] {
+  const test = globTest(pattern);
+  // Git quotes names that hold control characters: the quotes are not theirs.
+  const found = files.filter((file) => test.test(file.startsWith('"') ? file.slice(1, -1) : file));
+  if (found.length > 0) return found;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `No file on either side is like ${pattern}`,
+    hint: "* stays within a folder, ** goes below; quote it, so that the shell leaves it alone.",
+  });
+}
+
+/** A pattern that names a folder means all that is in it. */
+function globTest(pattern: string): RegExp {
+  const source = pattern
+    .replace(/\/+$/, "")
+    .replaceAll(/\*\*\/|\*\*|\*|\?|\[(!?)([^\]/]+)\]|[\s\S]/g, (token: string, not?: string, set?: string) => {
+      if (token === "**/") return "(?:[^/]+/)*";
+      if (token === "**") return ".*";
+      if (token === "*") return "[^/]*";
+      if (token === "?") return "[^/]";
+      if (set !== undefined) return `[${not === "!" ? "^" : ""}${set.replaceAll(/[\\\]^[]/g, "\\$&")}]`;
+      return token.replace(/[\\^$.|+(){}[\]]/, "\\$&");
+    });
+  return new RegExp(`^${source}(?:/.*)?$`, "s");
+}
+
+/** Would a link at this path lead out of the worktree? Told from the names alone: what lies there does not matter. */
+export function leavesRoot(path: string, target: string): boolean {
+  if (target.startsWith("/") || /^[A-Za-z]:[\\/]/.test(target) || target.startsWith("\\\\")) return true;
+  let depth = path.split("/").length - 1;
+  for (const name of target.split(/[\\/]/)) {
+    if (name === "..") depth -= 1;
+    else if (name !== "" && name !== ".") depth += 1;
+    if (depth < 0) return true;
+  }
+  return false;
+}

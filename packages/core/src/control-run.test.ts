@@ -1,0 +1,177 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  ID,
+  type State,
+  WORK_STORES,
+  begin,
+  createCrashingStore,
+  define,
+  startToy,
+} from "@holdfast/test-support/core/work-bench";
+import { type OrderParams, giveOrder } from "./control-run.ts";
+import { createRequestFiles } from "./signal-files.ts";
+import type { StageContext } from "./workflow.ts";
+
+const live = new AbortController().signal;
+
+describe.each(WORK_STORES)("orders over the $name store", (kind) => {
+  const start = async () => {
+    const directory = mkdtempSync(join(tmpdir(), "orders-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const requests = createRequestFiles(directory);
+    const toy = await startToy(kind, onTestFinished);
+    let random = 0;
+    const parts = { ...toy.parts, requests, random: () => `r${(random += 1)}` };
+    const order = (more: Partial<OrderParams["order"]> = {}) =>
+      giveOrder({
+        parts,
+        signal: live,
+        order: { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false, ...more },
+      });
+    return { ...toy, parts, requests, order };
+  };
+  const working = (work: (context: StageContext<State>) => Promise<void>) =>
+    define({
+      work: async (context) => {
+        await work(context);
+        return { event: "worked", reason: "did it" };
+      },
+    });
+  /** Parts that count how often the run's own process has read an order, and a wait until it has handled one: when it reads again. */
+  const watched = (parts: Awaited<ReturnType<typeof start>>["parts"]) => {
+    const read: string[] = [];
+    const orderFor: typeof parts.requests.orderFor = async (run) => {
+      const order = await parts.requests.orderFor(run);
+      if (order !== null) read.push(order.id);
+      return order;
+    };
+    const handled = async (): Promise<void> => {
+      while (read.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    };
+    return { handled, parts: { ...parts, requests: { ...parts.requests, orderFor } } };
+  };
+
+  test("a pause lets what is under way finish, and stops before the next step; resumed, nothing is done again", async () => {
+    const { requests, go, order, store, ...toy } = await start();
+    const { parts, handled } = watched(toy.parts);
+    const done: string[] = [];
+    let asked: ReturnType<typeof order> | undefined;
+    const workflow = working(async ({ step }) => {
+      await step("a", async () => {
+        asked ??= order();
+        await handled();
+        done.push("a");
+        return 1;
+      });
+      await step("b", () => {
+        done.push("b");
+        return 2;
+      });
+    });
+    await begin(parts, workflow);
+    expect(await go(workflow, { parts })).toMatchObject({
+      kind: "parked",
+      on: "pause",
+      reason: "paused by eva: lunch",
+    });
+    expect(done).toEqual(["a"]);
+    expect(await asked).toMatchObject({ kind: "done", run: { state: { kind: "parked", on: "pause" } } });
+    expect(await requests.orderFor(ID)).toBeNull();
+    const latest = await store.latest(ID);
+    expect(latest?.planes.position.visit.steps).toEqual({ a: 1 });
+    expect(await go(workflow, { parts })).toMatchObject({ kind: "done" });
+    expect(done).toEqual(["a", "b"]);
+  });
+
+  test("a pause ends a sleep, and now means now", async () => {
+    const { parts, requests, go, order } = await start();
+    const patient = {
+      ...parts,
+      wait: (_: number, signal: AbortSignal) =>
+        new Promise<void>((_resolve, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+        }),
+    };
+    const sleeper = working(async ({ sleep }) => await sleep("nap", 3_600_000));
+    await begin(patient, sleeper);
+    const sleeping = go(sleeper, { parts: patient });
+    expect(await order()).toMatchObject({ kind: "done" });
+    expect(await sleeping).toMatchObject({ kind: "parked", on: "pause" });
+    const busy = working(async ({ step, signal }) => {
+      await step("long", async () => {
+        void order({ now: true });
+        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+        signal.throwIfAborted();
+        return 1;
+      });
+    });
+    const other = await start();
+    await begin(other.parts, busy);
+    const going = other.go(busy, { parts: other.parts });
+    await other.order({ now: true });
+    expect(await going).toMatchObject({ kind: "parked", on: "pause" });
+    expect(await requests.orderFor(ID)).toBeNull();
+  });
+
+  test("an abort ends it for good, with the reason; nothing goes on from there", async () => {
+    const { parts, go, order, store } = await start();
+    let asked: ReturnType<typeof order> | undefined;
+    const workflow = working(async ({ step, signal }) => {
+      await step("a", () => 1);
+      await step("b", async () => {
+        asked = order({ kind: "abort", now: true, reason: "not needed" });
+        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+        return 2;
+      });
+    });
+    await begin(parts, workflow);
+    const reason = "aborted by eva: not needed";
+    expect(await go(workflow, { parts })).toEqual({ kind: "fatal", reason });
+    expect(await asked).toMatchObject({ kind: "done" });
+    expect((await store.getRun(ID))?.state).toMatchObject({ kind: "fatal", reason, cause: "aborted" });
+    await expect(go(workflow, { parts })).rejects.toMatchObject({ code: "RUN_FATAL" });
+    expect(await order()).toMatchObject({ kind: "ended" });
+  });
+
+  test("where nobody carries it, it is done at once; what it waits for is kept when it is paused", async () => {
+    const { parts, requests, go, order, store } = await start();
+    const workflow = working(async ({ decide }) => {
+      await decide({ name: "go", question: "Go?", options: ["yes"] });
+    });
+    await begin(parts, workflow);
+    expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "parked", on: "pause" } } });
+    // Whoever resumes it has nothing to take back: the order was done.
+    expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "person" });
+    expect(await order()).toMatchObject({ kind: "standing", run: { state: { kind: "parked", on: "person" } } });
+    expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });
+    expect((await store.getRun(ID))?.state).toMatchObject({ on: "person", decision: { name: "go" } });
+    expect(await order({ kind: "abort" })).toMatchObject({ kind: "done", run: { state: { kind: "fatal" } } });
+    expect(await requests.orderFor(ID)).toBeNull();
+  });
+
+  test("killed before or after each commit, whoever was told to pause has paused or does so when it is taken up", async () => {
+    for (const moment of ["before", "after"] as const)
+      for (let at = 1; ; at += 1) {
+        const { parts, requests, go, order, store } = await start();
+        const ran: string[] = [];
+        const workflow = working(async ({ step }) => {
+          await step("a", () => ran.push("a"));
+          await step("b", () => ran.push("b"));
+        });
+        await begin(parts, workflow);
+        await requests.order({ id: "x", run: ID, kind: "pause", by: "eva", reason: "", now: false, at: "2026-01-01" });
+        const { promise, resolve } = Promise.withResolvers<"died">();
+        const dying = createCrashingStore(store, { at, moment, die: () => resolve("died") });
+        const first = await Promise.race([promise, go(workflow, { parts: { ...parts, store: dying } })]);
+        if (first !== "died") break;
+        const lease = await store.getLease(ID);
+        if (lease !== undefined) await store.releaseLease(lease);
+        expect(await order().catch((error: unknown) => error)).toMatchObject({ kind: "done" });
+        expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "pause" });
+        expect(ran).toEqual([]);
+      }
+  });
+});

@@ -1,0 +1,362 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Parts, type WorkParts, lookParams, refuseRolledBack, runMark } from "./adapters.ts";
+import { exceeded, newBudget } from "./budget.ts";
+import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
+import { holdLease } from "./hold-lease.ts";
+import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import { loadRun } from "./load-run.ts";
+import { type Budget, type Position, bump, nextVisit } from "./position.ts";
+import { RERUN_OF, type Run, type RunSummary, type Work } from "./run.ts";
+import type { Order } from "./signal-files.ts";
+import { obeyOrder, voidOrders } from "./signals.ts";
+import { parkedOn, unparked, usedUp } from "./stage-execution.ts";
+import { knownRun } from "./store.ts";
+import type { Workflow } from "./workflow.ts";
+import type { Workspace } from "./workspace.ts";
+
+interface BeginParams<S extends JsonObject> {
+  readonly parts: WorkParts;
+  readonly workflow: Workflow<S>;
+  readonly id: string;
+  readonly work: Work;
+  readonly inputs: InputsPlane;
+  /** `config.inputs` holds the workflow's options. */
+  readonly config: ExecutionConfig;
+  readonly labels?: JsonObject;
+  /** Where its files are; undefined: it has none. */
+  readonly workspace: Workspace | undefined;
+  readonly limit?: Partial<Budget["limit"]>;
+}
+
+/**
+ * A new run at its workflow's first stage. Killed anywhere and called again with the same, it is the same run; one that
+ * has begun already is left as it is. RUN_EXISTS when the id stands for other work.
+ */
+export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
+  const { parts, id, workspace, inputs } = params;
+  const { store } = parts;
+  await refuseRolledBack(parts, id);
+  const planes = firstPlanes(params);
+  const run = await store.createRun({
+    id,
+    workflow: params.workflow.shape.name,
+    work: params.work,
+    ...(params.labels === undefined ? {} : { labels: params.labels }),
+  });
+  if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
+  await using lease = await holdLease(parts, id);
+  // Another process may have begun it while this one waited.
+  if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
+  const { base } = inputs;
+  const files =
+    workspace === undefined
+      ? null
+      : await workspace.snapshot({
+          run: id,
+          sequence: 1,
+          message: "begin",
+          ...lookParams(parts),
+          ...(base === null ? {} : { base }),
+        });
+  const { stage, iteration, visit } = planes.position;
+  const entered: StageEntered = { visit: visit.number, stage, iteration };
+  await store.commit({
+    lease: lease.lease,
+    entries: [{ kind: "stage.entered", body: entered }],
+    checkpoint: { sequence: 1, trigger: "stage", planes: { ...planes, files } },
+  });
+  return run;
+}
+
+function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
+  const { workflow, config, parts } = params;
+  const { shape, definition } = workflow;
+  const empty = emptyPlanes({ workflow: shape.name, stage: shape.initial });
+  return {
+    ...empty,
+    position: {
+      ...empty.position,
+      definition,
+      budget: newBudget(params.limit),
+      visit: { number: 1, steps: {}, failures: {} },
+      fence: config.seed === null ? `${parts.random()}${parts.random()}${parts.random()}` : `seed ${config.seed}`,
+    },
+    context: { values: workflow.initialState(config.inputs), tokens: {} },
+    inputs: params.inputs,
+    config,
+  };
+}
+
+export type FoundRun =
+  | { readonly kind: "one"; readonly run: RunSummary }
+  /** Somebody has to say which. */
+  | { readonly kind: "several"; readonly runs: readonly RunSummary[] }
+  /** None that could go on. `ended`: those that were, newest first. */
+  | { readonly kind: "none"; readonly ended: readonly RunSummary[] };
+
+/**
+ * The open run of exactly this issue: issue 4 is not issue 42, whatever the run is called. One that died before its first
+ * checkpoint knows neither its agent nor its options, and cannot go on: starting it again begins it under its own id.
+ */
+export async function findRunFor(params: {
+  readonly parts: Parts;
+  readonly issue: number;
+  readonly workflow?: string;
+}): Promise<FoundRun> {
+  const { parts, issue, workflow } = params;
+  const runs = (await parts.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
+    ({ work, labels }) => work.kind === "issue" && work.number === issue && labels[RERUN_OF] === undefined,
+  );
+  const ended = runs.filter(({ state }) => state.kind === "done" || state.kind === "fatal");
+  const open = runs.filter((run) => !ended.includes(run) && run.checkpoints > 0);
+  const [run, other] = open;
+  if (run === undefined) return { kind: "none", ended };
+  return other === undefined ? { kind: "one", run } : { kind: "several", runs: open };
+}
+
+export interface OrderParams {
+  readonly parts: WorkParts;
+  readonly order: Omit<Order, "id" | "at">;
+  /** Aborted: waiting ends. What was ordered stands. */
+  readonly signal: AbortSignal;
+  /** Told once, when whoever carries the run has to come to a safe point first. */
+  readonly onWaiting?: (by: Lease) => void;
+}
+
+export type Ordered =
+  /** On record, and nobody is at it any more. */
+  | { readonly kind: "done"; readonly run: RunSummary }
+  /** It had come to an end of its own. */
+  | { readonly kind: "ended"; readonly run: RunSummary }
+  /** It waits for something, and will not go on when it has it. */
+  | { readonly kind: "standing"; readonly run: RunSummary }
+  /** Somebody took it back before it was done. */
+  | { readonly kind: "taken_back"; readonly run: RunSummary }
+  /** Whoever holds it cannot be seen from here; it will read the order if it uses this store. */
+  | { readonly kind: "elsewhere"; readonly by: Lease };
+
+/**
+ * Says what shall become of a run, and sees to it. The order is durable before anything else happens, so it is done by whoever carries the run, by
+ * us where nobody does, or by the next who takes it up, whichever of these is killed.
+ */
+export async function giveOrder(params: OrderParams): Promise<Ordered> {
+  const { parts, signal } = params;
+  const { requests, store, clock } = parts;
+  const { run } = params.order;
+  const before = await knownRun(parts.store, run);
+  if (hasEnded(before)) return { kind: "ended", run: before };
+  if (requests === null) throw noPlace();
+  const id = `${parts.random()}-${parts.random()}`.toLowerCase();
+  const order: Order = { ...params.order, id, at: new Date(clock.now()).toISOString() };
+  await requests.order(order);
+  let asked: Lease | undefined;
+  for (;;) {
+    const summary = await knownRun(parts.store, run);
+    const lease = await store.getLease(run);
+    const alive = lease === undefined ? "dead" : parts.liveness(lease.owner);
+    const stands = (await requests.orderFor(run))?.id === id;
+    if (hasEnded(summary)) {
+      await requests.settle(order);
+      return { kind: isDone(order, summary) ? "done" : "ended", run: summary };
+    }
+    if (lease === undefined || alive === "dead") {
+      if (!stands) return { kind: "done", run: summary };
+      const outcome = await doIt(params);
+      if (outcome !== null) return outcome;
+    } else if (alive === "unknown") return { kind: "elsewhere", by: lease };
+    else if (stands && asked === undefined) params.onWaiting?.((asked = lease));
+    else if (!stands) {
+      // It is written down before the order is settled; what is seen now has been done, and perhaps resumed, or never was.
+      const run = await knownRun(parts.store, order.run);
+      if (lease.epoch !== asked?.epoch) return { kind: "done", run };
+      if (run.state.kind === "open") return { kind: "taken_back", run };
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    signal.throwIfAborted();
+  }
+}
+
+const LOOK_MS = 50;
+
+/** Nobody carries it. null: somebody has taken it up at this moment. */
+async function doIt({ parts, order }: OrderParams): Promise<Ordered | null> {
+  try {
+    await using lease = await holdLease(parts, order.run);
+    // What a killed process left running would go on changing files.
+    await parts.commands.endMarked(runMark(parts, order.run));
+    const outcome = await obeyOrder(parts, lease.lease, await knownRun(parts.store, order.run));
+    const run = await knownRun(parts.store, order.run);
+    if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
+    const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
+    return { kind: stands ? "standing" : "done", run };
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "LEASE_HELD") return null;
+    throw error;
+  }
+}
+
+function hasEnded({ state }: RunSummary): boolean {
+  return state.kind === "done" || state.kind === "fatal";
+}
+
+function isDone(order: Pick<Order, "kind">, { state }: RunSummary): boolean {
+  return order.kind === "abort" && state.kind === "fatal" && state.cause === "aborted";
+}
+
+function noPlace(): HoldfastError {
+  return new HoldfastError({
+    code: "UNSUPPORTED",
+    message: "This store has no place for orders to runs",
+    hint: "Stop the run in its own terminal.",
+  });
+}
+
+/**
+ * A person's answer to the question that the run waits with; without a question, leave to go on. The answer is the step's
+ * result, in the same commit. USAGE when it waits for no answer, or for another one.
+ */
+export async function answerDecision(params: {
+  readonly parts: WorkParts;
+  readonly run: string;
+  readonly answer: string;
+  /** Who says so, for the journal. */
+  readonly by?: string;
+}): Promise<void> {
+  const { parts, run, answer } = params;
+  const by = params.by === undefined ? {} : { by: params.by };
+  await using lease = await holdLease(parts, run);
+  const { state } = await knownRun(parts.store, run);
+  if (state.kind !== "parked") {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Run ${run} waits for no answer: it is ${state.kind}`,
+      hint: `See \`holdfast status ${run}\`.`,
+    });
+  }
+  const { decision } = state;
+  if (decision === undefined) {
+    await parts.store.commit({ lease: lease.lease, entries: [unparked({ answer, ...by })] });
+    return;
+  }
+  const { name, question, options } = decision;
+  if (options.length > 0 && !options.includes(answer)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${JSON.stringify(answer)} does not answer "${question}"`,
+      hint: `Answer one of ${options.join(", ")}.`,
+      data: { options },
+    });
+  }
+  const { position } = await loadRun(parts, run);
+  const body: StepFinished = { visit: position.visit.number, step: name, result: answer, spent: null };
+  const answered: NewEntry = { kind: "step.finished", body };
+  await parts.store.commit({ lease: lease.lease, entries: [unparked({ decision: name, answer, ...by }), answered] });
+}
+
+/** New limits from now on; a run that waits for them goes on with the next resume. */
+export async function raiseLimits(params: {
+  readonly parts: WorkParts;
+  readonly run: string;
+  readonly limit: Partial<Budget["limit"]>;
+}): Promise<Budget> {
+  const { parts, run } = params;
+  await using lease = await holdLease(parts, run);
+  const { state } = await knownRun(parts.store, run);
+  const { newest, top, position } = await loadRun(parts, run);
+  const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
+  const sequence = top + 1;
+  const { files } = newest.planes;
+  // Under a name of its own: the older checkpoint may be dropped, and its ref with it.
+  const ref =
+    files === null || parts.workspaces === null
+      ? undefined
+      : await parts.workspaces.pin({ run, sequence, commit: files.commit });
+  const waits = state.kind === "parked" && state.on === "budget";
+  const still = exceeded(budget);
+  // The reason names the limits as they are now: whoever raised one of two must be told of the other.
+  const entry =
+    still.length === 0 ? unparked({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
+  await parts.store.commit({
+    lease: lease.lease,
+    entries: waits ? [entry] : [],
+    checkpoint: {
+      sequence,
+      trigger: "manual",
+      name: "limits raised",
+      planes: {
+        ...newest.planes,
+        position: { ...position, budget },
+        files: files === null || ref === undefined ? files : { ...files, ref },
+      },
+    },
+  });
+  return budget;
+}
+
+/**
+ * Other options of the workflow for the rest of a run. One that has ended goes on where it is told, as if the stage it stood in had led there;
+ * one that has not stays where it is. In one commit: killed anywhere, it was done or not.
+ */
+export async function changeOptions(params: {
+  readonly parts: WorkParts;
+  readonly run: string;
+  readonly options: JsonObject;
+  /** Where a run goes on that has ended, and in which iteration; null: it stays ended. */
+  readonly goesOn: { readonly stage: string; readonly iteration: number } | null;
+  /** In plain words, for the journal and the next stage. */
+  readonly reason: string;
+}): Promise<void> {
+  const { parts, run, options, reason } = params;
+  await using lease = await holdLease(parts, run);
+  const summary = await knownRun(parts.store, run);
+  const { newest, top, position: current } = await loadRun(parts, run);
+  const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
+  const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
+  const goesOn = position !== current;
+  const sequence = top + 1;
+  if (goesOn) await voidOrders(parts, run);
+  await parts.store.commit({
+    lease: lease.lease,
+    entries: goesOn ? entriesOf(position, reason) : [],
+    checkpoint: {
+      sequence,
+      trigger: "manual",
+      name: reason,
+      planes: {
+        ...newest.planes,
+        position,
+        config: { ...newest.planes.config, inputs: options },
+        files: await pinned(parts, { run, sequence, files: newest.planes.files }),
+      },
+    },
+  });
+}
+
+function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "reason">): Position {
+  return {
+    ...position,
+    ...to,
+    attempts: bump(position.attempts, to.stage),
+    visit: nextVisit(position.visit),
+  };
+}
+
+function entriesOf({ visit, stage, iteration }: Position, reason: string): readonly NewEntry[] {
+  const entered: StageEntered = { visit: visit.number, stage, iteration };
+  return [
+    { kind: "run.reopened", body: { reason } },
+    { kind: "stage.entered", body: entered },
+  ];
+}
+
+/** Under a name of its own: the older checkpoint may be dropped, and its ref with it. */
+async function pinned(
+  parts: WorkParts,
+  params: { readonly run: string; readonly sequence: number; readonly files: Planes["files"] },
+): Promise<Planes["files"]> {
+  const { run, sequence, files } = params;
+  if (files === null || parts.workspaces === null) return files;
+  return { ...files, ref: await parts.workspaces.pin({ run, sequence, commit: files.commit }) };
+}

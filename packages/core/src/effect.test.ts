@@ -1,0 +1,292 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { HoldfastError } from "@holdfast/platform/error";
+import { ID, type State, WORK_STORES, begin, define, startToy } from "@holdfast/test-support/core/work-bench";
+import type { Lookup } from "./effects.ts";
+import type { Json } from "./json.ts";
+import type { EffectOutcome, EffectSpec, StageFunction } from "./workflow.ts";
+
+/** A target outside that counts what was done to it, and can be made hard to reach. */
+function createTarget() {
+  const target = {
+    made: [] as string[],
+    lookUps: 0,
+    reachable: true,
+    refusal: null as string | null,
+    async lookUp(key: string): Promise<Lookup> {
+      target.lookUps += 1;
+      if (!target.reachable) throw new Error("no route");
+      return target.made.includes(key) ? { kind: "present", receipt: `receipt of ${key}` } : { kind: "absent" };
+    },
+    async act(key: string): Promise<EffectOutcome<string>> {
+      if (target.refusal !== null) return { kind: "failed", reason: target.refusal, detail: { why: "rule 7" } };
+      target.made.push(key);
+      if (!target.reachable) throw new Error("connection reset");
+      return { kind: "done", receipt: `receipt of ${key}` };
+    },
+  };
+  return target;
+}
+
+const FIRST_KEY = [ID, "work", "open.1"].join("/");
+
+function spec(
+  target: ReturnType<typeof createTarget>,
+  visit: number,
+  more: Partial<EffectSpec<string>> = {},
+): EffectSpec<string> {
+  const key = more.per === "run" ? `${ID}/work/open` : `${ID}/work/open.${visit}`;
+  return {
+    purpose: "open",
+    kind: "pull_request.create",
+    target: "origin",
+    payload: { title: "t" },
+    lookUp: () => target.lookUp(key),
+    act: (given) => target.act(given),
+    ...more,
+  };
+}
+
+describe.each(WORK_STORES)("over the $name store", (kind) => {
+  const start = () => startToy(kind, onTestFinished);
+  const doing =
+    (
+      target: ReturnType<typeof createTarget>,
+      outcomes: EffectOutcome<Json>[],
+      more: Partial<EffectSpec<string>> = {},
+    ): StageFunction<State> =>
+    async ({ effect, position }) => {
+      outcomes.push(await effect(spec(target, position.visit.number, more)));
+      return { event: "worked", reason: "did it" };
+    };
+
+  test("done once, wherever the process dies", async () => {
+    for (let at = 1, how = "died"; how === "died"; at += 1) {
+      for (const moment of ["before", "after"] as const) {
+        const { parts, store, go, crash } = await start();
+        const target = createTarget();
+        const outcomes: EffectOutcome<Json>[] = [];
+        const workflow = define({ work: doing(target, outcomes) });
+        await begin(parts, workflow);
+        how = await crash(workflow, at, moment);
+        expect(await go(workflow)).toMatchObject({ kind: "done" });
+        expect(target.made).toEqual([`${ID}/work/open.1`]);
+        expect(outcomes.at(-1)).toEqual({ kind: "done", receipt: `receipt of ${ID}/work/open.1` });
+        expect(await store.listEffects(ID)).toMatchObject([{ key: `${ID}/work/open.1`, state: { kind: "done" } }]);
+      }
+    }
+  });
+
+  test("after a try that was cut off, what is not there is believed only when the target cannot be late any more", async () => {
+    const { parts, go, crash, waits, pass } = await start();
+    const target = createTarget();
+    let isLate = true;
+    const outcomes: EffectOutcome<Json>[] = [];
+    const late = {
+      lateMs: 12_000,
+      lookUp: async () => (isLate ? ({ kind: "absent" } as const) : target.lookUp(`${ID}/work/open.1`)),
+    };
+    const workflow = define({ work: doing(target, outcomes, late) });
+    await begin(parts, workflow);
+    // Dies when it has acted and before it could write that down.
+    for (let at = 1; target.made.length === 0; at += 1) await crash(workflow, at, "before");
+    expect(waits).toEqual([]);
+    pass(2_000);
+    const wait: typeof parts.wait = async (milliseconds, signal) => {
+      isLate = false;
+      await parts.wait(milliseconds, signal);
+    };
+    expect(await go(workflow, { parts: { ...parts, wait } })).toMatchObject({ kind: "done" });
+    // From when it was taken up, not from when it was tried: nobody wrote down when the one before died.
+    expect(waits).toEqual([12_000]);
+    expect(target.made).toEqual([`${ID}/work/open.1`]);
+  });
+
+  test("the first try waits for nothing, and its children carry a mark of the run that a stop leaves alone", async () => {
+    const { parts, store, go, waits } = await start();
+    const target = createTarget();
+    const marks: string[] = [];
+    const act: EffectSpec<string>["act"] = (key, { mark }) => {
+      marks.push(mark);
+      return target.act(key);
+    };
+    const workflow = define({ work: doing(target, [], { lateMs: 12_000, act }) });
+    await begin(parts, workflow);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(waits).toEqual([]);
+    expect(marks).toEqual([`${store.id}/${ID}/effect/open`]);
+  });
+
+  test("what is there already is adopted, not made again", async () => {
+    const { parts, store, go } = await start();
+    const target = createTarget();
+    target.made.push(`${ID}/work/open.1`);
+    const workflow = define({ work: doing(target, []) });
+    await begin(parts, workflow);
+    await go(workflow);
+    expect(target.made).toHaveLength(1);
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
+  });
+
+  test("a refusal is a value with its detail, the same after a crash, and another visit may try anew", async () => {
+    const { parts, go, store } = await start();
+    const target = createTarget();
+    target.refusal = "protected";
+    const outcomes: EffectOutcome<Json>[] = [];
+    let died = false;
+    const work: StageFunction<State> = async (context) => {
+      await doing(target, outcomes)(context);
+      if (!died) {
+        died = true;
+        throw new Error("died");
+      }
+      return { event: "worked", reason: "did it" };
+    };
+    const check: StageFunction<State> = async ({ position }) => {
+      target.refusal = null;
+      return position.visit.number < 4 ? { event: "failed", reason: "again" } : { event: "passed", reason: "fine" };
+    };
+    const workflow = define({ work, check });
+    await begin(parts, workflow);
+    await expect(go(workflow)).rejects.toThrow("died");
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ reason: "protected", detail: { why: "rule 7" } });
+    await go(workflow);
+    const refused = { kind: "failed", reason: "protected", detail: { why: "rule 7" } };
+    expect(outcomes.slice(0, 2)).toEqual([refused, refused]);
+    expect(outcomes[2]).toMatchObject({ kind: "done" });
+    expect(target.made).toEqual([`${ID}/work/open.3`]);
+  });
+
+  test("an answer that got lost is looked up, and a target that cannot tell asks a person", async () => {
+    const { parts, store, go, waits } = await start();
+    const target = createTarget();
+    target.reachable = false;
+    const work = doing(target, [], {
+      lookUp: async () => (target.made.length === 0 ? { kind: "absent" } : await target.lookUp(`${ID}/work/open.1`)),
+    });
+    const workflow = define({ work });
+    await begin(parts, workflow);
+    const outcome = await go(workflow);
+    expect(outcome).toMatchObject({
+      kind: "parked",
+      on: "person",
+      reason: expect.stringContaining("connection reset"),
+    });
+    expect(waits).toEqual([1_000, 5_000, 15_000]);
+    expect((await store.listEffects(ID))[0]?.state.kind).toBe("unknown");
+    expect((await store.latest(ID))?.planes.effects.pending).toEqual([`${ID}/work/open.1`]);
+    target.reachable = true;
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toHaveLength(1);
+  });
+
+  const failsLater = (data: Record<string, unknown> = {}) =>
+    new HoldfastError({ code: "FORGE_FAILED", message: "status 502", retry: "later", data });
+
+  test("a target that fails for now is looked up and tried again by the error policy, and the run then waits for it", async () => {
+    const { parts, store, go, waits, pass } = await start();
+    const target = createTarget();
+    let failing = 7;
+    let tries = 0;
+    const act: EffectSpec<string>["act"] = async (key) => {
+      tries += 1;
+      failing -= 1;
+      if (failing >= 0) throw failsLater();
+      return await target.act(key);
+    };
+    const outcomes: EffectOutcome<Json>[] = [];
+    const workflow = define({ work: doing(target, outcomes, { act }) });
+    await begin(parts, workflow);
+    const until = new Date(parts.clock.now() + 462_000 + 300_000).toISOString();
+    expect(await go(workflow)).toEqual({ kind: "parked", on: "forge", reason: expect.stringContaining("502"), until });
+    expect(waits).toEqual([2_000, 10_000, 30_000, 120_000, 300_000]);
+    expect([tries, target.lookUps]).toEqual([6, 6]);
+    expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge" });
+    pass(300_000);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toEqual([FIRST_KEY]);
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done" });
+  });
+
+  test("a target that acted before it failed is adopted", async () => {
+    const { parts, go, store } = await start();
+    const target = createTarget();
+    const act: EffectSpec<string>["act"] = async (key) => {
+      await target.act(key);
+      throw failsLater();
+    };
+    const workflow = define({ work: doing(target, [], { act }) });
+    await begin(parts, workflow);
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toHaveLength(1);
+    expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
+  });
+
+  test("a time that the target names is waited for, whether it says so to the act or to the look", async () => {
+    for (const where of ["act", "look"] as const) {
+      const { parts, go, waits, pass, store } = await start();
+      const target = createTarget();
+      const until = new Date(parts.clock.now() + 60_000).toISOString();
+      let limited = true;
+      const limit = (): void => {
+        if (limited) throw failsLater({ until, undone: true });
+      };
+      const more: Partial<EffectSpec<string>> =
+        where === "act"
+          ? { act: async (key) => (limit(), await target.act(key)) }
+          : { lookUp: async () => (limit(), await target.lookUp(FIRST_KEY)) };
+      const workflow = define({ work: doing(target, [], more) });
+      await begin(parts, workflow);
+      expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge", until });
+      expect(waits).toEqual([]);
+      // The target said that it has not acted: nothing is in doubt.
+      expect((await store.listEffects(ID))[0]?.state.kind).toBe("intended");
+      limited = false;
+      pass(60_000);
+      expect(await go(workflow)).toMatchObject({ kind: "done" });
+      expect(target.made).toHaveLength(1);
+    }
+  });
+
+  test("once for the whole run: later visits answer from the ledger, and other content under its key is refused", async () => {
+    const { parts, go } = await start();
+    const target = createTarget();
+    let title = "t";
+    const work: StageFunction<State> = async ({ effect, position }) => {
+      await effect(spec(target, position.visit.number, { per: "run", payload: { title } }));
+      return { event: "worked", reason: "did it" };
+    };
+    const check: StageFunction<State> = async ({ position }) => {
+      if (position.visit.number > 4) title = "another";
+      return { event: "failed", reason: "again" };
+    };
+    const workflow = define({ work, check });
+    await begin(parts, workflow);
+    await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "CONFLICT" }));
+    expect(target.made).toEqual([`${ID}/work/open`]);
+    expect(target.lookUps).toBe(1);
+  });
+
+  test("interrupted while acting: unknown until it is looked up", async () => {
+    const { parts, store, go } = await start();
+    const target = createTarget();
+    const controller = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const work: StageFunction<State> = async ({ effect, position }) => {
+      const slow = async (key: string): Promise<EffectOutcome<string>> => {
+        const acted = await target.act(key);
+        controller.abort();
+        await promise;
+        throw new Error(`answer of ${acted.kind} lost`);
+      };
+      await effect(spec(target, position.visit.number, { act: slow }));
+      return { event: "worked", reason: "did it" };
+    };
+    const workflow = define({ work });
+    await begin(parts, workflow);
+    setImmediate(resolve);
+    expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
+    expect((await store.listEffects(ID))[0]?.state.kind).toBe("unknown");
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toHaveLength(1);
+  });
+});

@@ -1,0 +1,285 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { runMark } from "./adapters.ts";
+import {
+  type EffectIntended,
+  type EffectSettled,
+  type Lookup,
+  PUBLISH_CONSENT,
+  checkIntent,
+  decideEffect,
+  effectKey,
+  publishQuestion,
+} from "./effects.ts";
+import { delayAt, fractionOf } from "./error-policy.ts";
+import type { NewEntry } from "./journal.ts";
+import { type Json, pureSha256 } from "./json.ts";
+import { playStep } from "./play-step.ts";
+import { reasonOf } from "./progress.ts";
+import { type Stay, parkRun } from "./stage-execution.ts";
+import { own } from "./state.ts";
+import { saveBefore } from "./step.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { capture } from "./values/capture.ts";
+import type { EffectOutcome, EffectSpec } from "./workflow.ts";
+
+/** How often a target that gives no clear answer is asked before a person is. */
+const LOOK_AGAIN_MS = [1_000, 5_000, 15_000];
+
+/** How long a run waits for a target that does not answer and names no time, once the retries of the error policy are used up. */
+const WAIT_MS = 300_000;
+
+/**
+ * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
+ * again decides on the same outcome, a failed one included.
+ */
+export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
+  const { writer } = stay;
+  const step = `effect:${spec.purpose}`;
+  const known = stay.claim(step);
+  // Recorded below, by us.
+  if (known !== undefined) return known as EffectOutcome<Json> & Json;
+  return await stay.busy(async () => {
+    const risk = {
+      trigger: spec.risk === undefined ? "before_external" : "before_risky",
+      name: spec.risk ?? `${spec.kind} on ${spec.target}`,
+    } as const;
+    await requireConsent(stay, spec);
+    if (writer.parts.player !== undefined) {
+      await saveBefore(writer, { ...risk, entries: () => [] });
+      return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
+    }
+    const intent = intentOf(stay, spec);
+    const before = own(writer.state.effects, intent.key);
+    const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
+    checkIntent(before, intent);
+    if (before?.state.kind === "done") {
+      return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
+    }
+    if (before === undefined || before.state.kind === "failed") {
+      await saveBefore(writer, {
+        ...risk,
+        entries: (held) => [{ kind: "effect.intended", body: withBefore(intent, held) }],
+      });
+      writer.tell({ kind: "effect", key: intent.key, what: "intended" });
+    }
+    return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
+  });
+}
+
+/** A fork and a rerun ask before their first outside effect, whichever command or program runs them. */
+async function requireConsent(stay: Stay, { kind, target }: EffectSpec<Json>): Promise<void> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  if (player !== undefined) {
+    if (player.has(writer, PUBLISH_CONSENT)) await playStep(stay, PUBLISH_CONSENT);
+    return;
+  }
+  const answer = stay.recall(PUBLISH_CONSENT);
+  const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
+  if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
+  if (answer === undefined && decision !== null)
+    await parkRun(stay, { on: "person", reason: decision.question, until: null, decision });
+}
+
+interface Carrying {
+  readonly step: string;
+  readonly key: string;
+  readonly spec: EffectSpec<Json>;
+  /** By us or by a process that is gone: what it sent may still be under way. */
+  readonly isTriedBefore: boolean;
+}
+
+/** Looks up, then acts, as often as the error policy retries. A target that fails for now is never acted on again without a look. */
+async function carryOut(stay: Stay, first: Carrying): Promise<EffectOutcome<Json>> {
+  const { step, key } = first;
+  let carrying = first;
+  for (let failures = 1; ; failures += 1) {
+    const effect = own(stay.writer.state.effects, key);
+    if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
+    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
+    switch (decision.action) {
+      case "adopt":
+        return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
+      case "ask":
+        return await askPerson(stay, carrying, decision.why);
+      case "wait":
+        await waitOrPark(stay, carrying, { why: decision.why, until: decision.until, failures });
+        break;
+      case "act": {
+        stay.check();
+        const acted = await act(stay, carrying);
+        if (acted.kind !== "later") return acted;
+        carrying = { ...carrying, isTriedBefore: true };
+        await waitOrPark(stay, carrying, { why: acted.why, until: acted.until, failures });
+        break;
+      }
+    }
+  }
+}
+
+/** The target failed for now: where it names a time, that is when the run continues. Otherwise the error policy's delays come first. */
+async function waitOrPark(
+  stay: Stay,
+  { spec }: Carrying,
+  trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
+): Promise<void> {
+  const { parts, halt } = stay.writer;
+  const { why, until, failures } = trouble;
+  const { retry } = parts.errorPolicy;
+  const delay = until === null ? delayAt(retry, failures - 1, fractionOf(parts.random())) : undefined;
+  if (delay === undefined) {
+    const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
+    await parkRun(stay, { on: "forge", reason, until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString() });
+    return;
+  }
+  stay.writer.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
+  stay.check();
+  await parts.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+    halt.checkWish();
+    throw error;
+  });
+}
+
+/** A failure of the target that may be gone later, or what the act came to. */
+type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
+
+async function act(stay: Stay, carrying: Carrying): Promise<Acted> {
+  const { step, key, spec } = carrying;
+  const { halt, acted, parts, run } = stay.writer;
+  let outcome: EffectOutcome<Json>;
+  try {
+    outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(parts, run.id)}/effect/${spec.purpose}` });
+  } catch (error) {
+    return await afterThrow(stay, carrying, error);
+  } finally {
+    acted.set(key, parts.clock.now());
+  }
+  stay.open();
+  return outcome.kind === "done"
+    ? await settle(stay, step, { key, outcome: "done", adopted: false, receipt: capture(outcome.receipt) })
+    : await settle(stay, step, { key, outcome: "failed", reason: outcome.reason, detail: capture(outcome.detail) });
+}
+
+/** It may have happened all the same: only the target can tell. */
+async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<Acted> {
+  const { step, key, spec } = carrying;
+  stay.open();
+  const later = laterOf(error);
+  if (later?.isUndone === true) return { kind: "later", why: later.why, until: later.until };
+  await stay.writer.append({ kind: "effect.unknown", body: { key, reason: reasonOf(error) } });
+  stay.writer.tell({ kind: "effect", key, what: "unknown" });
+  stay.check();
+  if (later !== null) return { kind: "later", why: later.why, until: later.until };
+  const lookup = await lookUp(stay, spec);
+  switch (lookup.kind) {
+    case "present":
+      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
+    case "unknown":
+      return await askPerson(stay, carrying, `${reasonOf(error)}; ${lookup.reason}`);
+    case "absent":
+      stay.unclaim(step);
+      throw error;
+  }
+}
+
+/** null: waiting does not help. `isUndone`: the target says that it has not acted. */
+function laterOf(error: unknown): { why: string; until: string | null; isUndone: boolean } | null {
+  if (!(error instanceof HoldfastError) || error.retry !== "later") return null;
+  const { until, undone } = error.data;
+  return { why: error.message, until: typeof until === "string" ? until : null, isUndone: undone === true };
+}
+
+async function askPerson(stay: Stay, { key, spec, isTriedBefore }: Carrying, why: string): Promise<never> {
+  const isUnknown = isTriedBefore || stay.writer.acted.has(key);
+  const reason = isUnknown
+    ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
+    : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
+  return await parkRun(stay, { on: "person", reason, until: null }, () => [
+    { kind: "effect.unknown", body: { key, reason: why } },
+  ]);
+}
+
+/**
+ * What the target says when nothing of an earlier try can be under way any more. Whoever tried before us was ended when the run was taken up,
+ * so from then on only the target itself can be late.
+ */
+async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+  const found = await lookUp(stay, spec);
+  if (found.kind !== "absent" || !isTriedBefore) return found;
+  const { writer } = stay;
+  const { lateMs = 0 } = spec;
+  const passed = writer.parts.clock.now() - (writer.acted.get(key) ?? writer.began);
+  // A clock that was set back makes it the whole time, never more.
+  const rest = Math.min(lateMs, lateMs - passed);
+  if (rest <= 0) return found;
+  writer.tell({
+    kind: "note",
+    text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
+  });
+  stay.check();
+  await writer.parts.wait(rest, writer.halt.signal);
+  return await lookUp(stay, spec);
+}
+
+async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {
+  for (const delay of [...LOOK_AGAIN_MS, null]) {
+    const found = await spec.lookUp().catch(unknownBy);
+    if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
+    // What names a time does not answer before.
+    if (found.kind === "absent" || delay === null || typeof found.later?.until === "string") return found;
+    stay.check();
+    await stay.writer.parts.wait(delay, stay.writer.halt.signal);
+  }
+  return { kind: "unknown", reason: "the target gave no answer" };
+}
+
+function unknownBy(error: unknown): Lookup {
+  const later = laterOf(error);
+  if (later === null) {
+    const hint = error instanceof HoldfastError && error.hint !== undefined ? `. ${error.hint}` : "";
+    return { kind: "unknown", reason: `${reasonOf(error)}${hint}` };
+  }
+  return { kind: "unknown", reason: later.why, later: { until: later.until } };
+}
+
+async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
+  stay.open();
+  const entry: NewEntry = { kind: "effect.settled", body: settled };
+  const outcome: EffectOutcome<Json> =
+    settled.outcome === "done"
+      ? { kind: "done", receipt: settled.receipt }
+      : { kind: "failed", reason: settled.reason, detail: settled.detail ?? null };
+  const what = settled.outcome === "failed" ? "failed" : settled.adopted ? "adopted" : "acted";
+  const concluded = await conclude(stay, step, outcome, [entry]);
+  stay.writer.tell({ kind: "effect", key: settled.key, what });
+  return concluded;
+}
+
+async function conclude(
+  stay: Stay,
+  step: string,
+  outcome: EffectOutcome<Json>,
+  entries: readonly NewEntry[],
+): Promise<EffectOutcome<Json>> {
+  const result = capture(outcome);
+  await stay.writer.append(...entries, stay.finished(step, { result, spent: null }));
+  return outcome;
+}
+
+/** So that the journal says where the run can go back to from it. */
+function withBefore(intent: EffectIntended, before: number | null): EffectIntended {
+  return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
+}
+
+function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {
+  const { run, visit } = stay.writer;
+  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
+  const payload = capture(spec.payload);
+  return {
+    key: effectKey({ run: run.id, stage: stay.stage, purpose }),
+    kind: spec.kind,
+    target: spec.target,
+    payload: pureSha256(canonicalJson(payload)),
+    detail: { payload, ...(spec.rollback === "refuse" ? { rollback: spec.rollback } : {}) },
+  };
+}

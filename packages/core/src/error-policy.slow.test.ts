@@ -1,0 +1,301 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type BenchOutcome, ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
+import type { AgentTask } from "./agent.ts";
+import { giveOrder } from "./control-run.ts";
+import { type ErrorPolicy, type ErrorRule, defaultErrorPolicy } from "./error-policy.ts";
+import type { ProgressEvent } from "./progress.ts";
+import { createRequestFiles } from "./signal-files.ts";
+import type { AgentCall, StageFunction } from "./workflow.ts";
+
+const CALL: AgentCall = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false };
+const OVERLOADED = { kind: "failed", cause: "overload", message: "busy" } as const;
+const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd: null });
+
+const calling =
+  (call: Partial<AgentCall> = {}): StageFunction<State> =>
+  async ({ agent }) => {
+    await agent({ ...CALL, ...call });
+    return { event: "worked", reason: "did it" };
+  };
+
+function rule(given: Partial<ErrorRule>): ErrorRule {
+  const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "park", action: "retry" } as const;
+  return { ...any, retry: { delaysMs: [1_000, 5_000], jitter: 0 }, ...given };
+}
+
+/** A bench whose agent answers by its model, under this policy. */
+async function start(
+  given: Partial<ErrorPolicy>,
+  run: (task: AgentTask, root: string) => BenchOutcome,
+  capabilities = {},
+): Promise<ToyWorktree> {
+  const toy = await startInWorktree(run, capabilities);
+  Object.assign(toy.parts, { errorPolicy: { ...defaultErrorPolicy, ...given } });
+  return toy;
+}
+
+async function verdictsOf({ store }: ToyWorktree): Promise<readonly unknown[]> {
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  return journal.filter(({ kind }) => kind === "step.failed").map(({ body }) => body["verdict"]);
+}
+
+test("another agent takes over from where the call began, in a session of its own; what each took is counted", async () => {
+  const seen: unknown[] = [];
+  const toy = await start(
+    { exhausted: "fallback", retry: { delaysMs: [], jitter: 0 }, fallback: { agents: ["toy:b"], tries: 1 } },
+    (task, root) => {
+      seen.push([task.model, task.session, task.attempt, existsSync(join(root, "half.txt"))]);
+      if (task.model === "b") {
+        task.onEvent({ kind: "session", id: "s-b" });
+        writeFileSync(join(root, "whole.txt"), "whole");
+        return { session: "s-b", usage: usage(5) };
+      }
+      task.onEvent({ kind: "session", id: "s-a" });
+      writeFileSync(join(root, "half.txt"), "half");
+      return { ...OVERLOADED, session: "s-a", usage: usage(7) };
+    },
+    { resume: true },
+  );
+  const events: ProgressEvent[] = [];
+  const workflow = define({ work: calling({ session: "s-stage" }) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow, { listen: (event) => void events.push(event) })).toMatchObject({ kind: "done" });
+  expect(seen).toEqual([
+    [null, "s-stage", 1, false],
+    ["b", null, 2, false],
+  ]);
+  expect([toy.file("half.txt"), toy.file("whole.txt")]).toEqual([false, true]);
+  const { planes } = (await toy.store.latest(ID)) ?? {};
+  expect(planes?.position.budget.spent.tokens).toBe(12);
+  expect(planes?.conversation).toMatchObject({ agent: "toy", session: "s-b" });
+  expect(planes?.position.visit.errors).toBeUndefined();
+  const verdict = { rule: "provider", action: "fallback", why: "toy:b takes over from toy" };
+  expect(await verdictsOf(toy)).toEqual([verdict]);
+  expect(events.filter(({ kind }) => kind === "step_failed")).toMatchObject([{ reason: "overload: busy", verdict }]);
+  const saved = await toy.store.listCheckpoints({ run: ID, trigger: "error_recovery" });
+  expect(saved).toMatchObject([{ name: "edit failed" }]);
+});
+
+test("wherever the process dies, no try is forgotten or done under another rule, and the run ends as if nothing had been", async () => {
+  const rules = [
+    rule({ causes: ["overload"], exhausted: "fallback" }),
+    rule({ id: "late", causes: ["crash"], action: "abort" }),
+  ];
+  const policy = { rules, fallback: { agents: ["toy:b"], tries: 2 } };
+  const agent = ({ model, attempt }: AgentTask): BenchOutcome =>
+    model === "b" && attempt > 4 ? { kind: "failed", cause: "crash", message: "broken" } : OVERLOADED;
+  const expected = [
+    ["mine", "retry"],
+    ["mine", "retry"],
+    ["mine", "fallback"],
+    ["mine", "retry"],
+    ["late", "abort"],
+  ];
+  for (let at = 1; ; at += 1) {
+    const tries: string[] = [];
+    const toy = await start(policy, (task) => {
+      tries.push(`${task.model}/${task.attempt}`);
+      return agent(task);
+    });
+    const workflow = define({ work: calling({ changesFiles: false }) });
+    await begin(toy.parts, workflow, toy.workspace);
+    const died = await toy.crash(workflow, at, "after");
+    if (died === "died")
+      expect(await toy.go(workflow).catch((error: unknown) => ({ kind: String(error) }))).toMatchObject({
+        kind: expect.stringMatching(/fatal|RUN_FATAL|ended at/),
+      });
+    const state = (await toy.store.getRun(ID))?.state;
+    expect(state, `commit ${at}`).toMatchObject({
+      kind: "fatal",
+      reason: "Rule late ends the run: toy, then toy:b failed, 5 times in all (crash): broken",
+    });
+    const verdicts = await verdictsOf(toy);
+    expect(verdicts, `commit ${at}`).toEqual(
+      expected.map(([name, action]) => expect.objectContaining({ rule: name, action })),
+    );
+    // The try that died with its process is the only one that is made again.
+    expect([...new Set(tries)], `commit ${at}`).toEqual(["null/1", "null/2", "null/3", "b/4", "b/5"]);
+    expect(tries.length, `commit ${at}`).toBeLessThanOrEqual(6);
+    if (died === "ended") return;
+  }
+});
+
+test("killed while it waits, it waits for the rest; never longer than it was to, however the clock is set", async () => {
+  const toy = await start({ rules: [rule({})] }, ({ attempt }) => (attempt === 1 ? OVERLOADED : {}));
+  const workflow = define({ work: calling({ changesFiles: false }) });
+  await begin(toy.parts, workflow, toy.workspace);
+  // step.started, step.failed.
+  expect(await toy.crash(workflow, 2, "after")).toBe("died");
+  toy.pass(400);
+  const waits: number[] = [];
+  const slow = {
+    ...toy.parts,
+    wait: (milliseconds: number) => (waits.push(milliseconds), Promise.reject(new Error("cut"))),
+  };
+  await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
+  toy.pass(-3_600_000);
+  await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
+  expect(waits).toEqual([600, 1_000]);
+  toy.pass(3_600_000 + 600);
+  expect(await toy.go(workflow, { parts: slow })).toMatchObject({ kind: "done" });
+});
+
+test("an abort goes through the workflow's own fatal end, and a fatal run stays so", async () => {
+  const ends: string[] = [];
+  const toy = await start({ rules: [rule({ action: "abort" })] }, () => ({ kind: "failed", cause: "crash" }));
+  const workflow = define({
+    work: calling(),
+    fatal: async ({ position }) => {
+      ends.push(position.reason ?? "");
+      return { event: "fatal", reason: "told" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({
+    kind: "fatal",
+    reason: expect.stringContaining("Rule mine ends the run"),
+  });
+  expect(ends).toEqual([expect.stringContaining("Rule mine ends the run")]);
+  await expect(toy.go(workflow)).rejects.toMatchObject({ code: "RUN_FATAL" });
+});
+
+test("escalated: a person is told what was tried, and whoever resumes grants the tries again", async () => {
+  let broken = true;
+  const toy = await start({ rules: [rule({ exhausted: "escalate" })] }, () =>
+    broken ? { kind: "failed", cause: "crash", message: "no space", hint: "Free some." } : {},
+  );
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  const reason = "Rule mine asks for you: toy failed 3 times (crash): no space. Free some.";
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person", reason });
+  broken = false;
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+});
+
+test("of two who wake it one does, also when it has parked on something else by the time that the other comes", async () => {
+  let calls = 0;
+  const toy = await start({}, () => {
+    calls += 1;
+    const until = new Date(toy.parts.clock.now() + 60_000).toISOString();
+    return calls === 1 ? { kind: "failed", cause: "rate_limit", until } : { kind: "failed", cause: "auth" };
+  });
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  const parked = await toy.go(workflow);
+  const wakes = parked.kind === "parked" && parked.until !== null ? parked.until : "";
+  expect(await toy.go(workflow, { wakes }), "too early").toMatchObject({ kind: "parked", on: "quota" });
+  toy.pass(60_000);
+  expect(await toy.go(workflow, { wakes })).toMatchObject({ kind: "parked", on: "person" });
+  await expect(toy.go(workflow, { wakes })).rejects.toMatchObject({ code: "LEASE_HELD" });
+  expect(calls).toBe(2);
+  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+});
+
+test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "orders-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const requests = createRequestFiles(directory);
+  let tries = 0;
+  const toy = await start({}, () => {
+    tries += 1;
+    return tries === 1 ? OVERLOADED : {};
+  });
+  const order = { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false } as const;
+  let given: Promise<unknown> | undefined;
+  const parts = {
+    ...toy.parts,
+    requests,
+    wait: async (_: number, signal: AbortSignal) => {
+      given ??= giveOrder({ parts, order, signal: new AbortController().signal });
+      await new Promise<void>((resolve, reject) => {
+        const later = setTimeout(resolve, 300_000);
+        signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });
+      });
+    },
+  };
+  const workflow = define({ work: calling() });
+  await begin(parts, workflow, toy.workspace);
+  expect(await toy.go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });
+  expect(tries).toBe(1);
+  expect(await given).toMatchObject({ kind: "done" });
+  expect(await toy.go(workflow, { parts: { ...parts, wait: () => Promise.resolve() } })).toMatchObject({
+    kind: "done",
+  });
+  expect(tries).toBe(2);
+  expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }]);
+});
+
+test("an agent that is killed alone continues its session, with its files, and pays no iteration", async () => {
+  const seen: unknown[] = [];
+  const toy = await start(
+    {},
+    (task, root) => {
+      seen.push([task.session, task.iteration, existsSync(join(root, "half.txt"))]);
+      task.onEvent({ kind: "session", id: "s-1" });
+      writeFileSync(join(root, "half.txt"), "half");
+      return seen.length === 3
+        ? { session: "s-1", usage: usage(5) }
+        : { kind: "failed", cause: "killed", message: "ended by SIGKILL", session: "s-1", usage: usage(7) };
+    },
+    { resume: true },
+  );
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(seen).toEqual([
+    [null, 0, false],
+    ["s-1", 0, true],
+    ["s-1", 0, true],
+  ]);
+  expect((await toy.store.latest(ID))?.planes.position.budget.spent.tokens).toBe(19);
+  expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }, { action: "retry" }]);
+});
+
+test("an agent that is killed each time makes the run wait after its tries, and a resume grants new ones", async () => {
+  let calls = 0;
+  const policy = { retry: { delaysMs: [1_000, 1_000], jitter: 0 } };
+  const toy = await start(policy, () => {
+    calls += 1;
+    return calls === 4 ? {} : { kind: "failed", cause: "killed", message: "ended by SIGKILL" };
+  });
+  const workflow = define({ work: calling() });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", reason: expect.stringContaining("SIGKILL") });
+  expect(calls).toBe(3);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+});
+
+test.each(["crash", "timeout", "killed", "session_lost"] as const)(
+  "a call whose answer is needed is retried after a %s, then the run waits; it is never reported to the stage",
+  async (cause) => {
+    let calls = 0;
+    const policy = { retry: { delaysMs: [1_000], jitter: 0 } };
+    const toy = await start(policy, () => {
+      calls += 1;
+      return calls === 3 ? {} : { kind: "failed", cause, message: "no" };
+    });
+    const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
+    await begin(toy.parts, workflow, toy.workspace);
+    expect(await toy.go(workflow)).toMatchObject({ kind: "parked" });
+    expect(calls).toBe(2);
+    expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  },
+);
+
+test("a call whose answer is needed and that would fail the same way again waits for a person at once", async () => {
+  const toy = await start({}, () => ({ kind: "failed", cause: "context_too_long", message: "too long" }));
+  const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
+  await begin(toy.parts, workflow, toy.workspace);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  const ignoring = await start({ rules: [rule({ action: "ignore" })] }, () => ({
+    kind: "failed",
+    cause: "crash",
+    message: "no",
+  }));
+  await begin(ignoring.parts, workflow, ignoring.workspace);
+  expect(await ignoring.go(workflow)).toMatchObject({ kind: "parked" });
+});

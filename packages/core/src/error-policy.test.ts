@@ -1,0 +1,302 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { FAILURE_CAUSES, type FailureCause } from "./agent.ts";
+import {
+  type AgentFailure,
+  ERROR_ACTIONS,
+  type ErrorPolicy,
+  type ErrorRule,
+  type FailedTry,
+  type FailureDecision,
+  LAST_ACTIONS,
+  decideFailure,
+  defaultErrorPolicy,
+  delayAt,
+  delaysOf,
+  fractionOf,
+} from "./error-policy.ts";
+import { readPattern } from "./pattern.ts";
+import { type CallErrors, callErrorsShape, restOfDelay, verdictShape } from "./position.ts";
+
+describe("decide failure", () => {
+  const NOW = Date.parse("2026-03-01T12:00:00Z");
+  const LATER = "2026-03-01T15:00:00Z";
+
+  function failure(cause: FailureCause, more: Partial<AgentFailure> = {}): AgentFailure {
+    return { cause, message: "no", hint: null, until: null, instant: false, ...more };
+  }
+
+  function rule(given: Partial<ErrorRule>): ErrorRule {
+    const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "park" } as const;
+    return { ...any, action: "retry", retry: { delaysMs: [100, 200], jitter: 0 }, ...given };
+  }
+
+  function policyOf(given: Partial<ErrorPolicy>): ErrorPolicy {
+    return { ...defaultErrorPolicy, ...given };
+  }
+
+  function matching(source: string): ErrorRule["pattern"] {
+    const read = readPattern(source);
+    return read.ok ? read : null;
+  }
+
+  function decide(given: Partial<FailedTry> & Pick<FailedTry, "failure">): FailureDecision {
+    const asked = { policy: defaultErrorPolicy, agent: "toy", own: "toy", failures: 1, before: undefined };
+    return decideFailure({ ...asked, now: NOW, random: 0, ...given });
+  }
+
+  /** The same call again and again, each time with what the time before left. */
+  function decideAll(policy: ErrorPolicy, failures: readonly AgentFailure[]): readonly FailureDecision[] {
+    let before: CallErrors | undefined;
+    return failures.map((one, at) => {
+      const decision = decide({ policy, failure: one, failures: at + 1, before });
+      if (decision.kind !== "report") before = decision.errors;
+      return decision;
+    });
+  }
+
+  const times = <T>(count: number, what: T): readonly T[] => Array.from({ length: count }, () => what);
+
+  describe("without any rule", () => {
+    test("the provider's failures back off, longer each time, then park, and a resume grants as many again", () => {
+      for (const cause of ["overload", "network", "rate_limit", "hang", "proxy"] as const) {
+        const decisions = decideAll(defaultErrorPolicy, times(12, failure(cause)));
+        const delays = decisions.map((one) => (one.kind === "retry" ? one.delayMs : null));
+        const cycle = [2_000, 10_000, 30_000, 120_000, 300_000, null];
+        expect(delays).toEqual([...cycle, ...cycle]);
+        const waits =
+          cause === "rate_limit" ? { on: "quota", until: null } : { on: "provider", until: "2026-03-01T12:10:00.000Z" };
+        for (const at of [5, 11]) expect(decisions[at]).toMatchObject({ kind: "park", ...waits });
+        expect(decisions[5]).toMatchObject({ reason: `toy failed 6 times (${cause}): no` });
+      }
+    });
+
+    test("a journal that only counted failures goes on in the same cycle", () => {
+      const decisions = Array.from({ length: 12 }, (_, at) =>
+        decide({ failure: failure("overload"), failures: at + 1, before: undefined }),
+      );
+      expect(decisions.map((one) => (one.kind === "retry" ? one.delayMs : null))).toEqual(
+        decideAll(defaultErrorPolicy, times(12, failure("overload"))).map((one) =>
+          one.kind === "retry" ? one.delayMs : null,
+        ),
+      );
+    });
+
+    test("with a time to come the run parks until then; a time gone by is no reason to", () => {
+      expect(decide({ failure: failure("rate_limit", { until: LATER }) })).toMatchObject({
+        kind: "park",
+        on: "quota",
+        until: LATER,
+        verdict: { rule: "provider", action: "park" },
+      });
+      expect(decide({ failure: failure("rate_limit", { until: "2026-03-01T12:00:00Z" }) }).kind).toBe("retry");
+    });
+
+    test("what only the user can fix waits for the user, with the fix in the reason", () => {
+      for (const cause of ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"] as const)
+        expect(decide({ failure: failure(cause, { hint: "Run toy login.", instant: true }) })).toMatchObject({
+          kind: "park",
+          on: "person",
+          reason: `toy cannot work (${cause}): no. Run toy login.`,
+        });
+    });
+
+    test("everything else is the stage's to decide, unless nothing was done at all", () => {
+      const provider = ["overload", "network", "rate_limit", "hang", "proxy", "killed"];
+      const user = ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"];
+      const handled: readonly string[] = [...provider, ...user];
+      for (const cause of FAILURE_CAUSES.filter((one) => !handled.includes(one))) {
+        expect(decide({ failure: failure(cause) })).toEqual({ kind: "report" });
+        const again = cause === "permission_denied" ? "report" : "retry";
+        expect(decide({ failure: failure(cause, { instant: true }) }).kind).toBe(again);
+      }
+    });
+
+    test("a session that is lost costs nothing the first time, a wait the second", () => {
+      const lost = failure("session_lost");
+      expect(decide({ failure: lost, lostSession: "first" })).toMatchObject({ kind: "fresh" });
+      expect(decide({ failure: lost, lostSession: "again" })).toMatchObject({ kind: "retry", delayMs: 2_000 });
+    });
+  });
+
+  describe("rules", () => {
+    test("the first that fits decides: by cause, by type, by what it says", () => {
+      const rules = [
+        rule({ id: "said", pattern: matching("disk (is )?full"), action: "abort" }),
+        rule({ id: "cause", causes: ["crash"], action: "escalate" }),
+        rule({ id: "type", types: ["system"], action: "ignore" }),
+      ];
+      const of = (one: AgentFailure) => decide({ policy: policyOf({ rules }), failure: one });
+      expect(of(failure("crash", { message: "the Disk is full!" }))).toMatchObject({
+        kind: "abort",
+        reason: "Rule said ends the run: toy failed once (crash): the Disk is full!",
+        errors: { abort: expect.stringContaining("Rule said") },
+      });
+      expect(of(failure("crash"))).toMatchObject({ kind: "park", on: "person", verdict: { rule: "cause" } });
+      expect(of(failure("killed", { instant: true }))).toEqual({ kind: "report" });
+      expect(of(failure("network"))).toMatchObject({ kind: "retry", verdict: { rule: "provider" } });
+    });
+
+    test.each([
+      ["park", { kind: "park", on: "person", until: null }],
+      ["escalate", { kind: "park", on: "person", reason: "Rule mine asks for you: toy failed 3 times (crash): no" }],
+      ["abort", { kind: "abort" }],
+      ["ignore", { kind: "report" }],
+    ] as const)("retries that are used up: %s", (exhausted, expected) => {
+      const policy = policyOf({ rules: [rule({ exhausted })] });
+      const decisions = decideAll(policy, times(3, failure("crash")));
+      expect(decisions.map((one) => (one.kind === "retry" ? one.delayMs : null))).toEqual([100, 200, null]);
+      expect(decisions[0]).toMatchObject({ verdict: { rule: "mine", action: "retry", why: "try 2 of 3" } });
+      expect(decisions[2]).toMatchObject(expected);
+    });
+
+    test("an id that every object has is an id as any other", () => {
+      const policy = policyOf({ rules: [rule({ id: "constructor" })] });
+      const decisions = decideAll(policy, times(3, failure("crash")));
+      expect(decisions.map(({ kind }) => kind)).toEqual(["retry", "retry", "park"]);
+    });
+  });
+
+  describe("fallback", () => {
+    const fallback = { agents: ["toy", "codex", "gemini:pro"], tries: 2 };
+
+    test("retried, then the others in their order, each given up after its tries; then it parks, and all begins anew", () => {
+      const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [10], jitter: 0 } });
+      const decisions = decideAll(policy, times(12, failure("overload")));
+      expect(decisions.map((one) => (one.kind === "fallback" ? one.agent : one.kind))).toEqual(
+        [0, 1].flatMap(() => ["retry", "codex", "retry", "gemini:pro", "retry", "park"]),
+      );
+      expect(decisions[1]).toMatchObject({ verdict: { action: "fallback", why: "codex takes over from toy" } });
+      expect(decisions[5]).toMatchObject({
+        reason: "toy, then codex, then gemini:pro failed, 6 times in all (overload): no",
+      });
+    });
+
+    test("nobody waits for a time that another agent need not wait for; with none left, for the earliest that was named", () => {
+      const policy = policyOf({ rules: [rule({ action: "fallback" })], fallback: { ...fallback, tries: 1 } });
+      const [first, second, third] = decideAll(policy, [
+        failure("rate_limit", { until: LATER }),
+        failure("rate_limit", { until: "2026-03-01T14:00:00Z" }),
+        failure("rate_limit"),
+      ]);
+      expect([first?.kind, second?.kind]).toEqual(["fallback", "fallback"]);
+      expect(third).toMatchObject({ kind: "park", on: "quota", until: "2026-03-01T14:00:00Z" });
+    });
+
+    test("a time that has come meanwhile is none to wait for", () => {
+      const policy = policyOf({ rules: [rule({ action: "fallback" })], fallback: { agents: ["b"], tries: 1 } });
+      const first = decide({ policy, failure: failure("rate_limit", { until: "2026-03-01T12:00:01Z" }) });
+      const before = first.kind === "fallback" ? first.errors : undefined;
+      const limited = { policy, failures: 2, before, now: NOW + 5_000 };
+      expect(decide({ ...limited, failure: failure("rate_limit", { until: LATER }) })).toMatchObject({ until: LATER });
+      expect(decide({ ...limited, failure: failure("rate_limit") })).toMatchObject({ kind: "park", until: null });
+    });
+
+    test("one that is not installed is passed over; when all are, a person is asked, who is told of each", () => {
+      const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [], jitter: 0 } });
+      const missing = failure("missing", { message: "not there", hint: "Install it." });
+      const decisions = decideAll(policy, [failure("overload"), missing, missing]);
+      expect(decisions.map(({ kind }) => kind)).toEqual(["fallback", "fallback", "park"]);
+      expect(decisions[2]).toMatchObject({
+        on: "person",
+        reason: expect.stringMatching(/toy, then codex, then gemini:pro failed, 3 times in all .*Install it/),
+      });
+      expect(decide({ policy, failure: missing })).toMatchObject({ kind: "park", on: "person" });
+    });
+  });
+
+  test("whatever happens: it ends, with a rule named, in a form that the journal can hold, and never twice with one agent", () => {
+    const rules = fc.array(
+      fc
+        .record({
+          action: fc.constantFrom(...ERROR_ACTIONS),
+          exhausted: fc.constantFrom(...LAST_ACTIONS),
+          causes: fc.option(fc.subarray([...FAILURE_CAUSES], { minLength: 1 })),
+          delays: fc.array(fc.nat(1_000), { maxLength: 3 }),
+        })
+        .map(({ delays, ...given }) => rule({ ...given, retry: { delaysMs: delays, jitter: 0.5 } })),
+      { maxLength: 3 },
+    );
+    const policies = fc.record({
+      rules,
+      exhausted: fc.constantFrom(...LAST_ACTIONS),
+      fallback: fc.record({ agents: fc.subarray(["a", "b", "toy"]), tries: fc.integer({ min: 1, max: 3 }) }),
+    });
+    const failures = fc.array(
+      fc.record({
+        cause: fc.constantFrom(...FAILURE_CAUSES),
+        instant: fc.boolean(),
+        until: fc.option(fc.constant(LATER)),
+      }),
+      { minLength: 30, maxLength: 30 },
+    );
+    fc.assert(
+      fc.property(policies, failures, (policy, causes) => {
+        const decisions = decideAll(
+          policyOf(policy),
+          causes.map(({ cause, ...more }) => failure(cause, more)),
+        );
+        // Three agents with three tries under each of four rules at most.
+        expect(decisions.some(({ kind }) => kind !== "retry" && kind !== "fallback")).toBe(true);
+        for (const decision of decisions) {
+          if (decision.kind === "report") continue;
+          expect(callErrorsShape(JSON.parse(JSON.stringify(decision.errors)))).toBeNull();
+          expect(verdictShape(JSON.parse(JSON.stringify(decision.verdict)))).toBeNull();
+          const { agents } = decision.errors;
+          expect(new Set([...agents, "toy"]).size).toBe(agents.length + 1);
+        }
+      }),
+    );
+  });
+
+  test("what is left of a wait: never more than it was, whatever became of the clock", () => {
+    const errors = { counts: {}, agents: [], retryAt: "2026-03-01T12:00:10Z", delayMs: 10_000, until: null };
+    expect([0, 4_000, 10_000, 99_000, -3_600_000].map((passed) => restOfDelay(errors, NOW + passed))).toEqual([
+      10_000, 6_000, 0, 0, 10_000,
+    ]);
+  });
+});
+
+describe("delays", () => {
+  test("waits grow as they are told to, up to the cap", () => {
+    const params = { retries: 5, initialMs: 1_000, multiplier: 3, capMs: 20_000 };
+    expect(delaysOf(params)).toEqual([1_000, 3_000, 9_000, 20_000, 20_000]);
+    expect(delaysOf({ ...params, backoff: "none" })).toEqual([1_000, 1_000, 1_000, 1_000, 1_000]);
+    expect(delaysOf({ ...params, backoff: "linear" })).toEqual([1_000, 2_000, 3_000, 4_000, 5_000]);
+    expect(delaysOf({ ...params, backoff: "fibonacci" })).toEqual([1_000, 1_000, 2_000, 3_000, 5_000]);
+  });
+
+  test("never shorter than the last, never beyond the cap; a jitter only shortens, by no more than it may", () => {
+    const params = fc.record({
+      retries: fc.nat(20),
+      initialMs: fc.nat(100_000),
+      multiplier: fc.double({ min: 1, max: 100, noNaN: true }),
+      capMs: fc.nat(1_000_000),
+      backoff: fc.constantFrom("none" as const, "linear" as const, "exponential" as const, "fibonacci" as const),
+    });
+    const unit = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(params, unit, unit, (given, jitter, random) => {
+        const delaysMs = delaysOf(given);
+        expect(delaysMs).toEqual(delaysMs.toSorted((a, b) => a - b));
+        expect(Math.max(0, ...delaysMs)).toBeLessThanOrEqual(given.capMs);
+        delaysMs.forEach((delay, at) => {
+          const jittered = delayAt({ delaysMs, jitter }, at, random) ?? -1;
+          expect(jittered).toBeLessThanOrEqual(delay);
+          expect(jittered).toBeGreaterThanOrEqual(Math.floor(delay * (1 - jitter)));
+        });
+        expect(delayAt({ delaysMs, jitter }, delaysMs.length, random)).toBeUndefined();
+      }),
+    );
+  });
+
+  test("any text of letters and digits is a fraction, and the first character counts most", () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z0-9]{1,12}$/), (text) => {
+        expect(fractionOf(text)).toBeGreaterThanOrEqual(0);
+        expect(fractionOf(text)).toBeLessThan(1);
+      }),
+    );
+    expect([fractionOf("0"), fractionOf("i"), fractionOf("i0"), fractionOf("9")]).toEqual([0, 0.5, 0.5, 0.25]);
+  });
+});

@@ -1,0 +1,416 @@
+import type { FailureCause } from "./agent.ts";
+import { type Pattern, matchesPattern } from "./pattern.ts";
+import { type CallErrors, type ErrorVerdict, NO_ERRORS, fallbackOf } from "./position.ts";
+
+/** What kind of trouble a failure is: the words of the flows' error-handling schema. */
+export const ERROR_TYPES = ["transient", "permanent", "user", "system", "timeout", "validation", "permission"] as const;
+type ErrorType = (typeof ERROR_TYPES)[number];
+
+/** "ignore": no try more; the stage is told that the call failed, and decides. */
+export const ERROR_ACTIONS = ["retry", "fallback", "escalate", "abort", "ignore"] as const;
+export type ErrorAction = (typeof ERROR_ACTIONS)[number];
+
+/** What follows when the tries are used up. "park": until the provider's time, or until somebody resumes. */
+export const LAST_ACTIONS = ["park", "fallback", "escalate", "abort", "ignore"] as const;
+export type LastAction = (typeof LAST_ACTIONS)[number];
+
+/** Waits between tries, one for each further try. */
+export interface RetryPlan {
+  readonly delaysMs: readonly number[];
+  /** 0 to 1: by how much of itself a wait may be shortened, so that many runs do not come back at once. */
+  readonly jitter: number;
+}
+
+export interface ErrorRule {
+  /** Stands in the journal and in what people read. */
+  readonly id: string;
+  /** Each that is given must fit; null: any. */
+  readonly causes: readonly FailureCause[] | null;
+  readonly types: readonly ErrorType[] | null;
+  readonly pattern: Pattern | null;
+  readonly action: ErrorAction;
+  readonly retry: RetryPlan;
+  readonly exhausted: LastAction;
+}
+
+export interface ErrorPolicy {
+  /** The first that fits decides; what none of them fits is decided as if there were none. */
+  readonly rules: readonly ErrorRule[];
+  /** For what fails at the provider. */
+  readonly retry: RetryPlan;
+  readonly exhausted: LastAction;
+  readonly fallback: {
+    /** `provider:model`, in the order in which they are asked. */
+    readonly agents: readonly string[];
+    /** Failed tries after which one of them is given up. */
+    readonly tries: number;
+  };
+}
+
+/** Then the run parks, and whoever resumes it grants as many again. */
+const DEFAULT_RETRY: RetryPlan = { delaysMs: [2_000, 10_000, 30_000, 120_000, 300_000], jitter: 0 };
+
+export const defaultErrorPolicy: ErrorPolicy = {
+  rules: [],
+  retry: DEFAULT_RETRY,
+  exhausted: "park",
+  fallback: { agents: [], tries: 1 },
+};
+
+/** Total: what each cause is, where a rule asks for the type. */
+const TYPE_OF_CAUSE: Readonly<Record<FailureCause, ErrorType>> = {
+  rate_limit: "transient",
+  overload: "transient",
+  network: "transient",
+  proxy: "transient",
+  session_lost: "transient",
+  hang: "timeout",
+  timeout: "timeout",
+  auth: "permission",
+  permission_denied: "permission",
+  billing: "user",
+  interrupted: "user",
+  context_too_long: "validation",
+  missing: "permanent",
+  too_old: "permanent",
+  refusal: "validation",
+  crash: "system",
+  killed: "system",
+};
+
+/** What is done about a failed try. Every one but "report" is put on record with `verdict` and `errors`, as one act. */
+export type FailureDecision =
+  /** It is the stage's to decide: the agent worked, and came to nothing. */
+  | { readonly kind: "report" }
+  | (Decided & { readonly kind: "retry"; readonly delayMs: number })
+  /** At once, in a session of its own: nothing is wrong but the one that it was to go on with. */
+  | (Decided & { readonly kind: "fresh" })
+  /** Another agent takes the call over, from where it began. */
+  | (Decided & { readonly kind: "fallback"; readonly agent: string })
+  | (Decided & {
+      readonly kind: "park";
+      readonly on: Wait;
+      readonly reason: string;
+      readonly until: string | null;
+    })
+  | (Decided & { readonly kind: "abort"; readonly reason: string });
+
+type Wait = "person" | "quota" | "provider";
+
+/** What a run waits for once no further try is left. The user must act on whatever does not end by itself. */
+const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
+  rate_limit: "quota",
+  overload: "provider",
+  network: "provider",
+  hang: "provider",
+  proxy: "provider",
+  too_old: "person",
+  refusal: "person",
+  auth: "person",
+  billing: "person",
+  context_too_long: "person",
+  permission_denied: "person",
+  missing: "person",
+  session_lost: "person",
+  timeout: "person",
+  crash: "person",
+  killed: "person",
+  interrupted: "person",
+};
+
+/** After the last try of a call, a provider that names no time is asked again this much later under `--wait`. */
+const PROVIDER_WAIT_MS = 600_000;
+
+interface Decided {
+  readonly verdict: ErrorVerdict;
+  readonly errors: CallErrors;
+}
+
+export interface FailedTry {
+  readonly policy: ErrorPolicy;
+  /** The name of the agent in hand, for people. */
+  readonly agent: string;
+  /** What the call itself names, as `provider:model`. */
+  readonly own: string;
+  readonly failure: AgentFailure;
+  /** Failed tries of this call, this one included. */
+  readonly failures: number;
+  /** What they came to before this one. */
+  readonly before: CallErrors | undefined;
+  readonly now: number;
+  /** From 0 to 1. */
+  readonly random: number;
+  /** Was it the session that failed? Once is for nothing; again, it is waited as for anything that fails at the provider. */
+  readonly lostSession?: "first" | "again";
+  /** Is a failure no result for the stage? Then the call is retried, and the run waits after that. */
+  readonly mustAnswer?: boolean;
+}
+
+export function decideFailure(failed: FailedTry): FailureDecision {
+  const { before = NO_ERRORS, lostSession, policy, failure } = failed;
+  if (lostSession === "first") {
+    const verdict = { rule: "session", action: "fresh", why: "a fresh session takes over" } as const;
+    return { kind: "fresh", verdict, errors: { ...before, retryAt: null, delayMs: 0 } };
+  }
+  const rule = findRule(
+    policy,
+    lostSession === "again" ? { ...failure, instant: true } : failure,
+    failed.mustAnswer ?? false,
+  );
+  const tried = tryOf(failed, rule);
+  switch (rule.action) {
+    case "ignore":
+      return { kind: "report" };
+    case "retry":
+    case "fallback":
+      return tryAgain(tried);
+    case "escalate":
+      // Another agent may not need what this one lacks, where it was only taken instead.
+      return rule.id === BUILT_IN.person && before.agents.length > 0 ? nextAgent(tried, "escalate") : escalate(tried);
+    case "abort":
+      return abort(tried);
+  }
+}
+
+interface Try extends FailedTry {
+  readonly rule: ErrorRule;
+  readonly errors: CallErrors;
+  /** Failed tries of the agent in hand under this rule, this one included. */
+  readonly count: number;
+  /** That the provider named, and to come. */
+  readonly until: string | null;
+}
+
+function tryOf(failed: FailedTry, rule: ErrorRule): Try {
+  const { before, failure, now } = failed;
+  // A journal of before there were rules has only the number of them.
+  const known = before === undefined ? (failed.failures - 1) % (rule.retry.delaysMs.length + 1) : 0;
+  const counted = before !== undefined && Object.hasOwn(before.counts, rule.id) ? before.counts[rule.id] : known;
+  const count = (counted ?? 0) + 1;
+  const until = toCome(failure.until, now);
+  const earlier = toCome(before?.until ?? null, now);
+  const isFirst = until !== null && (earlier === null || Date.parse(until) < Date.parse(earlier));
+  const named = isFirst ? until : earlier;
+  const errors = { ...(before ?? NO_ERRORS), counts: { ...before?.counts, [rule.id]: count }, until: named };
+  return { ...failed, rule, errors: { ...errors, retryAt: null, delayMs: 0 }, count, until };
+}
+
+function toCome(time: string | null, now: number): string | null {
+  return time !== null && Date.parse(time) > now ? time : null;
+}
+
+/** Where the provider names a time, that is when it is tried again, whatever the waits are; another agent need not wait for it. */
+function tryAgain(tried: Try): FailureDecision {
+  const { rule, until, count, now } = tried;
+  const leaves = rule.action === "fallback" || rule.exhausted === "fallback";
+  if (until !== null && !leaves) return parkUntil(tried, until);
+  const limit = leaves ? triesBeforeNext(tried) : rule.retry.delaysMs.length;
+  const delayMs = until === null && count <= limit ? delayAt(rule.retry, count - 1, tried.random) : undefined;
+  if (delayMs !== undefined) {
+    const retryAt = new Date(now + delayMs).toISOString();
+    const verdict = { rule: rule.id, action: "retry", why: `try ${count + 1} of ${limit + 1}` } as const;
+    return { kind: "retry", delayMs, verdict, errors: { ...tried.errors, retryAt, delayMs } };
+  }
+  if (leaves) return nextAgent(tried, rule.action === "fallback" ? rule.exhausted : "park");
+  return act(tried, rule.exhausted);
+}
+
+/** Beyond the first. A rule that says "fallback" leaves the call's own agent at once. */
+function triesBeforeNext({ errors, policy, rule }: Try): number {
+  const waits = rule.retry.delaysMs.length;
+  if (errors.agents.length > 0) return Math.min(policy.fallback.tries - 1, waits);
+  return rule.action === "fallback" ? 0 : waits;
+}
+
+/** With nobody left to fall back to. */
+function act(tried: Try, last: LastAction): FailureDecision {
+  switch (last) {
+    case "park":
+    case "fallback":
+      return parkForLater(tried);
+    case "escalate":
+      return escalate(tried);
+    case "abort":
+      return abort(tried);
+    case "ignore":
+      return { kind: "report" };
+  }
+}
+
+function nextAgent(tried: Try, last: LastAction): FailureDecision {
+  const { policy, own, errors, rule } = tried;
+  const agent = policy.fallback.agents.find((name) => name !== own && !errors.agents.includes(name));
+  if (agent === undefined) return act(tried, last);
+  const verdict = {
+    rule: rule.id,
+    action: "fallback",
+    why: `${agent} takes over from ${fallbackOf(errors) ?? own}`,
+  } as const;
+  return { kind: "fallback", agent, verdict, errors: { ...errors, counts: {}, agents: [...errors.agents, agent] } };
+}
+
+function parkUntil(tried: Try, until: string): FailureDecision {
+  const { agent, failure, rule } = tried;
+  const verdict = { rule: rule.id, action: "park", why: `the provider names ${until}` } as const;
+  const reason = `${agent} answers again at ${until}: ${failure.message}`;
+  const on = failure.cause === "rate_limit" ? "quota" : "provider";
+  return { kind: "park", on, reason, until, verdict, errors: { ...tried.errors, counts: {} } };
+}
+
+/** Whoever resumes grants as many tries again, from the call's own agent on. */
+function parkForLater(tried: Try): FailureDecision {
+  const { failure, rule, now } = tried;
+  const named = tried.errors.until;
+  const on = named === null ? WAIT_OF[failure.cause] : failure.cause === "rate_limit" ? "quota" : "provider";
+  const until = on === "provider" ? (named ?? new Date(now + PROVIDER_WAIT_MS).toISOString()) : named;
+  const verdict = { rule: rule.id, action: "park", why: `${timesText(tried)} failed` } as const;
+  const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}${hintText(failure)}`;
+  return { kind: "park", on, reason, until, verdict, errors: NO_ERRORS };
+}
+
+function escalate(tried: Try): FailureDecision {
+  const { agent, failure, rule, errors } = tried;
+  const fix = hintText(failure);
+  const isOwn = rule.id === BUILT_IN.person && errors.agents.length === 0;
+  const reason = isOwn
+    ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
+    : `Rule ${rule.id} asks for you: ${whoFailed(tried)} (${failure.cause}): ${failure.message}${fix}`;
+  const verdict = { rule: rule.id, action: "escalate", why: "only a person can mend it" } as const;
+  return { kind: "park", on: "person", reason, until: null, verdict, errors: NO_ERRORS };
+}
+
+function abort(tried: Try): FailureDecision {
+  const { failure, rule } = tried;
+  const reason = `Rule ${rule.id} ends the run: ${whoFailed(tried)} (${failure.cause}): ${failure.message}`;
+  const verdict = { rule: rule.id, action: "abort", why: `the rule says so after ${timesText(tried)}` } as const;
+  return { kind: "abort", reason, verdict, errors: { ...tried.errors, abort: reason } };
+}
+
+function hintText({ message, hint }: AgentFailure): string {
+  return hint === null ? "" : `${/[.!?]$/.test(message) ? "" : "."} ${hint}`;
+}
+
+function whoFailed({ own, agent, errors, failures }: Try): string {
+  if (errors.agents.length === 0) return `${agent} failed ${failures === 1 ? "once" : `${failures} times`}`;
+  return `${[own, ...errors.agents].join(", then ")} failed, ${failures} times in all`;
+}
+
+function timesText({ failures }: Try): string {
+  return failures === 1 ? "1 try" : `${failures} tries`;
+}
+
+export interface AgentFailure {
+  readonly cause: FailureCause;
+  readonly message: string;
+  readonly hint: string | null;
+  /** When the provider says it will answer again. */
+  readonly until: string | null;
+  /** Nothing was done, in no time. */
+  readonly instant: boolean;
+}
+
+/** The first of the policy's rules that fits, else the one that is built in. */
+function findRule(policy: ErrorPolicy, failure: AgentFailure, mustAnswer = false): ErrorRule {
+  const rule = policy.rules.find((one) => fits(one, failure)) ?? builtInRule(policy, failure);
+  return mustAnswer && rule.action === "ignore" ? insistOn(rule, failure) : rule;
+}
+
+/** Of a call whose answer is needed a failure is no result. Retried, except where the same call would fail the same way again. */
+function insistOn(rule: ErrorRule, { cause }: AgentFailure): ErrorRule {
+  const failsAgain = cause === "context_too_long" || cause === "permission_denied";
+  return { ...rule, action: failsAgain ? "escalate" : "retry", exhausted: "park" };
+}
+
+function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFailure): boolean {
+  if (causes !== null && !causes.includes(cause)) return false;
+  if (types !== null && !types.includes(TYPE_OF_CAUSE[cause])) return false;
+  return pattern === null || matchesPattern(pattern, message);
+}
+
+/** Ids of rules that nobody writes. */
+const BUILT_IN = { person: "needs_person", provider: "provider", stage: "stage" } as const;
+
+/** What failed at the provider, was killed, or failed at once costs no iteration; what only the user can fix waits for the user; the rest is the stage's to decide. */
+function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): ErrorRule {
+  const { retry, exhausted } = policy;
+  const any = { causes: null, types: null, pattern: null, retry, exhausted };
+  switch (cause) {
+    case "auth":
+    case "billing":
+    case "missing":
+    // The same prompt would come to the same.
+    case "context_too_long":
+    case "refusal":
+    case "too_old":
+      return { ...any, id: BUILT_IN.person, action: "escalate" };
+    case "rate_limit":
+    case "overload":
+    case "network":
+    case "proxy":
+    // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
+    case "hang":
+    // By the kernel for want of memory, or by hand: nothing was judged. Its session continues where it has one.
+    case "killed":
+      return { ...any, id: BUILT_IN.provider, action: "retry" };
+    // The same would be denied again.
+    case "permission_denied":
+      return { ...any, id: BUILT_IN.stage, action: "ignore" };
+    case "session_lost":
+    case "timeout":
+    case "crash":
+    case "interrupted":
+      return instant
+        ? { ...any, id: BUILT_IN.provider, action: "retry" }
+        : { ...any, id: BUILT_IN.stage, action: "ignore" };
+  }
+}
+
+type Backoff = "none" | "linear" | "exponential" | "fibonacci";
+
+interface DelayParams {
+  /** Further tries after the first. */
+  readonly retries: number;
+  readonly initialMs: number;
+  readonly multiplier: number;
+  readonly capMs: number;
+  readonly backoff?: Backoff;
+}
+
+/** The waits before each further try, none of them longer than the cap. */
+export function delaysOf({ retries, initialMs, multiplier, capMs, backoff = "exponential" }: DelayParams): number[] {
+  return Array.from({ length: retries }, (_, at) =>
+    Math.min(capMs, Math.round(initialMs * factorOf(backoff, at, multiplier))),
+  );
+}
+
+/** `random` from 0 to 1. Only ever shorter: the cap holds, and a wait that nobody shortened is the plan's own. */
+export function delayAt({ delaysMs, jitter }: RetryPlan, at: number, random: number): number | undefined {
+  const delay = delaysMs[at];
+  return delay === undefined ? undefined : Math.round(delay * (1 - jitter * random));
+}
+
+/** Letters and digits as a fraction from 0 to 1: randomness is handed in as text. */
+export function fractionOf(text: string): number {
+  let fraction = 0;
+  for (const character of [...text].toReversed()) fraction = (fraction + Number.parseInt(character, 36)) / 36;
+  return Number.isFinite(fraction) ? fraction : 0;
+}
+
+function factorOf(backoff: Backoff, at: number, multiplier: number): number {
+  switch (backoff) {
+    case "none":
+      return 1;
+    case "linear":
+      return at + 1;
+    case "exponential":
+      return multiplier ** at;
+    case "fibonacci":
+      return fibonacci(at + 1);
+  }
+}
+
+function fibonacci(at: number): number {
+  let [last, now] = [0, 1];
+  for (let count = 1; count < at; count += 1) [last, now] = [now, last + now];
+  return now;
+}

@@ -1,0 +1,454 @@
+import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { NO_WORKTREE, type Parts, WORKTREE, type WorkParts, lookParams, refuseRolledBack } from "./adapters.ts";
+import type { Planes } from "./checkpoint.ts";
+import { type HeldLease, holdLease } from "./hold-lease.ts";
+import type { NewEntry, RunParked, StageEnded, StageEntered } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import { loadRun } from "./load-run.ts";
+import { betterOf } from "./position.ts";
+import { mayGoOn, takeUp } from "./prepare-run.ts";
+import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
+import type { RunSession } from "./run-session.ts";
+import type { RunSummary } from "./run.ts";
+import { sweepAsides } from "./side-worktrees.ts";
+import { answerRequests, followOrders, leaveInOrder, obeyOrder, saveByClock } from "./signals.ts";
+import { runStage } from "./stage.ts";
+import { type Store, knownRun } from "./store.ts";
+import { type StageResult, transition } from "./transitions.ts";
+import { capture } from "./values/capture.ts";
+import type { Workflow } from "./workflow.ts";
+
+export interface ConductParams<S extends JsonObject> {
+  readonly parts: WorkParts;
+  /** Its id. */
+  readonly run: string;
+  readonly workflow: Workflow<S>;
+  /** Aborted: work stops in order, and the outcome is "interrupted". */
+  readonly signal: AbortSignal;
+  readonly listen?: ProgressListener;
+  /** Worked on for this long, work stops in order and the run is parked on "session": the next one goes on. */
+  readonly sessionMs?: number;
+  /**
+   * Only wake it: carry it on if it is still parked until this very time. LEASE_HELD otherwise: somebody else woke it, and whatever became of it since
+   * is none of a sleeper's business.
+   */
+  readonly wakes?: string;
+  /** Go on although the workflow's definition is not the one that the run began with. */
+  readonly allowChanged?: boolean;
+}
+
+/**
+ * Carries a run on until it is done, fatal, parked or interrupted. Takes the lease (LEASE_HELD while another process has
+ * it) and lets go of it. A run that is done is a success that changes nothing; a fatal one is RUN_FATAL with its own
+ * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
+ * took the run over; work has stopped, nothing more was written, and what was not saved is kept aside as a run of its own.
+ */
+export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
+  const { parts, run } = params;
+  const found = await knownRun(parts.store, run);
+  checkAsleep(found, params.wakes);
+  const ended = await endedOutcome(parts, found);
+  if (ended !== null) return ended;
+  await refuseRolledBack(parts, run);
+  const held = holdOnce(parts.store, run);
+  try {
+    await using lease = await holdLease(parts, run);
+    // Somebody may have carried it on before the lease was ours.
+    const summary = await knownRun(parts.store, run);
+    checkAsleep(summary, params.wakes);
+    const meanwhile = await endedOutcome(parts, summary);
+    if (meanwhile !== null) return meanwhile;
+    const ordered = await obeyOrder(parts, lease.lease, summary);
+    if (ordered !== null) return ordered;
+    const { state } = summary;
+    const { position } = await loadRun(parts, run);
+    // Without room the work would be done, and paid for, only to fail again.
+    const isFull = state.kind === "parked" && state.on === "disk" && !(await hasRoom(parts, run));
+    if (state.kind === "parked" && (isFull || !mayGoOn({ state, position, now: parts.clock.now() }))) {
+      const { on, reason, until } = state;
+      return { kind: "parked", on, reason, until };
+    }
+    return await carry(summary, lease).catch((error: unknown) => parkOnDisk(parts, lease.lease, error));
+  } finally {
+    held();
+  }
+
+  async function carry(summary: RunSummary, lease: HeldLease): Promise<RunOutcome> {
+    const { workflow, listen, allowChanged = false } = params;
+    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
+    lease.onLost((error) => writer.halt.stop(error));
+    return await work(writer, params, lease.lease.epoch).catch(async (error: unknown) => {
+      throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
+    });
+  }
+}
+
+/** Before a waker does anything, and again when the lease is its own: of several at once, one finds the run asleep. */
+export function checkAsleep({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
+  if (wakes === undefined || (state.kind === "parked" && state.until === wakes)) return;
+  throw new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${id} was taken up by somebody else while it was waited for`,
+    hint: `See where it stands: \`holdfast status ${id}\`.`,
+    retry: "later",
+    data: { run: id },
+  });
+}
+
+function isLost(error: unknown): error is HoldfastError {
+  return error instanceof HoldfastError && error.code === "LEASE_LOST";
+}
+
+async function work<S extends JsonObject>(
+  writer: RunSession,
+  params: ConductParams<S>,
+  epoch: number,
+): Promise<RunOutcome> {
+  const { signal, workflow } = params;
+  const interrupt = (): void => writer.halt.stop(new Stopped({ kind: "interrupted" }, { saved: false }));
+  signal.addEventListener("abort", interrupt);
+  if (signal.aborted) interrupt();
+  const session = limitSession(writer, params.sessionMs);
+  const orders = followOrders(writer);
+  try {
+    await using _requests = answerRequests(writer, epoch);
+    await using _following = orders;
+    await using _clock = saveByClock(writer);
+    for (;;) {
+      writer.halt.checkWish();
+      const { stage, iteration, visit } = writer.position;
+      writer.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
+      const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
+      const ends = Object.hasOwn(workflow.shape.ends, stage);
+      if (stageWork === undefined) return await finishRun(writer, workflow, null);
+      const result = await runStage(writer, { workflow, work: stageWork }).catch((error: unknown) => {
+        if (!(error instanceof Aborted)) throw error;
+        writer.halt = new Halt();
+        if (signal.aborted) interrupt();
+        return { event: "fatal", reason: error.message };
+      });
+      const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
+      if (outcome !== null) return outcome;
+    }
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error;
+    const outcome = await leaveInOrder(writer, error);
+    await orders.settled(error);
+    return outcome;
+  } finally {
+    session.end();
+    signal.removeEventListener("abort", interrupt);
+  }
+}
+
+/** null: it has not ended. */
+export async function outcomeOfEnded(parts: Pick<WorkParts, "store">, summary: RunSummary): Promise<RunOutcome | null> {
+  const { state, id } = summary;
+  switch (state.kind) {
+    case "open":
+    case "parked":
+      return null;
+    case "done": {
+      const latest = await parts.store.latest(id);
+      return { kind: "done", reason: latest?.planes.position.reason ?? `done since ${state.at}` };
+    }
+    case "fatal":
+      return { kind: "fatal", reason: state.reason };
+  }
+}
+
+async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunOutcome | null> {
+  const { state, id } = summary;
+  if (state.kind !== "fatal") return await outcomeOfEnded(parts, summary);
+  throw new HoldfastError({
+    code: "RUN_FATAL",
+    message: `Run ${id} ended at ${state.at}: ${state.reason}`,
+    hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
+    data: { run: id, reason: state.reason },
+  });
+}
+
+/** Runs that this process carries, by store. A lease serves its handle, and so does not keep two callers of one apart. */
+const conducted = new WeakMap<Store, Set<string>>();
+
+function holdOnce(store: Store, run: string): () => void {
+  const runs = conducted.get(store) ?? new Set<string>();
+  conducted.set(store, runs);
+  if (runs.has(run)) {
+    throw new HoldfastError({
+      code: "LEASE_HELD",
+      message: `The run ${run} is being carried on by this very process`,
+      hint: "Wait until that call has ended.",
+      retry: "later",
+      data: { run },
+    });
+  }
+  runs.add(run);
+  return () => void runs.delete(run);
+}
+
+/**
+ * A transition is one commit: the stage's end, the next one's beginning, files, position and values, and the end of the
+ * run where the next stage is one. Returns the outcome when the run is over.
+ */
+async function advance<S extends JsonObject>(
+  writer: RunSession,
+  workflow: Workflow<S>,
+  concluded: StageResult<S>,
+): Promise<RunOutcome | null> {
+  const { shape } = workflow;
+  const before = writer.position;
+  const guarded = workflow.guard({ position: before, result: concluded, options: writer.config.inputs });
+  const { result } = guarded;
+  const after = transition(shape, guarded.position, result);
+  const state = capturedState(result, writer.values);
+  const ended: StageEnded = {
+    visit: before.visit.number,
+    stage: before.stage,
+    event: result.event,
+    reason: result.reason,
+    next: after.stage,
+    score: result.score ?? null,
+  };
+  const entered: StageEntered = { visit: after.visit.number, stage: after.stage, iteration: after.iteration };
+  const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
+  await writer.save({
+    trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
+    prepare: () => [
+      { kind: "stage.ended", body: ended },
+      { kind: "stage.entered", body: entered },
+      ...(outcome === null ? [] : [endEntry(outcome)]),
+    ],
+    change: (planes, { sequence }) => {
+      const best = betterOf(after.best, { sequence, score: result.score ?? null });
+      return {
+        ...withValues(planes, state),
+        position: { ...after, best, budget: planes.position.budget },
+        inputs: { ...planes.inputs, ...result.inputs },
+      };
+    },
+  });
+  await sweepAsides(writer, { ended: outcome !== null });
+  const { stage, event, reason, score } = ended;
+  writer.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
+  if (outcome !== null) writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  return outcome;
+}
+
+/** An end with a function of its own: it has run, and the reason for which the run came here stands. */
+async function finishRun<S extends JsonObject>(
+  writer: RunSession,
+  workflow: Workflow<S>,
+  concluded: StageResult<S> | null,
+): Promise<RunOutcome> {
+  const { stage, reason, visit } = writer.state.position;
+  const outcome = outcomeOf(workflow, stage, reason ?? concluded?.reason ?? stage);
+  const state = capturedState(concluded, writer.values);
+  await writer.save({
+    trigger: "stage",
+    change: (planes) => withValues(planes, state),
+    prepare: () => {
+      const ended: StageEnded = {
+        visit: visit.number,
+        stage,
+        event: concluded?.event ?? outcome.kind,
+        reason: concluded?.reason ?? outcome.reason,
+        next: null,
+        score: concluded?.score ?? null,
+      };
+      return [{ kind: "stage.ended", body: ended }, endEntry(outcome)];
+    },
+  });
+  await sweepAsides(writer, { ended: true });
+  writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  return outcome;
+}
+
+/** Taken at once: the stage may still hold its object. undefined: the stage leaves its values as they are. */
+function capturedState<S extends JsonObject>(
+  concluded: StageResult<S> | null,
+  values: JsonObject,
+): JsonObject | undefined {
+  // The state is an object, and a capture has the shape of its source.
+  return concluded?.state === undefined ? undefined : (capture(concluded.state, values) as S);
+}
+
+function withValues(planes: Planes, values: JsonObject | undefined): Planes {
+  return values === undefined ? planes : { ...planes, context: { ...planes.context, values } };
+}
+
+type Ended = Extract<RunOutcome, { readonly kind: "done" | "fatal" }>;
+
+function outcomeOf<S extends JsonObject>(workflow: Workflow<S>, stage: string, reason: string): Ended {
+  return { kind: workflow.shape.ends[stage] === "done" ? "done" : "fatal", reason };
+}
+
+function endEntry(outcome: Ended): NewEntry {
+  return {
+    kind: "run.ended",
+    body: outcome.kind === "done" ? { outcome: "done" } : { outcome: "fatal", reason: outcome.reason },
+  };
+}
+
+/**
+ * Stops work when this process has carried the run for so long. By a clock that nobody can set: a machine that slept has not worked. Nothing is taken
+ * from the run's own budget, so the next session has its whole time.
+ */
+function limitSession(writer: RunSession, milliseconds: number | undefined): { end(): void } {
+  if (milliseconds === undefined) return { end: () => undefined };
+  const until = performance.now() + milliseconds;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = (): void => {
+    const left = until - performance.now();
+    if (left > 0) {
+      timer = setTimeout(look, Math.min(Math.ceil(left), LONGEST_TIMER_MS));
+      return;
+    }
+    const reason = `The session's time is over: ${durationText(milliseconds)}`;
+    writer.halt.stop(new Stopped({ kind: "parked", on: "session", reason, until: null }, { saved: false }));
+  };
+  look();
+  return { end: () => clearTimeout(timer) };
+}
+
+function durationText(milliseconds: number): string {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  return `${Math.round(seconds / 60)} minutes`;
+}
+
+/**
+ * A full disk, of the store, of git or of the worktree: work has stopped as after a crash, so nothing is half on record. The run is parked
+ * with what needs space and how much is free. Where the entry does not fit, the store's reserve is released for it. Where not
+ * even that helps, the error passes, and the run stays as its journal has it. A resume continues once there is room. Any other
+ * error is thrown on.
+ */
+async function parkOnDisk(parts: Parts, lease: Lease, error: unknown): Promise<RunOutcome> {
+  if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
+  const reason = await diskFullReason(parts, lease.run, error);
+  const until = new Date(parts.clock.now() + LOOK_AGAIN_MS).toISOString();
+  const body: RunParked = { on: "disk", reason, until };
+  const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { ...body } }];
+  try {
+    await parts.store.commit({ lease, entries }).catch(async (full: unknown) => {
+      if (((await parts.store.makeRoom?.()) ?? 0) === 0) throw full;
+      return await parts.store.commit({ lease, entries });
+    });
+  } catch {
+    throw new HoldfastError({
+      code: "DISK_FULL",
+      message: error.message,
+      hint: `Nothing that was finished is lost. Free some space, then: \`holdfast resume ${lease.run}\`.`,
+      retry: "later",
+      data: error.data,
+      cause: error,
+    });
+  }
+  return { kind: "parked", on: "disk", reason, until };
+}
+
+type Measured = Pick<Parts, "store" | "workspaces" | "freeBytes">;
+
+/** Is there enough space to continue a run that waits for it? Where nothing can be measured, the attempt decides. */
+export async function hasRoom(parts: Measured, run: string): Promise<boolean> {
+  const tightest = await findTightest(parts, run);
+  return tightest === null || tightest.free >= NEEDED_BYTES;
+}
+
+/** A save of a usual size, with the database's log and the reserve. */
+const NEEDED_BYTES = 8 * 1024 * 1024;
+const LOOK_AGAIN_MS = 60_000;
+
+async function diskFullReason(parts: Parts, run: string, error: HoldfastError): Promise<string> {
+  const { path } = error.data;
+  const tightest = await findTightest(parts, run, typeof path === "string" ? path : undefined);
+  const what = `The disk is full: ${error.message}`;
+  if (tightest === null) return what;
+  return `${what}. ${tightest.path} needs at least ${mebibytes(NEEDED_BYTES)}, and ${mebibytes(tightest.free)} are free.`;
+}
+
+/** Store, repository, its objects and the worktree may lie on different file systems: the one with the least free space. */
+async function findTightest(
+  { store, workspaces, freeBytes }: Measured,
+  run: string,
+  named?: string,
+): Promise<{ readonly path: string; readonly free: number } | null> {
+  if (freeBytes === undefined) return null;
+  const worktree = (await workspaces?.find(run).catch(() => undefined))?.root;
+  const repository = workspaces === null ? [] : [workspaces.commonDir, `${workspaces.commonDir}/objects`];
+  const paths = [named, worktree, store.location, ...repository].flatMap((path) => path ?? []);
+  const measured = await Promise.all(
+    paths.map(async (path) => ({ path, free: await freeBytes(path).catch(() => Number.POSITIVE_INFINITY) })),
+  );
+  const [first] = measured.filter(({ free }) => Number.isFinite(free)).toSorted((one, other) => one.free - other.free);
+  return first ?? null;
+}
+
+function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+/**
+ * Somebody took the run over while this process still worked: nothing more of it may go into the run, and nothing of it may be lost. What is in
+ * memory (steps finished and refused, what an agent said) and the files as they are now become a run of their own, which has ended and can
+ * be forked. Returns what to throw. Where that fails too, it says so; the run itself is whole either way.
+ */
+async function keepAside(writer: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
+  try {
+    const aside = await saveAside(writer, lease, lost);
+    return told(lost, `What this process had done is kept as ${aside}; \`holdfast fork ${aside}\` takes it up.`, aside);
+  } catch (error) {
+    return told(
+      lost,
+      `What this process had done since its last checkpoint could not be kept: ${reasonOf(error)}.`,
+      null,
+    );
+  }
+}
+
+async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
+  const { parts, run, workspace } = writer;
+  const { store } = parts;
+  const source = await store.getCheckpoint({ run: run.id, sequence: writer.sequence });
+  const parent = { id: source.id, digest: source.digest };
+  const suffix = `-aside-${epoch}`;
+  const id = `${run.id.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
+  // No work of its own: whoever looks for the run of an issue must find the one that somebody carries.
+  await store.createRun({
+    id,
+    workflow: run.workflow,
+    work: { kind: "none" },
+    forkedFrom: parent,
+    labels: { ...run.labels, [WORKTREE]: NO_WORKTREE },
+  });
+  const own = await store.takeLease({ run: id, label: `kept aside of ${run.id}` });
+  try {
+    const files =
+      workspace === undefined
+        ? null
+        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...lookParams(parts) });
+    const reason = `Kept aside of ${run.id}: ${lost.message}`;
+    await store.commit({
+      lease: own,
+      entries: [{ kind: "run.ended", body: { outcome: "fatal", reason } }],
+      checkpoint: {
+        sequence: 1,
+        trigger: "fork",
+        name: `kept aside of ${run.id}`,
+        planes: writer.planesWith(files),
+        parent,
+      },
+    });
+  } finally {
+    await store.releaseLease(own);
+  }
+  return `${id}@1`;
+}
+
+function told(lost: HoldfastError, hint: string, aside: string | null): HoldfastError {
+  const { code, message, data } = lost;
+  return new HoldfastError({ code, message, hint, data: { ...data, aside }, cause: lost });
+}

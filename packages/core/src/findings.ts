@@ -1,0 +1,421 @@
+import { type ExecutionConfig, type InputsPlane, type IssueSnapshot, type Planes, issueShape } from "./checkpoint.ts";
+import { type Digest, type Json, type JsonObject, isJsonObject } from "./json.ts";
+import type { Position } from "./position.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+
+/** One difference between the world and the snapshot. */
+export interface Finding {
+  readonly kind: FindingKind;
+  readonly summary: string;
+  readonly expected: Json;
+  readonly actual: Json;
+  /** Of a changed text: what was removed and added, line by line. */
+  readonly diff?: string;
+}
+
+export const FINDING_KINDS = [
+  "issue_title_changed",
+  "issue_body_changed",
+  "issue_labels_changed",
+  "issue_closed",
+  "issue_reopened",
+  "issue_missing",
+  "issue_mismatch",
+  "base_moved",
+  "head_moved",
+  "branch_missing",
+  "branch_switched",
+  "branch_diverged",
+  "remote_branch_missing",
+  "worktree_missing",
+  "worktree_moved",
+  "pull_request_merged",
+  "work_not_merged",
+  "pull_request_closed",
+  "files_changed",
+  "tree_missing",
+  "store_damaged",
+  "journal_damaged",
+  "workflow_changed",
+  "model_changed",
+  "tools_changed",
+  "effect_unknown",
+  "effect_in_flight",
+  "restore_unfinished",
+  "lease_held",
+  "forge_unreachable",
+  "remote_unreachable",
+] as const;
+export type FindingKind = (typeof FINDING_KINDS)[number];
+
+/** In order of severity: the worst finding decides. */
+export const VERDICTS = ["resume", "warn", "ask", "refuse"] as const;
+export type Verdict = (typeof VERDICTS)[number];
+
+/** Total: every kind has an answer, so a new kind cannot be forgotten. */
+export type FindingPolicy = Readonly<Record<FindingKind, Verdict>>;
+
+/**
+ * What waits for a person and what does not. A changed text is a changed order, so it asks; what Holdfast can bring back
+ * by itself (files, which a restore saves first, a worktree, a branch) warns; what leaves nothing to work on refuses. An effect
+ * in flight warns, because it is looked up before anything is done again. So does a remote that does not answer: a push
+ * carries what it expects there. A forge that does not answer asks, because nothing later would notice a changed order. So does a
+ * journal that is not what was written: a damaged checkpoint has an older one before it, what a run goes by has nothing behind it.
+ */
+export const defaultFindingPolicy: FindingPolicy = {
+  issue_title_changed: "warn",
+  issue_body_changed: "ask",
+  issue_labels_changed: "warn",
+  issue_closed: "ask",
+  issue_reopened: "resume",
+  issue_missing: "ask",
+  issue_mismatch: "refuse",
+  base_moved: "warn",
+  head_moved: "ask",
+  branch_missing: "warn",
+  branch_switched: "ask",
+  branch_diverged: "ask",
+  remote_branch_missing: "warn",
+  worktree_missing: "warn",
+  worktree_moved: "warn",
+  pull_request_merged: "warn",
+  work_not_merged: "ask",
+  pull_request_closed: "ask",
+  files_changed: "warn",
+  tree_missing: "refuse",
+  store_damaged: "warn",
+  journal_damaged: "ask",
+  workflow_changed: "ask",
+  model_changed: "warn",
+  tools_changed: "warn",
+  effect_unknown: "ask",
+  effect_in_flight: "warn",
+  restore_unfinished: "warn",
+  lease_held: "refuse",
+  forge_unreachable: "ask",
+  remote_unreachable: "warn",
+};
+
+/** The worst finding decides; without any it is "resume". */
+export function worst(findings: readonly Finding[], policy: FindingPolicy): Verdict {
+  const ranks = findings.map((finding) => VERDICTS.indexOf(policy[finding.kind]));
+  return VERDICTS[Math.max(0, ...ranks)] ?? "refuse";
+}
+
+/** Every difference between what the run was given and what is there now. None hides another. */
+export function compareInputs(params: {
+  readonly saved: InputsPlane;
+  readonly current: InputsPlane;
+}): readonly Finding[] {
+  const { saved, current } = params;
+  const findings: Finding[] = saved.issue === null ? [] : [...compareIssues(saved.issue, current.issue)];
+  if (saved.base !== null && current.base !== null && saved.base !== current.base) {
+    findings.push({
+      kind: "base_moved",
+      summary: "The base branch has moved",
+      expected: saved.base,
+      actual: current.base,
+    });
+  }
+  return findings;
+}
+
+export interface Setting {
+  readonly definition: Digest | null;
+  readonly config: ExecutionConfig;
+}
+
+/** What the run was carried out with, against what would carry it on. */
+export function compareSettings(params: { readonly saved: Setting; readonly current: Setting }): readonly Finding[] {
+  const { saved, current } = params;
+  const findings: Finding[] = [];
+  if (saved.definition !== current.definition) {
+    const summary = "The workflow is not the one that the run began with";
+    findings.push({ kind: "workflow_changed", summary, expected: saved.definition, actual: current.definition });
+  }
+  const [before, now] = [modelOf(saved.config), modelOf(current.config)];
+  if (JSON.stringify(before) !== JSON.stringify(now)) {
+    findings.push({ kind: "model_changed", summary: "Agent or model has changed", expected: before, actual: now });
+  }
+  const tools = compareSets("tools_changed", "Tools have changed", saved.config.tools, current.config.tools);
+  return [...findings, ...tools];
+}
+
+function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): readonly Finding[] {
+  const name = `Issue ${saved.number}`;
+  if (current === null || current.number !== saved.number) {
+    const actual = current?.number ?? null;
+    return [{ kind: "issue_missing", summary: `${name} is not there any more`, expected: saved.number, actual }];
+  }
+  const findings: Finding[] = [];
+  if (saved.title !== current.title) {
+    const summary = `The title of ${name} has changed`;
+    findings.push({ kind: "issue_title_changed", summary, expected: saved.title, actual: current.title });
+  }
+  // A forge may hand out the same text with other line ends; that is no new order.
+  if (unixLines(saved.body) !== unixLines(current.body)) {
+    const summary = `The body of ${name} has changed`;
+    const diff = describeTextChange({ before: saved.body, after: current.body });
+    findings.push({ kind: "issue_body_changed", summary, expected: saved.body, actual: current.body, diff });
+  }
+  findings.push(...compareSets("issue_labels_changed", `Labels of ${name} have changed`, saved.labels, current.labels));
+  if (saved.state !== current.state) {
+    const closed = current.state === "closed";
+    findings.push({
+      kind: closed ? "issue_closed" : "issue_reopened",
+      summary: `${name} was ${closed ? "closed" : "opened again"}`,
+      expected: saved.state,
+      actual: current.state,
+    });
+  }
+  return findings;
+}
+
+/** Order and repeats mean nothing to labels and tools. */
+function compareSets(
+  kind: FindingKind,
+  what: string,
+  saved: readonly string[],
+  current: readonly string[],
+): readonly Finding[] {
+  const [before, now] = [new Set(saved), new Set(current)];
+  const added = [...now].filter((one) => !before.has(one)).toSorted();
+  const removed = [...before].filter((one) => !now.has(one)).toSorted();
+  if (added.length === 0 && removed.length === 0) return [];
+  const changes = [...removed.map((one) => `-${one}`), ...added.map((one) => `+${one}`)];
+  const summary = `${what}: ${changes.join(", ")}`;
+  return [{ kind, summary, expected: [...before].toSorted(), actual: [...now].toSorted() }];
+}
+
+function modelOf(config: ExecutionConfig): Json {
+  const { agent, model, temperature, seed, mode } = config;
+  return { agent, model, temperature, seed, mode };
+}
+
+function unixLines(text: string): string {
+  return text.replaceAll("\r\n", "\n");
+}
+
+/** Where a run stands, as a workflow judges what changed around it. */
+export interface Standing {
+  readonly position: Position;
+  readonly values: JsonObject;
+}
+
+/** What a workflow knows better than the default policy about a world that changed while nobody worked. Pure. */
+export interface Freshness {
+  /** The run itself did it: no difference at all. */
+  readonly isOwn: (finding: Finding, standing: Standing) => boolean;
+  /** In place of the policy's verdict; null: as by default. */
+  readonly judge: (finding: Finding, standing: Standing) => Verdict | null;
+  /** Somebody moved the work on, or back: the stage to go on at, and why; null: where it stood. `labels` as they are now. */
+  readonly relocate: (
+    labels: readonly string[],
+    standing: Standing,
+  ) => { readonly stage: string; readonly why: string } | null;
+  /**
+   * Somebody takes up, by force, a run that had ended, from the checkpoint at which it stood so: what its values are from now on (the rest of them
+   * stays), and the stage that it enters, null: it goes on in its own. null: as it stood.
+   */
+  readonly reopen?: (standing: Standing) => {
+    readonly values: JsonObject;
+    readonly enters: { readonly stage: string; readonly iteration: number } | null;
+    readonly why: string;
+  } | null;
+}
+
+/**
+ * What in the outside world a run was built on. A workflow says it by the names of its values (`issue`, `base`, `pushed`,
+ * `pullRequest`, as `impl` does); what it does not say is taken from the inputs.
+ */
+export interface ReliedOn {
+  readonly issue: IssueSnapshot | null;
+  /** `branch` is null where only the commit is known. */
+  readonly base: { readonly branch: string | null; readonly commit: string } | null;
+  /** What the remote has because of us. */
+  readonly pushed: string | null;
+  readonly pullRequest: number | null;
+}
+
+export function reliedOn(planes: Planes): ReliedOn {
+  const { values } = planes.context;
+  const issue = values["issue"];
+  const pushed = values["pushed"];
+  const opened = values["pullRequest"];
+  const number = isJsonObject(opened) ? opened["number"] : undefined;
+  return {
+    issue: isIssue(issue) ? issue : planes.inputs.issue,
+    base: baseOf(values["base"], planes.inputs.base),
+    pushed: typeof pushed === "string" ? pushed : null,
+    pullRequest: typeof number === "number" ? number : null,
+  };
+}
+
+/** Wherever the run keeps its issue, it is the new one. */
+export function withIssue(planes: Planes, issue: IssueSnapshot): Planes {
+  const { values } = planes.context;
+  const context = isIssue(values["issue"])
+    ? { ...planes.context, values: { ...values, issue: { ...issue } } }
+    : planes.context;
+  return { ...planes, inputs: { ...planes.inputs, issue }, context };
+}
+
+/** The next push may replace this commit, and no other. */
+export function withPushed(planes: Planes, commit: string): Planes {
+  if (!Object.hasOwn(planes.context.values, "pushed")) return planes;
+  return { ...planes, context: { ...planes.context, values: { ...planes.context.values, pushed: commit } } };
+}
+
+function baseOf(value: Json | undefined, input: string | null): ReliedOn["base"] {
+  if (isJsonObject(value) && typeof value["branch"] === "string" && typeof value["commit"] === "string")
+    return { branch: value["branch"], commit: value["commit"] };
+  return input === null ? null : { branch: null, commit: input };
+}
+
+function isIssue(value: unknown): value is IssueSnapshot {
+  return issueShape(value) === null;
+}
+
+/**
+ * What the world was like when somebody said "go on", by kind of finding: the differences that no plane can take over (where the
+ * base stands, what the remote has, that an issue is gone). Part of the checkpoint, so the same one is not asked about twice.
+ */
+export type Accepted = Readonly<Partial<Record<FindingKind, Json>>>;
+
+export function readAccepted(extensions: JsonObject): Accepted {
+  const saved = extensions[EXTENSION];
+  if (!isJsonObject(saved)) return {};
+  return Object.fromEntries(FINDING_KINDS.flatMap((kind) => (Object.hasOwn(saved, kind) ? [[kind, saved[kind]]] : [])));
+}
+
+/** The extensions with one more; a later state of the same kind takes the place of the earlier one. */
+export function withAccepted(
+  extensions: JsonObject,
+  one: { readonly kind: FindingKind; readonly actual: Json },
+): JsonObject {
+  const saved = extensions[EXTENSION];
+  return { ...extensions, [EXTENSION]: { ...(isJsonObject(saved) ? saved : {}), [one.kind]: one.actual } };
+}
+
+export function wasAccepted(accepted: Accepted, finding: Finding): boolean {
+  const before = accepted[finding.kind];
+  return before !== undefined && canonicalJson(before) === canonicalJson(finding.actual);
+}
+
+/** Has the user accepted, on a resume, that the run's branch on the remote stands at `tip`? The run keeps its own commits then, and replaces these. */
+export function isAcceptedTip(extensions: JsonObject, tip: string | null): boolean {
+  const { branch_diverged: accepted } = readAccepted(extensions);
+  return tip !== null && isJsonObject(accepted) && accepted["commit"] === tip;
+}
+
+const EXTENSION = "accepted";
+
+/** What people read of a changed text: removed lines with "-", added ones with "+", two unchanged lines around each. */
+export function describeTextChange(params: { readonly before: string; readonly after: string }): string {
+  const edits = diffLines(params);
+  const near = edits.map((_, place) => edits.slice(Math.max(0, place - CONTEXT), place + CONTEXT + 1).some(isChange));
+  const shown: string[] = [];
+  for (const [place, edit] of edits.entries()) {
+    if (near[place] === true) shown.push(`${SIGN[edit.kind]}${edit.line}`);
+    else if (near[place - 1] !== false) shown.push("…");
+  }
+  const left = shown.length - MAX_SHOWN;
+  return left > 0 ? [...shown.slice(0, MAX_SHOWN), `… and ${left} more lines`].join("\n") : shown.join("\n");
+}
+
+export interface LineEdit {
+  readonly kind: "same" | "removed" | "added";
+  readonly line: string;
+}
+
+/**
+ * Line by line, as few edits as Myers' search finds. Its work grows with the square of the edits, so it gives up at a bound
+ * and tells the differing middle as replaced whole: longer than need be, never wrong.
+ */
+export function diffLines(params: { readonly before: string; readonly after: string }): readonly LineEdit[] {
+  const before = linesOf(params.before);
+  const after = linesOf(params.after);
+  let start = 0;
+  while (start < before.length && start < after.length && before[start] === after[start]) start += 1;
+  let end = 0;
+  while (
+    end < before.length - start &&
+    end < after.length - start &&
+    before[before.length - 1 - end] === after[after.length - 1 - end]
+  )
+    end += 1;
+  const [old, now] = [before.slice(start, before.length - end), after.slice(start, after.length - end)];
+  return [
+    ...mark("same", before.slice(0, start)),
+    ...(shortestEdits(old, now) ?? [...mark("removed", old), ...mark("added", now)]),
+    ...mark("same", before.slice(before.length - end)),
+  ];
+}
+
+const CONTEXT = 2;
+const MAX_SHOWN = 400;
+const MAX_EDITS = 500;
+const SIGN = { same: "  ", removed: "- ", added: "+ " } as const;
+
+function isChange(edit: LineEdit): boolean {
+  return edit.kind !== "same";
+}
+
+function linesOf(text: string): readonly string[] {
+  return text.replaceAll("\r\n", "\n").split("\n");
+}
+
+function mark(kind: LineEdit["kind"], lines: readonly string[]): readonly LineEdit[] {
+  return lines.map((line) => ({ kind, line }));
+}
+
+/** null: more edits than the bound. `reached[k]` is how far into `old` the diagonal k was followed. */
+function shortestEdits(old: readonly string[], now: readonly string[]): readonly LineEdit[] | null {
+  const trail: ReadonlyMap<number, number>[] = [];
+  let reached = new Map<number, number>([[1, 0]]);
+  for (let edits = 0; edits <= Math.min(MAX_EDITS, old.length + now.length); edits += 1) {
+    trail.push(reached);
+    const next = new Map<number, number>();
+    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
+      let x = comesDown(reached, diagonal, edits) ? at(reached, diagonal + 1) : at(reached, diagonal - 1) + 1;
+      while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x += 1;
+      next.set(diagonal, x);
+      if (x >= old.length && x - diagonal >= now.length) return walkBack(trail, old, now);
+    }
+    reached = next;
+  }
+  return null;
+}
+
+function walkBack(
+  trail: readonly ReadonlyMap<number, number>[],
+  old: readonly string[],
+  now: readonly string[],
+): readonly LineEdit[] {
+  const backwards: LineEdit[] = [];
+  let x = old.length;
+  let y = now.length;
+  for (let edits = trail.length - 1; edits >= 0; edits -= 1) {
+    const reached = trail[edits] ?? new Map<number, number>();
+    const diagonal = x - y;
+    const down = comesDown(reached, diagonal, edits);
+    const fromX = edits === 0 ? 0 : at(reached, down ? diagonal + 1 : diagonal - 1);
+    const fromY = edits === 0 ? 0 : fromX - (down ? diagonal + 1 : diagonal - 1);
+    const [beginX, beginY] = edits === 0 ? [0, 0] : down ? [fromX, fromY + 1] : [fromX + 1, fromY];
+    for (; x > beginX && y > beginY; x -= 1, y -= 1) backwards.push({ kind: "same", line: old[x - 1] ?? "" });
+    if (edits === 0) break;
+    backwards.push(down ? { kind: "added", line: now[fromY] ?? "" } : { kind: "removed", line: old[fromX] ?? "" });
+    [x, y] = [fromX, fromY];
+  }
+  return backwards.toReversed();
+}
+
+/** Was the furthest point on this diagonal found by adding a line, rather than by removing one? */
+function comesDown(reached: ReadonlyMap<number, number>, diagonal: number, edits: number): boolean {
+  if (diagonal === -edits) return true;
+  return diagonal !== edits && at(reached, diagonal - 1) < at(reached, diagonal + 1);
+}
+
+function at(reached: ReadonlyMap<number, number>, diagonal: number): number {
+  return reached.get(diagonal) ?? 0;
+}

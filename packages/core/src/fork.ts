@@ -1,0 +1,121 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { NO_WORKTREE, type Parts, WORKTREE, lookParams } from "./adapters.ts";
+import type { Checkpoint, FilesPlane, Planes } from "./checkpoint.ts";
+import { MAY_PUBLISH } from "./effects.ts";
+import type { JsonObject } from "./json.ts";
+import { forgetAborts } from "./position.ts";
+import { type Run, makeRunId } from "./run.ts";
+import { recoveredGraph } from "./save.ts";
+import { rewoundTo } from "./state.ts";
+import { type CreateWorkspace, type Workspace, forgetAsideCalls } from "./workspace.ts";
+
+/**
+ * A new run whose first checkpoint is `source`. Every step may be repeated: killed half-way, the same fork with the
+ * same id goes on where it stopped.
+ */
+export async function fork(params: {
+  readonly parts: Parts;
+  readonly source: Checkpoint;
+  readonly sourceRun: Run;
+  readonly id: string | undefined;
+  readonly worktree: boolean;
+  /** Further ones of the new run. */
+  readonly labels?: JsonObject;
+}): Promise<string> {
+  const { parts, source, sourceRun } = params;
+  const parent = { id: source.id, digest: source.digest };
+  const files = source.planes.files;
+  if (files !== null && parts.workspaces !== null && !(await parts.workspaces.has(files))) {
+    throw new HoldfastError({
+      code: "TREE_MISSING",
+      message: `The git objects of checkpoint ${source.id} are not in this repository`,
+      hint: "Run `holdfast verify` to see which checkpoints are whole, and fork one of those.",
+    });
+  }
+  const id = params.id ?? makeRunId({ work: sourceRun.work, random: parts.random() });
+  // Before the run is made: a fork that is refused leaves no empty run behind. One that is there already was begun before.
+  if (params.worktree && files !== null && (await parts.store.getRun(id)) === undefined) {
+    await parts.workspaces?.check(worktreeFor(parts, id, files));
+  }
+  const run = await parts.store.createRun({
+    id,
+    workflow: sourceRun.workflow,
+    work: sourceRun.work,
+    forkedFrom: parent,
+    labels: { ...forkLabels(sourceRun, params.worktree), ...params.labels },
+  });
+  if ((await parts.store.latest(run.id)) !== undefined) return run.id;
+
+  const lease = await parts.store.takeLease({ run: run.id, label: `fork of ${source.id}` });
+  try {
+    const forked = await forkFiles({ parts, run: run.id, files, worktree: params.worktree });
+    await parts.store.commit({
+      lease,
+      checkpoint: {
+        sequence: 1,
+        trigger: "fork",
+        name: `fork of ${source.id}`,
+        planes: forkedPlanes(source.planes, forked, new Date(parts.clock.now()).toISOString()),
+        parent,
+      },
+    });
+  } finally {
+    await parts.store.releaseLease(lease);
+  }
+  return run.id;
+}
+
+/** Calls aside that were under way are the parent's. */
+function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
+  const { position, conversation } = planes;
+  const graph = recoveredGraph(position, at);
+  const { lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(position.visit));
+  return { ...planes, files, position: { ...position, graph, visit }, conversation: rewoundTo(conversation, "fork") };
+}
+
+async function forkFiles(params: {
+  readonly parts: Parts;
+  readonly run: string;
+  readonly files: FilesPlane | null;
+  readonly worktree: boolean;
+}): Promise<FilesPlane | null> {
+  const { parts, run, files } = params;
+  if (files === null || parts.workspaces === null) return files;
+  const ref = await parts.workspaces.pin({ run, sequence: 1, commit: files.commit });
+  if (!params.worktree) return { ...files, ref };
+  const workspace = await parts.workspaces.create(worktreeFor(parts, run, files));
+  await fill({ parts, workspace, files });
+  return await workspace.snapshot({
+    run,
+    sequence: 1,
+    message: "fork",
+    ...lookParams(parts),
+    ...(files.base === null ? {} : { base: files.base }),
+  });
+}
+
+function worktreeFor(parts: Parts, run: string, files: FilesPlane): CreateWorkspace {
+  return {
+    run,
+    ...(files.head === null ? {} : { base: files.head }),
+    ...(parts.worktreePath === undefined ? {} : { path: parts.worktreePath(run) }),
+  };
+}
+
+/** The new worktree is ours and empty of anybody's work, so no checkpoint is owed before it is filled. */
+async function fill(params: {
+  readonly parts: Parts;
+  readonly workspace: Workspace;
+  readonly files: FilesPlane;
+}): Promise<void> {
+  const { parts, workspace, files } = params;
+  await workspace.applyRestore(
+    await workspace.planRestore({ from: await workspace.look(lookParams(parts)), to: files }),
+  );
+}
+
+/** The new run has a worktree of its own, or none. The user's consent to publish was for the source alone. */
+function forkLabels(run: Run, worktree: boolean): Run["labels"] {
+  const { [WORKTREE]: _ofSource, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
+  return worktree ? labels : { ...labels, [WORKTREE]: NO_WORKTREE };
+}

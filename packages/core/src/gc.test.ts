@@ -1,0 +1,122 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { HoldfastError } from "@holdfast/platform/error";
+import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
+import { applyGc, planGc } from "./gc.ts";
+import { type RetentionPolicy, defaultRetention } from "./retention.ts";
+import type { Store } from "./store.ts";
+import { examine, repair } from "./verify.ts";
+
+const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
+const DAY = 86_400_000;
+
+/** A run with an aside that was open in one checkpoint and is merged in the next. */
+async function merged() {
+  const toy = await startInWorktree((task) => {
+    writeFileSync(join(task.cwd, "x.txt"), "x\n");
+    return {};
+  });
+  let stops = true;
+  const workflow = define({
+    work: async ({ aside, agent, checkpoint, mergeAside, park }) => {
+      const x = await aside("x");
+      const { commit } = await agent({ ...CALL, name: "work", aside: x });
+      await checkpoint({ trigger: "manual" });
+      if (stops) await park({ on: "person", reason: "look" });
+      await mergeAside("merge", { aside: x, commit: commit ?? "" });
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  await begin(toy.parts, workflow, toy.workspace);
+  await toy.go(workflow);
+  const finish = (): Promise<unknown> => {
+    stops = false;
+    return toy.go(workflow);
+  };
+  const refs = async (): Promise<number> => (await toy.workspaces.asides.refs()).length;
+  return { ...toy, finish, refs };
+}
+
+const newestOnly: RetentionPolicy = {
+  ...defaultRetention,
+  perTrigger: Object.fromEntries(
+    Object.keys(defaultRetention.perTrigger).map((trigger) => [trigger, { keep: 0, per: "run" }]),
+  ) as RetentionPolicy["perTrigger"],
+};
+
+test("refs of asides stay while a checkpoint tells of them, and go a day after the run's end", async () => {
+  const toy = await merged();
+  const sweep = async (policy?: RetentionPolicy) =>
+    applyGc(toy.parts, await planGc(toy.parts, policy === undefined ? {} : { policy }));
+  toy.pass(9 * DAY);
+  await sweep();
+  expect(await toy.refs()).toBe(2);
+  expect(await toy.workspaces.asides.list()).toHaveLength(1);
+  await toy.finish();
+  expect(await toy.workspaces.asides.list()).toEqual([]);
+  await sweep();
+  expect(await toy.refs()).toBe(2);
+  toy.pass(2 * DAY);
+  // A checkpoint in which it was open is kept: it could be restored.
+  await sweep();
+  expect(await toy.refs()).toBe(2);
+  const { unpinned } = await sweep(newestOnly);
+  expect(unpinned.filter((ref) => ref.includes("/aside/"))).toHaveLength(2);
+  expect(await toy.refs()).toBe(0);
+});
+
+test("where a checkpoint cannot be read, gc goes on and keeps all that it may need", async () => {
+  const toy = await merged();
+  await toy.finish();
+  toy.pass(2 * DAY);
+  const damaged = new HoldfastError({ code: "STORE_CORRUPT", message: "its bytes do not match their digest" });
+  const store = new Proxy(toy.store, {
+    get(real, name: keyof Store) {
+      if (name === "getCheckpoint") return () => Promise.reject(damaged);
+      const member: unknown = real[name];
+      return typeof member === "function" ? member.bind(real) : member;
+    },
+  });
+  const parts = { ...toy.parts, store };
+  const { unpinned } = await applyGc(parts, await planGc(parts, {}));
+  expect(unpinned.filter((ref) => ref.includes("/aside/"))).toEqual([]);
+  expect(await toy.refs()).toBe(2);
+});
+
+test("a folder that a run left when it ended is gc's, and not one of a run that goes on", async () => {
+  const toy = await merged();
+  const [left] = await toy.workspaces.asides.list();
+  toy.pass(2 * DAY);
+  expect((await planGc(toy.parts, {})).asides).toEqual([]);
+  const lease = await toy.store.takeLease({ run: ID, label: "test" });
+  await toy.store.commit({ lease, entries: [{ kind: "run.ended", body: { outcome: "done" } }] });
+  await toy.store.releaseLease(lease);
+  toy.pass(2 * DAY);
+  const plan = await planGc(toy.parts, {});
+  expect(plan.asides).toEqual([left]);
+  expect((await applyGc(toy.parts, plan)).asides).toEqual([left?.path]);
+  expect(await toy.workspaces.asides.list()).toEqual([]);
+});
+
+test("verify misses the commits of an aside that a checkpoint holds open, and pins those that lost their ref", async () => {
+  const toy = await merged();
+  const look = async () => Array.fromAsync(examine(toy.parts, {}));
+  const codes = async () =>
+    (await look()).flatMap((event) =>
+      event.kind === "problem" ? [`${event.problem.code} ${event.problem.sequence}`] : [],
+    );
+  expect(await codes()).toEqual([]);
+  await toy.workspaces.unpin((await toy.workspaces.asides.refs()).map(({ ref }) => ref));
+  const found = await codes();
+  expect(found.length).toBeGreaterThan(0);
+  expect(found.every((code) => code.startsWith("PIN_MISSING"))).toBe(true);
+  await repair(toy.parts, await look());
+  expect([await codes(), await toy.refs()]).toEqual([[], 2]);
+  await toy.workspaces.unpin((await toy.workspaces.asides.refs()).map(({ ref }) => ref));
+  toy.tree.git("worktree", "remove", "--force", (await toy.workspaces.asides.list())[0]?.path ?? "");
+  toy.tree.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now");
+  expect((await codes()).every((code) => code.startsWith("TREE_MISSING"))).toBe(true);
+  expect(await codes()).toHaveLength(found.length);
+});

@@ -1,0 +1,246 @@
+import { hash } from "node:crypto";
+import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+
+/** Everything Holdfast stores is plain JSON: no type tags, no revived classes, nothing that could run. */
+type JsonScalar = string | number | boolean | null;
+export type Json = JsonScalar | JsonArray | JsonObject;
+export type JsonArray = readonly Json[];
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+
+export type JsonContainer = JsonArray | JsonObject;
+
+/** Array.isArray does not tell a readonly array from an object. */
+export function isJsonArray(value: Json | undefined): value is JsonArray {
+  return Array.isArray(value);
+}
+
+export function isJsonObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Lower-case hex SHA-256. */
+export type Digest = string;
+
+/** Core is pure, so the hash is handed in. Must be SHA-256 over UTF-8 (for strings) or the bytes. */
+export type Hasher = (data: string | Uint8Array) => Digest;
+
+/** JSON of unknown shape, read without a cast: what is not there or of another kind is empty. */
+export type JsonRecord = Readonly<Record<string, unknown>>;
+
+export function asRecord(value: unknown): JsonRecord {
+  return isRecord(value) ? value : {};
+}
+
+export function isRecord(value: unknown): value is JsonRecord {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function asRecords(value: unknown): readonly JsonRecord[] {
+  return Array.isArray(value) ? value.filter((item) => isRecord(item)) : [];
+}
+
+export function asText(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** A string, or the texts of content parts. */
+export function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  return asRecords(content)
+    .map((part) => asText(part["text"]))
+    .filter((text) => text !== "")
+    .join("\n");
+}
+
+/**
+ * What a value read from disk must look like. A shape looks and never copies: the value that passed is the value that
+ * goes on, with every field that a newer Holdfast may have added. Nothing is allocated unless something is wrong.
+ * `shapeOf` holds no value; it ties the shape to its type, so that the two cannot drift apart unseen.
+ */
+export type Shape<T> = ((value: unknown) => Misfit | null) & { readonly shapeOf?: T };
+
+interface Misfit {
+  /** JSON pointer from the value that was looked at. */
+  readonly path: string;
+  readonly expected: string;
+  readonly actual: unknown;
+}
+
+/** Gives the value its type, or throws `code` (STORE_CORRUPT unless told otherwise) with the path of the offender. */
+export function parseShape<T>(params: {
+  readonly shape: Shape<T>;
+  readonly value: unknown;
+  /** What is being read, for the message: "checkpoint issue-42-k3f9@7". */
+  readonly what: string;
+  readonly code?: ErrorCode;
+}): T {
+  const misfit = params.shape(params.value);
+  // The shape is tied to T and found nothing wrong.
+  if (misfit === null) return params.value as T;
+  throw new HoldfastError({
+    code: params.code ?? "STORE_CORRUPT",
+    message: `${params.what} is not what it must be: at ${misfit.path === "" ? "its root" : misfit.path} there is ${describe(misfit.actual)} where ${misfit.expected} belongs`,
+    hint: "Run `holdfast verify` to see what is damaged and which checkpoint is the newest whole one.",
+    data: { path: misfit.path, expected: misfit.expected },
+  });
+}
+
+export const text: Shape<string> = (value) => (typeof value === "string" ? null : misfit("a text", value));
+export const flag: Shape<boolean> = (value) => (typeof value === "boolean" ? null : misfit("true or false", value));
+export const finite: Shape<number> = (value) =>
+  typeof value === "number" && Number.isFinite(value) ? null : misfit("a number", value);
+/** Counters, sequences and amounts: never negative, never a fraction, never beyond what a double holds exactly. */
+export const count: Shape<number> = (value) =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+    ? null
+    : misfit("a whole number from 0", value);
+/** Whatever JSON.parse returned is JSON already; only its absence is wrong. */
+export const json: Shape<Json> = (value) => (value === undefined ? misfit("a value", value) : null);
+export const jsonObject: Shape<JsonObject> = (value) => (isJsonRecord(value) ? null : misfit("an object", value));
+
+export function nullable<T>(shape: Shape<T>): Shape<T | null> {
+  return (value) => (value === null ? null : shape(value));
+}
+
+/** A field that older or smaller records lack. */
+export function optional<T>(shape: Shape<T>): Shape<T> {
+  return (value) => (value === undefined ? null : shape(value));
+}
+
+export function list<T>(shape: Shape<T>): Shape<readonly T[]> {
+  return (value) => {
+    if (!Array.isArray(value)) return misfit("a list", value);
+    for (let index = 0; index < value.length; index += 1) {
+      const found = shape(value[index]);
+      if (found !== null) return below(String(index), found);
+    }
+    return null;
+  };
+}
+
+export function dictionary<T>(shape: Shape<T>): Shape<Readonly<Record<string, T>>> {
+  return (value) => {
+    if (!isJsonRecord(value)) return misfit("an object", value);
+    for (const key of Object.keys(value)) {
+      const found = shape(value[key]);
+      if (found !== null) return below(key, found);
+    }
+    return null;
+  };
+}
+
+/** A record and not a list, so that the compiler sees a word that was forgotten. */
+export function oneOf<T extends string>(words: Readonly<Record<T, true>>): Shape<T> {
+  return (value) =>
+    typeof value === "string" && Object.hasOwn(words, value)
+      ? null
+      : misfit(`one of ${Object.keys(words).join(", ")}`, value);
+}
+
+/** Every field must be there; fields that are not named are left alone. */
+export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<T> {
+  const names = Object.keys(fields) as (keyof T & string)[];
+  return (value) => {
+    if (!isJsonRecord(value)) return misfit("an object", value);
+    for (const name of names) {
+      const found = fields[name](Object.hasOwn(value, name) ? value[name] : undefined);
+      if (found !== null) return below(name, found);
+    }
+    return null;
+  };
+}
+
+/** A discriminated union: the word under `key` decides which shape the rest must have. */
+export function tagged<T extends object, K extends keyof T & string>(
+  key: K,
+  cases: { readonly [V in T[K] & string]: Shape<Extract<T, { readonly [P in K]: V }>> },
+): Shape<T> {
+  const shapes = new Map<unknown, Shape<T>>(Object.entries<Shape<T>>(cases));
+  return (value) => {
+    if (!isJsonRecord(value)) return misfit("an object", value);
+    const tag = Object.hasOwn(value, key) ? value[key] : undefined;
+    const shape = shapes.get(tag);
+    return shape === undefined ? below(key, misfit(`one of ${[...shapes.keys()].join(", ")}`, tag)) : shape(value);
+  };
+}
+
+function isJsonRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function misfit(expected: string, actual: unknown): Misfit {
+  return { path: "", expected, actual };
+}
+
+function below(key: string, found: Misfit): Misfit {
+  return { ...found, path: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}${found.path}` };
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "an object";
+  return String(JSON.stringify(value)).slice(0, 60);
+}
+
+/** For plain data that we built ourselves; captured values are frozen already and stop the walk. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const part of Object.values(value)) deepFreeze(part);
+  return Object.freeze(value);
+}
+
+/**
+ * The JSON objects in a text, outermost ones only, in their order. Braces in strings do not count, so an object whose text quotes code or
+ * fences is whole. Braces of prose are stepped over.
+ */
+export function objectsIn(text: string): readonly JsonObject[] {
+  const found: JsonObject[] = [];
+  let from = text.indexOf("{");
+  for (let tries = 0; from !== -1 && tries < MAX_TRIES; tries += 1) {
+    const end = endOf(text, from);
+    const object = end === -1 ? null : parseObject(text.slice(from, end));
+    if (object !== null) found.push(object);
+    from = text.indexOf("{", object === null ? from + 1 : end);
+  }
+  return found;
+}
+
+/** A text of nothing but braces must not take for ever. */
+const MAX_TRIES = 1000;
+
+/** After the brace that closes the one at `from`; -1 when none does. */
+function endOf(text: string, from: number): number {
+  let depth = 0;
+  let quoted = false;
+  for (let at = from; at < text.length; at += 1) {
+    const character = text[at];
+    if (quoted) {
+      if (character === "\\") at += 1;
+      else if (character === '"') quoted = false;
+    } else if (character === '"') quoted = true;
+    else if (character === "{") depth += 1;
+    else if (character === "}") {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+  }
+  return -1;
+}
+
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value = JSON.parse(text) as Json; // What JSON.parse returns is JSON.
+    return isJsonObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+export const sha256: Hasher = (data) => hash("sha256", data, "hex");
+
+/** SHA-256 in hexadecimal. */
+export const pureSha256: Hasher = (data) => hash("sha256", data, "hex");

@@ -1,0 +1,261 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { HoldfastError } from "@holdfast/platform/error";
+import {
+  BRANCH,
+  ISSUE,
+  RUN,
+  type ResumeScene,
+  headOf,
+  mergedRequest,
+  startResumeScene,
+} from "@holdfast/test-support/core/resume-scene";
+import type { PullRequest } from "./forge.ts";
+import type { Workspaces } from "./workspace.ts";
+
+const request = (change: Partial<PullRequest>): PullRequest => ({ ...mergedRequest(""), ...change });
+const dropWorktree = (scene: ResumeScene): void => rmSync(scene.worktree().root, { recursive: true });
+
+describe("nothing changed", () => {
+  test("a run that was left alone has no findings", async () => {
+    const scene = await startResumeScene();
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test("what the run did after its checkpoint is no finding", async () => {
+    const scene = await startResumeScene();
+    const worktree = scene.worktree();
+    worktree.git("commit", "-q", "--allow-empty", "-m", "ours");
+    const head = worktree.git("rev-parse", "HEAD").trim();
+    expect(await scene.found()).toEqual(["head_moved"]);
+    await scene.append({ kind: "step.finished", body: { visit: 0, step: "c", result: { head }, spent: null } });
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test("files under a step that was in flight are the crash's own half work", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().write("work.txt", "quarter\n");
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by the step");
+    expect(await scene.found()).toEqual(["head_moved", "files_changed"]);
+    await scene.append({ kind: "step.started", body: { visit: 0, step: "agent", files: true, estimate: null } });
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test("a checkpoint taken in the middle of such a step says so too", async () => {
+    const scene = await startResumeScene();
+    await scene.save({}, (planes) => {
+      const visit = { ...planes.position.visit, running: { agent: { files: true, estimate: null, base: 1 } } };
+      return { ...planes, position: { ...planes.position, visit } };
+    });
+    scene.worktree().write("work.txt", "more\n");
+    expect(await scene.found()).toEqual([]);
+  });
+});
+
+describe("each difference is found", () => {
+  test("files whose patch is too large to be held: named all the same", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().write("work.txt", "edited\n");
+    const diff: Workspaces["diff"] = (params) =>
+      params.format === "patch" ? Promise.reject(new Error("too much output")) : scene.workspaces.diff(params);
+    const parts = { ...scene.parts, workspaces: { ...scene.workspaces, diff } };
+    const { findings } = await scene.plan({ parts });
+    expect(findings).toMatchObject([{ kind: "files_changed", summary: expect.stringMatching(/work\.txt$/) }]);
+  });
+
+  test("all of them at once: none hides another", async () => {
+    const scene = await startResumeScene();
+    scene.forge.issue = { ...ISSUE, title: "T", body: "Do it.\nNow.", labels: [], state: "closed" };
+    scene.worktree().write("work.txt", "edited\n");
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by a person");
+    scene.repo.write("a.txt", "two\n");
+    scene.repo.git("commit", "-qam", "upstream");
+    scene.repo.git("push", "-q", "origin", "main");
+    await scene.append({
+      kind: "effect.intended",
+      body: { key: `${RUN}/pr/push`, kind: "push", target: "origin", payload: "0".repeat(64), detail: {} },
+    });
+    const config = { ...scene.current.config, model: "other", tools: ["shell"] };
+    const { findings } = await scene.plan({ current: { definition: "shape-2", config } });
+    expect(findings.map(({ kind }) => kind).toSorted()).toEqual(
+      [
+        "issue_title_changed",
+        "issue_body_changed",
+        "issue_labels_changed",
+        "issue_closed",
+        "head_moved",
+        "files_changed",
+        "base_moved",
+        "workflow_changed",
+        "model_changed",
+        "tools_changed",
+        "effect_in_flight",
+      ].toSorted(),
+    );
+    expect(findings.find(({ kind }) => kind === "issue_body_changed")?.diff).toBe("  Do it.\n- Soon.\n+ Now.");
+    expect(findings.find(({ kind }) => kind === "files_changed")?.summary).toMatch(/work\.txt$/);
+  });
+
+  test("branch and worktree gone", async () => {
+    const scene = await startResumeScene();
+    scene.repo.git("update-ref", "-d", `refs/heads/${BRANCH}`);
+    expect(await scene.found()).toEqual(["branch_missing"]);
+    dropWorktree(scene);
+    expect(await scene.found()).toEqual(["branch_missing", "worktree_missing"]);
+  });
+
+  test("the worktree stands on another branch, or is elsewhere", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().git("switch", "-q", "-c", "mine");
+    expect(await scene.found()).toEqual(["branch_switched"]);
+    scene.worktree().git("switch", "-q", BRANCH);
+    scene.repo.git("worktree", "move", scene.worktree().root, join(scene.repo.root, "..", "moved"));
+    expect(await scene.found()).toEqual(["worktree_moved"]);
+  });
+
+  test("an unfinished restore, whose files are nobody's edits", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().write("work.txt", "half of each\n");
+    await scene.append({ kind: "restore.started", body: { target: `${RUN}@1`, paths: null } });
+    expect(await scene.found()).toEqual(["restore_unfinished"]);
+  });
+
+  test("a checkpoint of another issue: issue 4 is not issue 42", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ issue: { ...ISSUE, number: 4 } });
+    const { plan } = await scene.plan();
+    expect(plan).toMatchObject({ kind: "refuse", why: expect.stringContaining("for issue 42") });
+  });
+});
+
+describe("the forge", () => {
+  test("that does not answer is a finding, never nothing changed", async () => {
+    const scene = await startResumeScene();
+    scene.forge.reachable = false;
+    expect((await scene.plan()).plan).toMatchObject({ kind: "ask", why: expect.stringContaining("no route") });
+    const parts = { ...scene.parts, forge: null };
+    expect((await scene.plan({ parts })).findings).toMatchObject([{ kind: "forge_unreachable" }]);
+  });
+
+  test("that lets nobody in is a finding for a run that had something there, and for no other", async () => {
+    const scene = await startResumeScene();
+    const key = `${RUN}/notify/post`;
+    const body = { key, kind: "post", target: "somewhere", payload: "0".repeat(64), detail: {} };
+    await scene.append({ kind: "effect.intended", body });
+    const { forge } = scene.parts;
+    if (forge === null) throw new Error("the scene has a forge");
+    const shut = async (): Promise<never> => {
+      throw new HoldfastError({ code: "FORGE_DENIED", message: "nobody is logged in" });
+    };
+    const parts = { ...scene.parts, forge: { ...forge, getIssue: shut, findPullRequest: shut } };
+    const found = async (): Promise<readonly string[]> =>
+      (await scene.plan({ parts })).findings.map(({ kind }) => kind).filter((kind) => kind === "forge_unreachable");
+    expect(await found()).toEqual(["forge_unreachable"]);
+    await scene.save({ issue: null }, (planes) => ({ ...planes, inputs: { ...planes.inputs, issue: null } }));
+    expect(await found()).toEqual([]);
+  });
+
+  test("an issue that is gone", async () => {
+    const scene = await startResumeScene();
+    scene.forge.issue = null;
+    expect(await scene.found()).toEqual(["issue_missing"]);
+  });
+
+  test("a pull request merged or closed, by the number that the run wrote down", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ pullRequest: { number: 7, url: "local:7" } });
+    scene.forge.request = request({ state: "open" });
+    expect(await scene.found()).toEqual([]);
+    scene.forge.request = request({ state: "closed" });
+    expect(await scene.found()).toEqual(["pull_request_closed"]);
+    scene.forge.request = request({ state: "merged", headCommit: headOf(scene) });
+    expect(await scene.found()).toEqual(["pull_request_merged"]);
+  });
+
+  test("a pull request merged without the run's last commits", async () => {
+    const scene = await startResumeScene();
+    const merged = headOf(scene);
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "later");
+    await scene.save({ pullRequest: { number: 7, url: "local:7" } });
+    scene.forge.request = request({ state: "merged", headCommit: merged });
+    expect(await scene.found()).toEqual(["pull_request_merged", "work_not_merged"]);
+  });
+
+  test("a pull request that the run merges itself: told, and no reason to end it", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ pullRequest: { number: 7, url: "local:7" } });
+    scene.forge.request = request({ state: "merged", headCommit: headOf(scene) });
+    expect((await scene.plan()).plan.kind).toBe("done");
+    const body = { key: `${RUN}/pr/merge`, kind: "merge", target: "7", payload: "0".repeat(64), detail: {} };
+    await scene.append({ kind: "effect.intended", body });
+    expect(await scene.found()).toEqual(["pull_request_merged", "effect_in_flight"]);
+    expect((await scene.plan()).plan.kind).toBe("warn");
+  });
+
+  test("a merged pull request of an earlier run with the same branch is not ours", async () => {
+    const scene = await startResumeScene();
+    const key = `${RUN}/pr/open`;
+    const body = { key, kind: "pull_request", target: "forge", payload: "0".repeat(64), detail: {} };
+    await scene.append({ kind: "effect.intended", body });
+    scene.forge.request = request({ state: "merged", headCommit: headOf(scene), body: `key: ${key}.2` });
+    expect(await scene.found()).toEqual(["effect_in_flight"]);
+    scene.forge.request = request({ state: "merged", headCommit: headOf(scene), body: `<!-- ${key} -->` });
+    expect(await scene.found()).toEqual(["pull_request_merged", "effect_in_flight"]);
+  });
+});
+
+describe("the remote", () => {
+  const push = (scene: ResumeScene): string => {
+    scene.worktree().git("push", "-q", "origin", BRANCH);
+    return headOf(scene);
+  };
+
+  test("has what we pushed, or an ancestor of what we have: no finding", async () => {
+    const scene = await startResumeScene();
+    const pushed = push(scene);
+    expect(await scene.found()).toEqual([]);
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "next");
+    await scene.save({ pushed });
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test("has the commits of before our rebase: they are what we pushed", async () => {
+    const scene = await startResumeScene();
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "one");
+    const pushed = push(scene);
+    scene.worktree().git("commit", "-q", "--amend", "--allow-empty", "-m", "one again");
+    await scene.save({ pushed });
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test.each([
+    ["was replaced", ["checkout", "-q", "--orphan", "theirs"]],
+    ["has commits on top", ["checkout", "-q", "-b", "theirs", BRANCH]],
+  ])("%s: diverged", async (what, begin) => {
+    const scene = await startResumeScene();
+    await scene.save({ pushed: push(scene) });
+    scene.repo.git(...begin);
+    scene.repo.git("commit", "-q", "--allow-empty", "-m", "theirs");
+    scene.repo.git("push", "-q", "--force", "origin", `theirs:${BRANCH}`);
+    const { findings } = await scene.plan();
+    expect(findings).toMatchObject([{ kind: "branch_diverged", summary: expect.stringContaining(what) }]);
+  });
+
+  test("lost the branch, or cannot be asked", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ pushed: push(scene) });
+    scene.remote.git("update-ref", "-d", `refs/heads/${BRANCH}`);
+    expect(await scene.found()).toEqual(["remote_branch_missing"]);
+    rmSync(scene.remote.root, { recursive: true });
+    expect(await scene.found()).toEqual(["remote_unreachable"]);
+  });
+
+  test("is asked from another worktree when the run's own is gone", async () => {
+    const scene = await startResumeScene();
+    await scene.save({ pushed: push(scene) });
+    dropWorktree(scene);
+    scene.remote.git("update-ref", "-d", `refs/heads/${BRANCH}`);
+    expect(await scene.found()).toEqual(["worktree_missing", "remote_branch_missing"]);
+  });
+});

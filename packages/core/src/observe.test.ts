@@ -1,0 +1,72 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import { RUN, type ResumeScene, startResumeScene } from "@holdfast/test-support/core/resume-scene";
+import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
+import type { NewEntry } from "./journal.ts";
+import { applyTakeUp } from "./resume.ts";
+import type { Store } from "./store.ts";
+
+const note = (text: string): NewEntry => ({ kind: "note", body: { text } });
+
+/** The scene's run on disk: an entry that nobody needs any more, a checkpoint, and an entry behind it. */
+async function saveOnDisk(scene: ResumeScene): Promise<string> {
+  const directory = scene.repo.path(".git/holdfast");
+  const store = await openSqliteStore({ directory, create: true });
+  await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
+  const lease = await store.takeLease({ run: RUN, label: "test" });
+  await store.commit({ lease, entries: [note("the old entry")] });
+  const { planes } = await scene.newest();
+  await store.commit({ lease, checkpoint: { trigger: "stage", planes } });
+  await store.commit({ lease, entries: [note("the new entry")] });
+  await store.close();
+  return directory;
+}
+
+function alter(directory: string, from: string, to: string): void {
+  const db = new DatabaseSync(join(directory, "store.db"));
+  let changed = 0;
+  for (const { pos, body } of db.prepare("SELECT pos, body FROM log").all()) {
+    const text = body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : String(body);
+    if (!text.includes(from)) continue;
+    const other = text.replace(from, to);
+    const value = body instanceof Uint8Array ? Buffer.from(other, "latin1") : other;
+    changed += Number(db.prepare("UPDATE log SET body = ? WHERE pos = ?").run(value, Number(pos)).changes);
+  }
+  db.close();
+  expect(changed).toBe(1);
+}
+
+async function reopen(directory: string): Promise<Store> {
+  const store = await openSqliteStore({ directory });
+  onTestFinished(async () => store.close());
+  return store;
+}
+
+test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes is asked, once", async (text) => {
+  const scene = await startResumeScene();
+  const directory = await saveOnDisk(scene);
+  alter(directory, text, text.replace("entry", "ENTRY"));
+  const store = await reopen(directory);
+  const parts = { ...scene.parts, store };
+  const planned = await scene.plan({ parts });
+  expect(planned.plan).toMatchObject({
+    kind: "ask",
+    why: expect.stringMatching(/The journal of run .* is damaged: The chain breaks at entry \d+/),
+    hint: expect.stringContaining("--accept journal_damaged"),
+  });
+  const accepted = await scene.plan({ parts, answers: { journal_damaged: "accept" } });
+  expect(accepted.plan.kind).toBe("warn");
+  const lease = await store.takeLease({ run: RUN, label: "test" });
+  await applyTakeUp({ parts, lease, planned: accepted });
+  expect((await scene.plan({ parts })).plan.kind).toBe("resume");
+});
+
+test("a journal that is what was written is no finding", async () => {
+  const scene = await startResumeScene();
+  const store = await reopen(await saveOnDisk(scene));
+  expect((await scene.plan({ parts: { ...scene.parts, store } })).plan).toMatchObject({
+    kind: "resume",
+    judgements: [],
+  });
+});

@@ -1,0 +1,417 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type WorkParts, anyFolder, findRunWorkspace, lookParams } from "./adapters.ts";
+import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
+import type { Effect } from "./effects.ts";
+import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
+import type { Forge, PullRequest } from "./forge.ts";
+import { type SinceCheckpoint, foldSince } from "./journal.ts";
+import { isJsonObject } from "./json.ts";
+import type { RunSummary } from "./run.ts";
+import { type Store, journalDamage } from "./store.ts";
+import type { Asking, Look, Workspaces } from "./workspace.ts";
+
+/**
+ * Everything that is not as the checkpoint has it: no finding hides another, and what could not be asked is a finding too. Looks
+ * only (a fetch apart). What the run itself did after the checkpoint is no difference.
+ */
+export async function observeWorld(params: {
+  readonly parts: WorkParts;
+  readonly run: RunSummary;
+  /** What the run goes on from. */
+  readonly checkpoint: Checkpoint;
+  /** What branch and files are compared with, when the run goes on from an older one; absent: the same. */
+  readonly newest?: Checkpoint;
+  /** What would carry the run on. */
+  readonly current: Setting;
+}): Promise<readonly Finding[]> {
+  const { parts, run, checkpoint } = params;
+  const { position, config } = checkpoint.planes;
+  const relied = reliedOn(checkpoint.planes);
+  const newest = params.newest ?? checkpoint;
+  const entries = await Array.fromAsync(parts.store.readJournal({ run: run.id, after: newest.entry }));
+  const since = foldSince({ visit: newest.planes.position.visit, entries });
+  const effects = await parts.store.listEffects(run.id);
+  const place = await observePlace({ parts, run, checkpoint: newest, since });
+  const forge = await observeForge({ parts, run, relied, effects, place });
+  const journal = await observeJournal(parts.store, run.id);
+  const remote = await observeRemote({ parts, relied, place, merged: forge.merged, seen: since.seen });
+  return [
+    ...forge.findings,
+    ...place.findings,
+    ...journal,
+    ...remote,
+    ...compareSettings({ saved: { definition: position.definition, config }, current: params.current }),
+    ...effects.flatMap(inFlight),
+    ...unfinishedRestore(run, since.changesFiles),
+  ];
+}
+
+function inFlight(effect: Effect): readonly Finding[] {
+  const { key, kind, target, state } = effect;
+  if (state.kind !== "intended" && state.kind !== "unknown") return [];
+  const summary = `Whether ${kind} on ${target} happened was not written down`;
+  return [{ kind: "effect_in_flight", summary, expected: "settled", actual: { key, state: state.kind } }];
+}
+
+/** One that a step began is finished by that step, when it runs again. */
+function unfinishedRestore(run: RunSummary, stepInFlight: boolean): readonly Finding[] {
+  const target = run.unfinishedRestore;
+  if (target === null || stepInFlight) return [];
+  const summary = `The restore of ${target} did not finish`;
+  return [{ kind: "restore_unfinished", summary, expected: null, actual: target }];
+}
+
+interface Place {
+  readonly findings: readonly Finding[];
+  /** Of the run's branch as it is now, or as the checkpoint has it when it is gone; null without files or commits. */
+  readonly head: string | null;
+  /** Full name of the run's branch. */
+  readonly branch: string | null;
+  /** The run's worktree; null when it is gone. */
+  readonly root: string | null;
+}
+
+const NOWHERE: Place = { findings: [], head: null, branch: null, root: null };
+
+/** The run's worktree, its branch and its files. */
+async function observePlace(params: {
+  readonly parts: WorkParts;
+  readonly run: RunSummary;
+  readonly checkpoint: Checkpoint;
+  readonly since: SinceCheckpoint;
+}): Promise<Place> {
+  const { parts, run, checkpoint, since } = params;
+  const { files } = checkpoint.planes;
+  const { workspaces } = parts;
+  if (files === null || workspaces === null) return NOWHERE;
+  const [whole, workspace] = await Promise.all([workspaces.has(files), findRunWorkspace(parts, run)]);
+  const tip = files.branch === null ? files.head : await workspaces.branchTip(files.branch);
+  const findings: Finding[] = whole ? [] : [treeMissing(checkpoint, files)];
+  const branchGone = files.branch !== null && files.head !== null && tip === null;
+  if (branchGone) findings.push(branchMissing(files));
+  const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
+  if (workspace === undefined) {
+    if (!branchGone) findings.push(...headMoved({ files, tip, since }));
+    return { ...place, findings: [...findings, worktreeMissing(files)] };
+  }
+  const look = await workspace.look(lookParams(parts));
+  if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
+  // A step in flight is undone with the branch that it left.
+  if (!since.changesFiles) findings.push(...branchSwitched(files, look));
+  if (!branchGone) findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since }));
+  // After a half restore, or in the middle of a step that writes files, they are not what somebody wanted them to be.
+  const halfWork = since.changesFiles || run.unfinishedRestore !== null;
+  if (whole && !halfWork && look.tree !== files.tree)
+    findings.push(await filesChanged(workspaces, checkpoint, files, look));
+  return { ...place, findings };
+}
+
+function headMoved(params: {
+  readonly files: FilesPlane;
+  readonly tip: string | null;
+  readonly since: SinceCheckpoint;
+}): readonly Finding[] {
+  const { files, tip, since } = params;
+  if (tip === files.head || tip === null || since.changesFiles || since.commits.has(tip)) return [];
+  const summary = `${shortName(files.branch)} stands at ${tip}, and the run left it at ${files.head ?? "no commit"}`;
+  return [{ kind: "head_moved", summary, expected: files.head, actual: tip }];
+}
+
+function branchSwitched(files: FilesPlane, look: Look): readonly Finding[] {
+  if (files.branch === null || look.branch === files.branch) return [];
+  const summary = `The worktree stands on ${shortName(look.branch)} instead of ${shortName(files.branch)} (\`git -C ${look.worktree} switch ${shortName(files.branch)}\` brings it back)`;
+  return [{ kind: "branch_switched", summary, expected: files.branch, actual: look.branch }];
+}
+
+function branchMissing(files: FilesPlane): Finding {
+  const summary = `The branch ${shortName(files.branch)} is gone`;
+  return { kind: "branch_missing", summary, expected: { branch: files.branch, head: files.head }, actual: null };
+}
+
+function worktreeMissing(files: FilesPlane): Finding {
+  const summary = `The worktree ${files.worktree} is gone`;
+  return { kind: "worktree_missing", summary, expected: files.worktree, actual: null };
+}
+
+function worktreeMoved(files: FilesPlane, root: string): Finding {
+  const summary = `The worktree is at ${root} and was at ${files.worktree}`;
+  return { kind: "worktree_moved", summary, expected: files.worktree, actual: root };
+}
+
+function treeMissing(checkpoint: Checkpoint, files: FilesPlane): Finding {
+  const summary = `The git objects of checkpoint ${checkpoint.id} are not in this repository`;
+  return { kind: "tree_missing", summary, expected: files.commit, actual: null };
+}
+
+const NAMED = 5;
+
+async function filesChanged(
+  workspaces: Workspaces,
+  checkpoint: Checkpoint,
+  files: FilesPlane,
+  look: Look,
+): Promise<Finding> {
+  const between = { from: files.tree, to: look.tree };
+  const { files: changed } = await workspaces.diff({ ...between, format: "names" });
+  // One that is too large to be held must not stand in the way of a resume.
+  const patch = await workspaces.diff({ ...between, format: "patch" }).catch(() => null);
+  const names = changed.slice(0, NAMED).map(({ path }) => path);
+  const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
+  const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${names.join(", ")}${more}`;
+  const diff = patch === null ? {} : { diff: shortened(patch.text) };
+  return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, ...diff };
+}
+
+/** Enough to see what somebody did; `holdfast diff` shows all of it. */
+function shortened(patch: string): string {
+  const lines = patch.trimEnd().split("\n");
+  const left = lines.length - SHOWN;
+  return left > 0 ? [...lines.slice(0, SHOWN), `… and ${left} more lines`].join("\n") : lines.join("\n");
+}
+
+const SHOWN = 60;
+
+function shortName(branch: string | null): string {
+  return branch === null ? "no branch" : branch.replace(/^refs\/heads\//, "");
+}
+
+/**
+ * Is the run's journal what was written? Nothing else would tell whoever resumes: a run goes by its newest checkpoint and the few entries behind it, and an
+ * entry that was altered reads like any other.
+ */
+async function observeJournal(store: Store, run: string): Promise<readonly Finding[]> {
+  const damage = await journalDamage(store, run);
+  const [first, ...more] = damage;
+  if (first === undefined) return [];
+  const summary = `The journal of run ${run} is damaged: ${first}${more.length === 0 ? "" : ` (and ${more.length} more)`}`;
+  return [{ kind: "journal_damaged", summary, expected: null, actual: damage.slice(0, MOST_TOLD) }];
+}
+
+/** They are kept with the run once somebody has accepted them. */
+const MOST_TOLD = 20;
+
+/** What the remote has of the run's branch and of the branch that it goes to. */
+async function observeRemote(params: {
+  readonly parts: WorkParts;
+  readonly relied: ReliedOn;
+  readonly place: Place;
+  /** The pull request was merged: that the branch went with it is no news. */
+  readonly merged: boolean;
+  /** Commits that the stage has seen for itself: a question about them is its own, and asked once. */
+  readonly seen: ReadonlySet<string>;
+}): Promise<readonly Finding[]> {
+  const { relied, place } = params;
+  if (place.branch === null) return [];
+  const branch = await openAskingBranch(params.parts, place);
+  if (branch === null) return [remoteUnreachable("there is no worktree to ask from")];
+  if ((await branch.remote()) === null) return [];
+  const own = place.branch.replace(/^refs\/heads\//, "");
+  const findings = place.head === null ? [] : await observeOwn({ ...params, branch, own, head: place.head });
+  const base = relied.base === null ? [] : await observeBase(branch, relied.base);
+  return [...findings, ...base].filter(
+    (one, at, all) => one.kind !== "remote_unreachable" || all.findIndex(({ kind }) => kind === one.kind) === at,
+  );
+}
+
+async function observeOwn(params: {
+  readonly branch: Asking;
+  readonly own: string;
+  readonly head: string;
+  readonly relied: ReliedOn;
+  readonly merged: boolean;
+  readonly seen: ReadonlySet<string>;
+}): Promise<readonly Finding[]> {
+  const { branch, own, head, relied } = params;
+  const there = await branch.lookUpRemote(own);
+  if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
+  const { commit } = there;
+  if (commit === null) {
+    if (relied.pushed === null || params.merged) return [];
+    const summary = `${own} was pushed and is gone on the remote`;
+    return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
+  }
+  if (commit === relied.pushed || commit === head || params.seen.has(commit)) return [];
+  await branch.fetch();
+  if (await reaches(branch, commit, head)) return [];
+  const added = relied.pushed !== null && (await reaches(branch, relied.pushed, commit));
+  const what = added ? "has commits on top of ours" : "was replaced, or never was ours";
+  const summary = `${own} on the remote ${what}: it stands at ${commit}`;
+  return [{ kind: "branch_diverged", summary, expected: { head, pushed: relied.pushed }, actual: { commit } }];
+}
+
+async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
+  const name = base.branch ?? (await branch.defaultBranch());
+  if (name === null || !OBJECT_ID.test(base.commit)) return [];
+  const there = await branch.lookUpRemote(name);
+  if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
+  if (there.commit === null || there.commit === base.commit) return [];
+  const summary = `${name} has moved from ${base.commit} to ${there.commit}`;
+  return [{ kind: "base_moved", summary, expected: base.commit, actual: there.commit }];
+}
+
+const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+function remoteUnreachable(reason: string): Finding {
+  const summary = `The remote does not say where the branch stands: ${reason}`;
+  return { kind: "remote_unreachable", summary, expected: null, actual: reason };
+}
+
+/** The issue and the pull request. A forge that does not answer is a finding: not knowing is not "nothing changed". */
+async function observeForge(params: {
+  readonly parts: WorkParts;
+  readonly run: RunSummary;
+  readonly relied: ReliedOn;
+  readonly effects: readonly Effect[];
+  readonly place: Place;
+}): Promise<{ readonly findings: readonly Finding[]; readonly merged: boolean }> {
+  const { parts, run, relied } = params;
+  const mismatch = issueMismatch(run, relied);
+  if (mismatch !== null) return { findings: [mismatch], merged: false };
+  if (parts.forge === null) {
+    const findings =
+      relied.issue === null ? [] : [forgeUnreachable("There is no forge configured that could be asked")];
+    return { findings, merged: false };
+  }
+  try {
+    const issue = await observeIssue(parts.forge, relied);
+    const request = await findOwnRequest(parts.forge, params);
+    const findings = request === null ? [] : await observeRequest({ ...params, request });
+    return { findings: [...issue, ...findings], merged: request?.state === "merged" };
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
+    // A run that never had anything there lost nothing when nobody is logged in: the remote alone named this forge.
+    if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
+    return { findings: [forgeUnreachable(error.message, waitOf(error))], merged: false };
+  }
+}
+
+/** A forge that may answer later without any help, and when to ask it again (null: it names no time). */
+function waitOf({ retry, data }: HoldfastError): { readonly until: string | null } | null {
+  if (retry !== "later") return null;
+  return { until: typeof data["until"] === "string" ? data["until"] : null };
+}
+
+const SILENT: ReadonlySet<string> = new Set(["FORGE_FAILED", "FORGE_DENIED"]);
+
+/** Issue 4 is not issue 42: a checkpoint of another one must not be carried on under this name. */
+function issueMismatch(run: RunSummary, { issue }: ReliedOn): Finding | null {
+  if (run.work.kind !== "issue" || issue === null || issue.number === run.work.number) return null;
+  const summary = `Run ${run.id} is for issue ${run.work.number}, and its checkpoint is for issue ${issue.number}`;
+  return { kind: "issue_mismatch", summary, expected: run.work.number, actual: issue.number };
+}
+
+async function observeIssue(forge: Forge, { issue }: ReliedOn): Promise<readonly Finding[]> {
+  if (issue === null) return [];
+  const rest = { task: null, base: null, plan: null };
+  return compareInputs({
+    saved: { issue, ...rest },
+    current: { issue: await forge.getIssue(issue.number), ...rest },
+  });
+}
+
+/**
+ * By its number when the run has written it down; else the newest of the branch, if it carries the key of one of our effects: an
+ * earlier run may have had a branch and a pull request of the same name.
+ */
+async function findOwnRequest(
+  forge: Forge,
+  params: { readonly relied: ReliedOn; readonly effects: readonly Effect[]; readonly place: Place },
+): Promise<PullRequest | null> {
+  const number = params.relied.pullRequest ?? numberOf(params.effects);
+  if (number !== null) return await forge.getPullRequest(number);
+  const { branch } = params.place;
+  if (branch === null || params.effects.length === 0) return null;
+  const found = await forge.findPullRequest(branch.replace(/^refs\/heads\//, ""));
+  const ours = found !== null && params.effects.some(({ key }) => mentions(found.body, key));
+  return ours ? found : null;
+}
+
+function numberOf(effects: readonly Effect[]): number | null {
+  for (const { kind, state } of effects.toReversed()) {
+    if (!/pull.?request/.test(kind) || state.kind !== "done" || !isJsonObject(state.receipt)) continue;
+    const number = state.receipt["number"];
+    if (typeof number === "number") return number;
+  }
+  return null;
+}
+
+/** Whole: `r/pr/open` is not in a text that has only `r/pr/open.2`. */
+function mentions(text: string, key: string): boolean {
+  const places = text.split(key);
+  return places.some((before, at) => {
+    const after = places[at + 1];
+    return after !== undefined && !/[a-z0-9._/-]$/i.test(before) && !/^[a-z0-9._/-]/i.test(after);
+  });
+}
+
+async function observeRequest(params: {
+  readonly parts: WorkParts;
+  readonly request: PullRequest;
+  readonly effects: readonly Effect[];
+  readonly place: Place;
+}): Promise<readonly Finding[]> {
+  const { number, url, state, headCommit } = params.request;
+  const name = `Pull request ${number}`;
+  switch (state) {
+    case "open":
+      return [];
+    case "closed": {
+      const summary = `${name} was closed without being merged`;
+      return [{ kind: "pull_request_closed", summary, expected: "open", actual: { number, url } }];
+    }
+    case "merged": {
+      const own = mergesItself(params.effects);
+      const merged: Finding = {
+        kind: "pull_request_merged",
+        summary: own ? `${name} was merged by this run` : `${name} was merged`,
+        expected: "open",
+        actual: { number, url, head: headCommit, ...(own ? { own } : {}) },
+      };
+      const { head } = params.place;
+      if (head === null || (await isIn(params.parts, params.place, head, headCommit))) return [merged];
+      const summary = `${name} was merged at ${headCommit}, and the branch here has commits that are not in it`;
+      const actual = { number, merged: headCommit };
+      return [merged, { kind: "work_not_merged", summary, expected: { head }, actual }];
+    }
+  }
+}
+
+/** A workflow that merges is in the middle of its own work then, and has more to do. */
+function mergesItself(effects: readonly Effect[]): boolean {
+  return effects.some(({ kind, state }) => /merge/.test(kind) && state.kind !== "failed");
+}
+
+/** In doubt it is not: then somebody is asked, and nothing is given up. */
+async function isIn(parts: WorkParts, place: Place, head: string, merged: string): Promise<boolean> {
+  if (head === merged) return true;
+  const branch = await openAskingBranch(parts, place);
+  if (branch === null) return false;
+  await branch.fetch();
+  return await reaches(branch, head, merged);
+}
+
+function reliesOnForge(relied: ReliedOn, effects: readonly Effect[]): boolean {
+  return relied.issue !== null || (relied.pullRequest ?? numberOf(effects)) !== null;
+}
+
+function forgeUnreachable(reason: string, wait: { readonly until: string | null } | null = null): Finding {
+  const summary = `It is not known whether the issue or the pull request changed: ${reason}`;
+  return { kind: "forge_unreachable", summary, expected: null, actual: wait === null ? reason : { reason, ...wait } };
+}
+
+/** The repository, to ask the remote and the history: through any of its worktrees when the run's own is gone; null when there is none. */
+async function openAskingBranch(parts: WorkParts, place: Place): Promise<Asking | null> {
+  const { workspaces, branches } = parts;
+  const folder = workspaces === null ? null : await anyFolder(workspaces, place.root);
+  return folder === null ? null : await branches.asking(folder);
+}
+
+/** A commit that is not here (it could not be fetched) reaches nothing and is reached by nothing. */
+async function reaches(branch: Asking, ancestor: string, of: string): Promise<boolean> {
+  try {
+    return await branch.isAncestor({ ancestor, of });
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "GIT_FAILED") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,150 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+
+/**
+ * Refuses options that nobody reads: `save({ value: … })` would else lose what the caller meant to keep. USAGE, with the
+ * nearest name.
+ */
+export function checkOptions(call: string, given: object, known: readonly string[]): void {
+  for (const name of Object.keys(given)) {
+    if (known.includes(name)) continue;
+    const [guess] = nearest(name, known);
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${call} has no option "${name}"`,
+      hint: guess === undefined ? `Its options: ${known.join(", ")}.` : `Did you mean ${guess}?`,
+    });
+  }
+}
+
+export function checkOneOf(call: string, name: string, value: unknown, known: readonly string[]): void {
+  if (value === undefined || known.some((word) => word === value)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${call} cannot use ${JSON.stringify(value) ?? String(value)} for ${name}`,
+    hint: `Use one of ${known.join(", ")}.`,
+  });
+}
+
+/** Readers of one option each: absent gives the default, anything that does not fit is USAGE with its name. */
+
+export function optionError(name: string, value: Json, wanted: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `The option ${name} cannot be ${JSON.stringify(value).slice(0, 80)}`,
+    hint: `Give ${wanted}.`,
+    data: { option: name },
+  });
+}
+
+export function count(given: JsonObject, name: string, otherwise: number, least: number): number {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) return value;
+  throw optionError(name, value, `a whole number from ${least}`);
+}
+
+export function score(given: JsonObject, name: string, otherwise: number): number {
+  const value = count(given, name, otherwise, 0);
+  if (value <= 100) return value;
+  throw optionError(name, value, "a whole number from 0 to 100");
+}
+
+export function flag(given: JsonObject, name: string, otherwise: boolean): boolean {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  if (typeof value === "boolean") return value;
+  throw optionError(name, value, "true or false");
+}
+
+export function word<T extends string>(given: JsonObject, name: string, otherwise: T, known: readonly T[]): T {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  const found = known.find((one) => one === value);
+  if (found !== undefined) return found;
+  throw optionError(name, value, `one of ${known.join(", ")}`);
+}
+
+export function text(given: JsonObject, name: string): string {
+  const value = given[name];
+  if (typeof value === "string" && value.trim() !== "") return value;
+  throw optionError(name, value ?? null, "a text that is not empty");
+}
+
+export function nullableText(given: JsonObject, name: string): string | null {
+  return given[name] === undefined || given[name] === null ? null : text(given, name);
+}
+
+export function texts(given: JsonObject, name: string, otherwise: readonly string[]): readonly string[] {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  if (!isJsonArray(value)) throw optionError(name, value, "a list of texts");
+  return value.map((one) => {
+    if (typeof one === "string") return one;
+    throw optionError(name, one, "a list of texts");
+  });
+}
+
+/** Absent is an empty one: every option in it has its own default. */
+export function record(given: JsonObject, name: string): JsonObject {
+  const value = given[name];
+  if (value === undefined) return {};
+  if (isJsonObject(value)) return value;
+  throw optionError(name, value, "an object");
+}
+
+export function within(
+  given: JsonObject,
+  name: string,
+  otherwise: number,
+  { least, most }: { readonly least: number; readonly most: number },
+): number {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  if (typeof value === "number" && value >= least && value <= most) return value;
+  throw optionError(name, value, `a number from ${least} to ${most}`);
+}
+
+/**
+ * For "did you mean …?": the candidates that a slip of the finger turns into `text`, or that begin with it,
+ * nearest first and at most `limit`. Empty when nothing is near: a far-fetched guess is worse than none.
+ */
+export function nearest(text: string, candidates: Iterable<string>, limit = 3): readonly string[] {
+  const typed = text.slice(0, MAX_LENGTH).toLowerCase();
+  if (typed === "") return [];
+  const tolerance = Math.max(1, Math.floor(typed.length / 3));
+  const ranked: { readonly candidate: string; readonly rank: number }[] = [];
+  for (const candidate of new Set(candidates)) {
+    const name = candidate.slice(0, MAX_LENGTH).toLowerCase();
+    const distance = name.startsWith(typed) ? 0.5 : editDistance(typed, name);
+    if (distance <= tolerance) ranked.push({ candidate, rank: name === typed ? 0 : distance });
+  }
+  ranked.sort((a, b) => a.rank - b.rank || (a.candidate < b.candidate ? -1 : 1));
+  return ranked.slice(0, limit).map((entry) => entry.candidate);
+}
+
+/** Names are short; the bound keeps a pasted text from costing its square. */
+const MAX_LENGTH = 128;
+
+/** Insertions, deletions, substitutions and swaps of neighbours. */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column += 1) {
+      const same = a[row - 1] === b[column - 1];
+      let cost = Math.min(at(current, column - 1) + 1, at(last, column) + 1, at(last, column - 1) + (same ? 0 : 1));
+      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      if (swapped) cost = Math.min(cost, at(beforeLast, column - 2) + 1);
+      current.push(cost);
+    }
+    beforeLast = last;
+    last = current;
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}

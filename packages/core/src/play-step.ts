@@ -1,0 +1,48 @@
+import type { NewEntry } from "./journal.ts";
+import type { Json } from "./json.ts";
+import { type Player, playedFailure } from "./player.ts";
+import type { RecordedStep } from "./recording.ts";
+import type { Stay } from "./stage-execution.ts";
+import { rebaseRunning } from "./state.ts";
+
+/** A step as it was recorded: its result, what it took, the files that it left, and a checkpoint where it had one. Nothing is run. */
+export async function playStep(stay: Stay, name: string): Promise<Json> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  if (player === undefined) throw new TypeError("nothing is replayed here");
+  const step = await player.next(writer, name);
+  try {
+    return await play(stay, player, step);
+  } finally {
+    player.played(step);
+  }
+}
+
+async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Json> {
+  const { writer } = stay;
+  const { step: name, came } = step;
+  const end: readonly NewEntry[] = [
+    ...player
+      .spentOn(step)
+      .map((spent): NewEntry => ({ kind: "step.lost", body: { visit: writer.visit, step: name, spent } })),
+    came.kind === "finished"
+      ? stay.finished(name, { result: came.result, spent: null })
+      : stay.failed(name, { reason: came.reason, spent: null }),
+  ];
+  if (step.checkpoint === null) {
+    await writer.append(...end);
+  } else {
+    const { trigger, name: title } = await player.titleOf(step.checkpoint);
+    const named = title === null ? {} : { name: title };
+    await writer.save({
+      trigger,
+      ...named,
+      prepare: () => end,
+      change: (planes, { sequence }) => rebaseRunning(planes, sequence),
+    });
+  }
+  if (came.kind === "finished") return came.result;
+  if (came.kind === "aborted") return writer.halt.abort(came.reason);
+  stay.unclaim(name);
+  throw playedFailure(came);
+}

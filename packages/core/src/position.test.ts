@@ -1,0 +1,246 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { sampleGraph, sampleNode as node, someGraph } from "@holdfast/test-support/core/graph-sample";
+import { emptyPlanes } from "./checkpoint.ts";
+import { type GraphEvent, addNode, progressOf, readyNodes, stateOf, stepGraph } from "./graph-state.ts";
+import type { Graph, NodeStatus } from "./graph.ts";
+import type { JournalEntry } from "./journal.ts";
+import {
+  type Counters,
+  NO_ERRORS,
+  type Visit,
+  betterOf,
+  bump,
+  counterOf,
+  forgetAborts,
+  recoveryEvents,
+  reset,
+  resumePoint,
+} from "./position.ts";
+import { type StateEntry, loadState } from "./state.ts";
+
+describe("forget aborts", () => {
+  const failed = (entry: number, body: JournalEntry["body"]) => ({
+    run: "r",
+    entry,
+    at: "2026-01-01T00:00:00Z",
+    kind: "step.failed" as const,
+    body: { visit: 0, step: "edit", reason: "no", spent: null, ...body },
+  });
+  const ended = {
+    run: "r",
+    entry: 9,
+    at: "2026-01-01T00:00:00Z",
+    kind: "step.finished" as const,
+    body: { visit: 0, step: "edit", result: 1, spent: null },
+  };
+
+  test("what failed tries came to is folded from the journal; the end of the call ends it", () => {
+    const checkpoint = { sequence: 1, planes: emptyPlanes({ workflow: "toy" }) };
+    const errors = { ...NO_ERRORS, counts: { mine: 2 }, agents: ["b"] };
+    const entries = [failed(1, {}), failed(2, { errors, verdict: { rule: "mine", action: "fallback", why: "so" } })];
+    const body = { visit: 0, step: "edit", session: "s" };
+    const session = { run: "r", entry: 1, at: "2026-01-01T00:00:00Z", kind: "step.session" as const, body };
+    const fold = (...given: readonly StateEntry[]) =>
+      loadState({ run: "r", checkpoint, entries: given, effects: [], apply: null }).state.position.visit;
+    expect(fold(session, ...entries)).toMatchObject({ failures: { edit: 2 }, errors: { edit: errors } });
+    // A session is of the agent that failed.
+    expect(fold(session, ...entries).sessions).toBeUndefined();
+    expect(fold(...entries, ended).errors).toBeUndefined();
+  });
+
+  test("whoever goes back has seen the abort: what was counted stays", () => {
+    const errors = { edit: { ...NO_ERRORS, counts: { mine: 3 }, abort: "Rule mine ends the run" }, look: NO_ERRORS };
+    const visit = { number: 4, steps: {}, failures: { edit: 3 } };
+    expect(forgetAborts({ ...visit, errors })).toEqual({
+      ...visit,
+      errors: { edit: { ...NO_ERRORS, counts: { mine: 3 } }, look: NO_ERRORS },
+    });
+    expect(forgetAborts(visit)).toBe(visit);
+  });
+});
+
+describe("graph recovery", () => {
+  const at = "2026-01-01T00:00:00Z";
+  const start = (id: string): GraphEvent => ({ kind: "start", node: id, at });
+  const complete = (id: string): GraphEvent => ({ kind: "complete", node: id, at, result: null });
+  const fail = (id: string): GraphEvent => ({ kind: "fail", node: id, at, error: "broke" });
+  const after = (from: Graph, ...events: readonly GraphEvent[]): Graph => events.reduce(stepGraph, from);
+
+  describe("a node that was running when the process died", () => {
+    const once = after(sampleGraph([node("once", [], { idempotent: false, retries: 1 })]), start("once"));
+    const statusWith = (visit: Partial<Visit>, graph = once): NodeStatus => {
+      const position = { graph, visit: { number: 1, steps: {}, failures: {}, graph: true, ...visit } };
+      return stateOf(after(graph, ...recoveryEvents(position, at)), "once").status;
+    };
+    const agent = { files: true, estimate: null, base: 1 };
+
+    test.each<[string, Partial<Visit>, NodeStatus]>([
+      ["left nothing that we know of", {}, "unknown"],
+      ["did its deed", { steps: { "node:once#1": "done" } }, "pending"],
+      [
+        "did its deed, and more was under way",
+        { steps: { "node:once#1": 1 }, running: { "node:once#1/x": agent } },
+        "pending",
+      ],
+      ["finished a part, and nothing was under way", { steps: { "node:once#1/prepare": null } }, "pending"],
+      [
+        "finished a part, and an agent was at work",
+        { steps: { "node:once#1/prepare": null }, running: { "node:once#1/agent": agent } },
+        "unknown",
+      ],
+      ["had a call that failed, and nothing under way", { failures: { "node:once#1/agent": 1 } }, "pending"],
+      ["shares the beginning of its name with another", { steps: { "node:once#11": 1, "node:once2#1": 1 } }, "unknown"],
+      ["belongs to an earlier visit's graph", { graph: false }, "running"],
+    ])("%s", (_what, visit, expected) => {
+      expect(statusWith(visit)).toBe(expected);
+    });
+
+    test("is the same try after it, and keeps its retries", () => {
+      const position = { graph: once, visit: { number: 1, steps: { "node:once#1": 1 }, failures: {}, graph: true } };
+      const again = after(once, ...recoveryEvents(position, at), start("once"));
+      expect(stateOf(again, "once")).toMatchObject({ status: "running", attempt: 1 });
+      expect(stateOf(after(again, fail("once")), "once")).toMatchObject({ status: "pending", tries: 1 });
+    });
+
+    test("what a failed try finished says nothing of the next one", () => {
+      const second = after(once, fail("once"), start("once"));
+      expect(statusWith({ steps: { "node:once#1": 1 } }, second)).toBe("unknown");
+      expect(statusWith({ steps: { "node:once#2": 1 } }, second)).toBe("pending");
+    });
+
+    test("never vanishes, whatever the graph", () => {
+      const { position } = emptyPlanes();
+      fc.assert(
+        fc.property(someGraph({ maxNodes: 6 }), (graph) => {
+          const running = graph.nodes.filter(
+            (one) => one.dependencies.length === 0 && !graph.edges.some((edge) => edge.to === one.id),
+          );
+          const died = after(graph, ...running.map((one) => start(one.id)));
+          const events = recoveryEvents({ ...position, graph: died, visit: { ...position.visit, graph: true } }, at);
+          expect(events.map((event) => ("node" in event ? event.node : null))).toEqual(running.map((one) => one.id));
+          const taken = after(died, ...events);
+          for (const one of running) expect(stateOf(taken, one.id).status).toBe(one.idempotent ? "pending" : "unknown");
+        }),
+      );
+    });
+  });
+
+  describe("the point to go on from is a node's id, not a place in a numbering (crunch: batch_3_task_1)", () => {
+    const graph = sampleGraph([node("a"), node("b", ["a"]), node("c", ["b"], { priority: "high" })]);
+
+    test.each<[string, Graph, string | null]>([
+      ["nothing has begun", graph, "a"],
+      ["one is running", after(graph, start("a")), "a"],
+      ["one is next", after(graph, start("a"), complete("a")), "b"],
+      ["all is over", after(graph, start("a"), fail("a")), null],
+    ])("%s", (_what, current, expected) => {
+      expect(resumePoint(current)).toBe(expected);
+    });
+
+    test("it is the same after the graph has grown in front of it", () => {
+      const half = after(graph, start("a"), complete("a"), start("b"));
+      expect(resumePoint(addNode(half, { node: node("new", []), at }))).toBe("b");
+    });
+
+    test("it is what a resumed run does or asks first, whatever the graph", () => {
+      const statuses = fc.constantFrom<NodeStatus>("pending", "queued", "running", "complete", "unknown");
+      fc.assert(
+        fc.property(someGraph({ maxNodes: 8 }), fc.array(statuses, { minLength: 8, maxLength: 8 }), (plain, drawn) => {
+          const states = Object.fromEntries(
+            plain.nodes.map(({ id }, index) => [id, { ...stateOf(plain, id), status: drawn[index] ?? "pending" }]),
+          );
+          const died: Graph = { ...plain, states };
+          const resumed = recoverAll(died);
+          const first = [
+            ...readyNodes(resumed, { limit: Number.POSITIVE_INFINITY }),
+            ...resumed.nodes.map(({ id }) => id).filter((id) => stateOf(resumed, id).status === "unknown"),
+          ];
+          const point = resumePoint(resumed);
+          if (first.length > 0) expect(first).toContain(point);
+          else expect(point === null).toBe(progressOf(resumed).kind !== "waiting");
+        }),
+      );
+    });
+
+    test("what waits for an approval is where work goes on when nothing else can", () => {
+      const edge = { from: "a", to: "b", type: "approval", by: "qa", approvedAt: null } as const;
+      const held = after(sampleGraph([node("a"), node("b")], [edge]), start("a"), complete("a"));
+      expect(resumePoint(held)).toBe("b");
+    });
+  });
+
+  function recoverAll(graph: Graph): Graph {
+    const died = graph.nodes.filter(({ id }) => ["running", "queued"].includes(stateOf(graph, id).status));
+    return after(graph, ...died.map(({ id }): GraphEvent => ({ kind: "recover", node: id, at })));
+  }
+});
+
+describe("counters", () => {
+  const name = fc.oneof(fc.constantFrom("review", "parse", "__proto__", "constructor", "toString"), fc.string());
+  const act = fc.record({ kind: fc.constantFrom("bump", "bump", "reset"), name });
+
+  test("each counter is the number of bumps since its own last reset, whatever the others do", () => {
+    fc.assert(
+      fc.property(fc.array(act), (acts) => {
+        let counters: Counters = {};
+        const model = new Map<string, number>();
+        for (const one of acts) {
+          counters = one.kind === "bump" ? bump(counters, one.name) : reset(counters, one.name);
+          model.set(one.name, one.kind === "bump" ? (model.get(one.name) ?? 0) + 1 : 0);
+          for (const [key, value] of model) expect(counterOf(counters, key)).toBe(value);
+        }
+      }),
+    );
+  });
+
+  test("counters survive a trip through JSON", () => {
+    fc.assert(
+      fc.property(fc.array(name), (names) => {
+        const counters = names.reduce(bump, {});
+        const back = JSON.parse(JSON.stringify(counters)) as Counters;
+        for (const key of names) expect(counterOf(back, key)).toBe(counterOf(counters, key));
+      }),
+    );
+  });
+
+  test("ending one stage does not reset another's streak (agentize: the review guard could never fire)", () => {
+    const counters = bump(bump(bump({}, "review"), "review"), "parse");
+    expect(reset(counters, "parse")).toEqual({ review: 2 });
+  });
+
+  test("the old value is left as it was", () => {
+    const before: Counters = Object.freeze({ review: 1 });
+    bump(before, "review");
+    reset(before, "review");
+    expect(before).toEqual({ review: 1 });
+  });
+});
+
+describe("score", () => {
+  const scored = fc.array(fc.option(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.double())));
+
+  test("a score that is not a number is never the best, nor the first", () => {
+    expect(betterOf(null, { sequence: 1, score: Number.NaN })).toBeNull();
+    expect(betterOf(null, { sequence: 1, score: Number.POSITIVE_INFINITY })).toBeNull();
+    expect(betterOf({ sequence: 1, score: 5 }, { sequence: 2, score: 5 })).toEqual({ sequence: 1, score: 5 });
+  });
+
+  test("the best is the earliest of the highest, and nothing that is not a number", () => {
+    fc.assert(
+      fc.property(scored, (scores) => {
+        const best = scores.reduce<ReturnType<typeof betterOf>>(
+          (so, score, index) => betterOf(so, { sequence: index + 1, score }),
+          null,
+        );
+        const numbers = scores.filter((score) => score !== null && Number.isFinite(score));
+        if (numbers.length === 0) {
+          expect(best).toBeNull();
+          return;
+        }
+        const highest = numbers.reduce((a, b) => (Number(b) > Number(a) ? b : a));
+        expect(best).toEqual({ sequence: scores.indexOf(highest) + 1, score: highest });
+      }),
+    );
+  });
+});

@@ -1,0 +1,226 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type WorkParts, lookParams, runMark } from "./adapters.ts";
+import { answerFile, readAnswer } from "./agent-log.ts";
+import { RESOURCES, exceeded } from "./budget.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+import type { NewEntry, RunResumed } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import { type LoadedRun, loadRun } from "./load-run.ts";
+import { type Position, type RunningStep, recoveryEvents } from "./position.ts";
+import type { ProgressListener } from "./progress.ts";
+import { keepBranch, putFilesBack, takeBackStrays } from "./restore-files.ts";
+import { clearStaleLocks } from "./resume.ts";
+import { RunHandle } from "./run-handle.ts";
+import { RunSession, tellNote } from "./run-session.ts";
+import type { RunSummary } from "./run.ts";
+import { sweepAsides } from "./side-worktrees.ts";
+import { unparked } from "./stage-execution.ts";
+import { type RunState, sameFiles } from "./state.ts";
+import { eventsOf, movedBranch, movedEntry } from "./step.ts";
+import type { Workflow } from "./workflow.ts";
+import type { Workspace } from "./workspace.ts";
+
+/**
+ * A run in our hands, ready to go on: processes of the one before are gone, files and position fit together, spending
+ * that was never told is counted. Only then is it unparked, once.
+ */
+export async function takeUp<S extends JsonObject>(params: {
+  readonly parts: WorkParts;
+  readonly summary: RunSummary;
+  readonly lease: Lease;
+  readonly workflow: Workflow<S>;
+  readonly listen: ProgressListener | undefined;
+  readonly allowChanged: boolean;
+}): Promise<RunSession> {
+  const { parts, summary, workflow, lease, listen } = params;
+  const run = summary.id;
+  const apply = eventsOf(workflow, run);
+  const loaded = await loadRun(parts, run, apply);
+  const { newest, fellBack, state } = loaded;
+  checkDefinition(workflow, run, state.position, params.allowChanged);
+  await parts.commands.endMarked(runMark(parts, run));
+  const cleared = await clearStaleLocks(parts, run, newest.planes.files);
+  const workspace = await ownWorkspace(parts, summary, newest);
+  const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply });
+  await recoverNodes(writer, loaded);
+  // What a call had taken is compared with the agent's record, which does not fit after the run went back.
+  const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
+  for (const step of counts ? Object.keys({ ...writer.lost, ...writer.running }) : [])
+    if ((readAnswer(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
+  const { stage, iteration, visit } = state.position;
+  const hasSteps = Object.keys(visit.steps).length > 0;
+  writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
+  if (cleared !== null) await tellNote(writer, cleared);
+  await recoverFiles(writer, {
+    fellBack,
+    unfinished: summary.unfinishedRestore !== null,
+    resumed: resumedEntries(state, counts),
+  });
+  if (fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
+  await sweepAsides(writer, { ended: false });
+  if (summary.state.kind === "parked") await writer.append(unparked({}));
+  return writer;
+}
+
+/** Only where it changes something: steps were under way when the last process died. */
+function resumedEntries(state: RunState, counts: boolean): readonly NewEntry[] {
+  const { visit, budget } = state.position;
+  const isReserved = RESOURCES.some((resource) => budget.reserved[resource] > 0);
+  const body: RunResumed = { counts };
+  return visit.running !== undefined || isReserved ? [{ kind: "run.resumed", body }] : [];
+}
+
+/**
+ * Before anything else is written: later checkpoints do not know which steps were under way. After falling back, only the checkpoint knows which
+ * calls in side worktrees were under way.
+ */
+async function recoverNodes(writer: RunSession, { newest, state, fellBack }: LoadedRun): Promise<void> {
+  const events = recoveryEvents(fellBack ? newest.planes.position : state.position, writer.isoNow());
+  if (events.length > 0) await writer.append(movedEntry(events, writer.visit));
+}
+
+/** On record at once: what is finished from here on must not be dropped with what could not be used. */
+async function fallBack(writer: RunSession, newest: Checkpoint): Promise<void> {
+  const text = `Went back to ${newest.id}: what is newer cannot be used`;
+  const prepare = () => [{ kind: "note", body: { text } } as const];
+  await writer.save({ trigger: "error_recovery", name: text, prepare });
+  writer.tell({ kind: "note", text });
+}
+
+/** Does a parked run go on now? A question waits for its answer, a time for itself, a budget for a higher limit. */
+export function mayGoOn(params: {
+  readonly state: RunSummary["state"];
+  readonly position: Position;
+  readonly now: number;
+}): boolean {
+  const { state } = params;
+  if (state.kind !== "parked") return true;
+  // The time is our own guess: a user who resumes earlier knows more, and a try costs nothing.
+  if (state.on === "provider") return true;
+  // Whether there is room is measured, not a matter of time.
+  if (state.on === "disk") return true;
+  if (state.until !== null) return Date.parse(state.until) <= params.now;
+  if (state.decision !== undefined) return state.decision.recheck === true;
+  // Whoever resumes has seen to the rest: signed in, freed the disk, waited long enough.
+  return state.on !== "budget" || exceeded(params.position.budget).length === 0;
+}
+
+function checkDefinition<S extends JsonObject>(
+  workflow: Workflow<S>,
+  run: string,
+  position: Position,
+  allowChanged: boolean,
+): void {
+  const { shape, definition } = workflow;
+  if (position.workflow !== shape.name) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Run ${run} follows workflow ${position.workflow}, not ${shape.name}`,
+      hint: "Carry it on with the workflow that it was begun with.",
+    });
+  }
+  const known = shape.stages.includes(position.stage);
+  if (known && (allowChanged || position.definition === definition)) return;
+  throw new HoldfastError({
+    code: "WORKFLOW_CHANGED",
+    message: known
+      ? `Workflow ${shape.name} is not any more what run ${run} began with`
+      : `Run ${run} stands in stage ${position.stage}, which workflow ${shape.name} does not have any more`,
+    hint: "Carry it on with the version that began it, or begin a new run.",
+    retry: "ask",
+    data: { run, was: position.definition, is: definition },
+  });
+}
+
+async function ownWorkspace(parts: WorkParts, summary: RunSummary, newest: Checkpoint): Promise<Workspace | undefined> {
+  const workspace = await new RunHandle(parts, summary).workspace();
+  const { files } = newest.planes;
+  if (workspace !== undefined || files === null || parts.workspaces === null) return workspace;
+  throw new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `The worktree of run ${summary.id} is not there any more: ${files.worktree}`,
+    hint: `Its files are safe: \`holdfast fork ${summary.id}@latest\` brings them back in a worktree of their own.`,
+    data: { run: summary.id },
+  });
+}
+
+/**
+ * After a crash or an interrupt. Files that a step left half-done are saved, then put back to where the step began, unless its agent can continue
+ * its session or had finished. Without a step under way, what differs is the user's work, so it is kept and saved.
+ * `resumed` are the entries that continue the run: they are written when the files are back, since steps under way are known only until then.
+ */
+async function recoverFiles(
+  writer: RunSession,
+  params: { readonly fellBack: boolean; readonly unfinished: boolean; readonly resumed: readonly NewEntry[] },
+): Promise<void> {
+  const { workspace, running } = writer;
+  const { resumed, fellBack, unfinished } = params;
+  const keepsFiles = (name: string): boolean => Object.hasOwn(writer.sessions, name) || writer.answered.has(name);
+  const lost = Object.entries(running).filter(([name, step]) => step.files && !keepsFiles(name));
+  const continues = Object.entries({ ...writer.lost, ...running }).some(
+    ([name, step]) => step.files && keepsFiles(name),
+  );
+  if (workspace === undefined) return await appendAll(writer, resumed);
+  if (lost.length === 0 && !continues && !fellBack && !unfinished) await takeBackLeft(writer);
+  const base = await baseOf(writer, lost);
+  const standing = fellBack ? writer.sequence : writer.state.settled.sequence;
+  const to = fellBack || unfinished ? (base ?? standing) : base;
+  if (to !== null) {
+    const names = lost.map(([name]) => name).join(", ");
+    if (base !== null) {
+      const { planes } = await writer.parts.store.getCheckpoint({ run: writer.run.id, sequence: base });
+      await keepBranch(writer, names, planes.files);
+    }
+    const why = names === "" ? "what an unfinished restore left" : `what ${names} left half-done`;
+    const restored: readonly NewEntry[] = unfinished
+      ? [{ kind: "restore.finished", body: { target: `${writer.run.id}@${to}` } }]
+      : [];
+    await putFilesBack(writer, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
+    writer.tell({ kind: "note", text: `Put the files back to ${writer.run.id}@${to}; ${why} is saved` });
+    return;
+  }
+  await appendAll(writer, resumed);
+  if (!continues && lost.length === 0) await keepEdits(writer);
+}
+
+async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await writer.append(...entries);
+}
+
+/** null: nothing to put back. A fork may name a checkpoint of its parent, which is not here. */
+async function baseOf(writer: RunSession, lost: readonly (readonly [string, RunningStep])[]): Promise<number | null> {
+  if (lost.length === 0) return null;
+  const base = Math.max(...lost.map(([, step]) => step.base));
+  const [found] = await writer.parts.store.listCheckpoints({ run: writer.run.id, before: base + 1, limit: 1 });
+  if (found?.sequence !== base || base > writer.sequence) return null;
+  const agents = lost.some(([, step]) => step.estimate !== null);
+  return agents || !(await movedBranch({ writer }, base)) ? base : null;
+}
+
+/** In a checkpoint of their own, so that nothing that goes back later goes back beyond them. */
+async function keepEdits(writer: RunSession): Promise<void> {
+  const { workspace, parts } = writer;
+  const { at: _at, ...look } = lookParams(parts);
+  if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
+  // Between two tries of a call that goes on with its session, they may be the call's own.
+  const text = Object.keys(writer.sessions).some((step) => !Object.hasOwn(writer.asides, step))
+    ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
+    : "Files were changed while nobody worked on the run; they are kept";
+  await writer.save({
+    trigger: "automatic",
+    name: "changed from outside",
+    prepare: () => [{ kind: "note", body: { text } }],
+  });
+  writer.tell({ kind: "note", text });
+}
+
+/** The newest checkpoint holds what strayed there before the kill. Where nobody has touched the files since, it is taken back; else it is kept, and told. */
+async function takeBackLeft(writer: RunSession): Promise<void> {
+  const { workspace, parts, files } = writer;
+  const { settled } = writer.state;
+  if (workspace === undefined || settled.sequence === writer.sequence) return;
+  if (sameFiles(await workspace.look(lookParams(parts)), files)) return await takeBackStrays(writer);
+  const text = `${writer.run.id}@${writer.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${writer.run.id}@${settled.sequence})`;
+  await tellNote(writer, text);
+}

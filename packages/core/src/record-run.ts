@@ -1,0 +1,216 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import type { WorkParts } from "./adapters.ts";
+import { type Agent, chooseAgent } from "./agent.ts";
+import type { ExecutionConfig, FilesPlane } from "./checkpoint.ts";
+import type { Commands } from "./commands.ts";
+import type { Forge } from "./forge.ts";
+import type { AskedAgent, FileMark, Hearing, RecordedAgent, Tape } from "./recorded-calls.ts";
+import type { RunSession } from "./run-session.ts";
+import type { AgentCall } from "./workflow.ts";
+import type { Branch } from "./workspace.ts";
+
+/** The same parts; what goes out through them and comes back is noted on the tape. For one run each. */
+export function recordingParts(parts: WorkParts, tape: Tape): WorkParts {
+  return {
+    ...parts,
+    tape,
+    commands: tapedCommands(parts, tape),
+    forge: parts.forge === null ? null : tapedForge(parts.forge, tape),
+    branches: {
+      of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), tapedQuestion(tape)),
+      asking: (folder) => parts.branches.asking(folder),
+    },
+  };
+}
+
+function tapedCommands({ commands, store }: WorkParts, tape: Tape): Commands {
+  const own = `${store.id}/`;
+  return {
+    endMarked: (mark) => commands.endMarked(mark),
+    async run(params) {
+      const result = await commands.run(params);
+      const { command, mark, timeoutMs, env = {} } = params;
+      const [, visit, step] = (mark.startsWith(own) && /^[^/]+\/(\d+)\/(.+)$/s.exec(mark.slice(own.length))) || [];
+      tape.note({
+        kind: "command",
+        visit: visit === undefined ? tape.visit : Number(visit),
+        step: step ?? null,
+        command: tape.mask(command),
+        env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, tape.mask(value)])),
+        timeoutMs,
+        environment: tape.environment(),
+        result: tape.masked(result),
+      });
+      return result;
+    },
+  };
+}
+
+function tapedForge(forge: Forge, tape: Tape): Forge {
+  return eachForgeQuestion(forge, (mark) => tapedForge(forge.marked(mark), tape), tapedQuestion(tape));
+}
+
+function tapedQuestion(tape: Tape): Wrap {
+  return <A extends readonly unknown[], R>(method: string, ask: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      const about = { kind: "forge", visit: tape.visit, method, args: args.map((arg) => tape.masked(arg)) } as const;
+      try {
+        const value = await ask(...args);
+        tape.note({ ...about, answer: { kind: "answered", value: tape.masked(value ?? null) } });
+        return value;
+      } catch (error) {
+        if (error instanceof HoldfastError) {
+          const message = tape.mask(error.message);
+          tape.note({ ...about, answer: { kind: "refused", code: error.code, message } });
+        }
+        throw error;
+      }
+    };
+}
+
+/** One try of an agent, as far as it is known when it has ended; the files that it left come with the checkpoint. */
+export interface AgentTake {
+  readonly record: Omit<RecordedAgent, "files" | "failed">;
+  readonly before: FilesPlane | null;
+}
+
+export function askedOf(
+  call: AgentCall,
+  params: {
+    readonly config: Pick<ExecutionConfig, "agent" | "model">;
+    readonly iteration: number;
+    readonly mask: (text: string) => string;
+  },
+): AskedAgent {
+  const { mask, iteration } = params;
+  // Who took over from it is none of the workflow's business.
+  const { provider: agent, model } = chooseAgent(call.model, params.config);
+  const { role, yolo, timeoutMs = null, collect = [] } = call;
+  const works = call.aside !== undefined ? "aside" : (call.changesFiles ?? true) ? "files" : "reads";
+  const env = Object.fromEntries(Object.entries(call.env ?? {}).map(([name, value]) => [name, mask(value)]));
+  return {
+    agent,
+    model,
+    iteration,
+    role,
+    prompt: mask(call.prompt),
+    yolo,
+    timeoutMs,
+    env,
+    collect: [...collect],
+    works,
+  };
+}
+
+/** null: the run is not recorded. */
+export async function recordAgentCall(
+  writer: RunSession,
+  params: {
+    readonly call: AgentCall;
+    readonly agent: Agent;
+    readonly model: string | null;
+    readonly attempt: number;
+    readonly opened: { readonly prompt: string; readonly session: string | null; readonly forkAt: string | null };
+    readonly hearing: Hearing;
+    readonly before: FilesPlane | null;
+    readonly milliseconds: number;
+  },
+): Promise<AgentTake | null> {
+  const { tape } = writer.parts;
+  if (tape === undefined) return null;
+  const { call, agent, model, opened, hearing } = params;
+  const { seed } = writer.config;
+  const { session, forkAt } = opened;
+  return {
+    before: params.before,
+    record: {
+      kind: "agent",
+      visit: writer.visit,
+      step: call.name,
+      attempt: params.attempt,
+      asked: askedOf(call, { config: writer.config, iteration: writer.iteration, mask: tape.mask }),
+      sent: { prompt: opened.prompt === call.prompt ? null : tape.mask(opened.prompt), session, forkAt },
+      ran: {
+        agent: agent.name,
+        model,
+        version: await tape.version(agent),
+        argv: hearing.argv,
+        environment: tape.environment(),
+        seed: seed === null ? null : { value: seed, how: agent.capabilities.seed === true ? "taken" : "not_taken" },
+      },
+      heard: hearing.heard(),
+      milliseconds: params.milliseconds,
+    },
+  };
+}
+
+/** On the tape, for the commit that is about to be made. */
+export function noteAgent(
+  writer: RunSession,
+  take: AgentTake | null,
+  came: { readonly after: FilesPlane | null; readonly failed: RecordedAgent["failed"] },
+): void {
+  if (take === null) return;
+  const files = { before: markOf(take.before), after: markOf(came.after) };
+  writer.parts.tape?.note({ ...take.record, files, failed: came.failed });
+}
+
+function markOf(files: FilesPlane | null): FileMark | null {
+  if (files === null) return null;
+  const { tree, commit, head, branch } = files;
+  return { tree, commit, head, branch };
+}
+
+/** Stands between a question to the outside and its answer. */
+export type Wrap = <A extends readonly unknown[], R>(
+  method: string,
+  ask: (...args: A) => Promise<R>,
+) => (...args: A) => Promise<R>;
+
+/** A forge all of whose methods go through `wrap`. */
+export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: Wrap): Forge {
+  const { name, location, lateMs } = forge;
+  return {
+    name,
+    location,
+    lateMs,
+    marked,
+    getIssue: wrap("getIssue", (number: number) => forge.getIssue(number)),
+    createIssue: wrap("createIssue", (...args: Parameters<Forge["createIssue"]>) => forge.createIssue(...args)),
+    findIssue: wrap("findIssue", (key: string) => forge.findIssue(key)),
+    setLabels: wrap("setLabels", (...args: Parameters<Forge["setLabels"]>) => forge.setLabels(...args)),
+    findComment: wrap("findComment", (...args: Parameters<Forge["findComment"]>) => forge.findComment(...args)),
+    comment: wrap("comment", (...args: Parameters<Forge["comment"]>) => forge.comment(...args)),
+    defaultBranch: wrap("defaultBranch", () => forge.defaultBranch()),
+    findPullRequest: wrap("findPullRequest", (head: string) => forge.findPullRequest(head)),
+    getPullRequest: wrap("getPullRequest", (number: number) => forge.getPullRequest(number)),
+    createPullRequest: wrap("createPullRequest", (...args: Parameters<Forge["createPullRequest"]>) =>
+      forge.createPullRequest(...args),
+    ),
+    updatePullRequest: wrap("updatePullRequest", (...args: Parameters<Forge["updatePullRequest"]>) =>
+      forge.updatePullRequest(...args),
+    ),
+    mergePullRequest: wrap("mergePullRequest", (...args: Parameters<Forge["mergePullRequest"]>) =>
+      forge.mergePullRequest(...args),
+    ),
+    checks: wrap("checks", (commit: string) => forge.checks(commit)),
+    reviews: wrap("reviews", (number: number) => forge.reviews(number)),
+  };
+}
+
+/** A branch whose questions about remotes, and to them, go through `wrap`. The rest is of the repository itself. */
+export function eachRemoteQuestion(branch: Branch, wrap: Wrap): Branch {
+  return {
+    ...branch,
+    remote: wrap("branch.remote", () => branch.remote()),
+    pushRemote: wrap("branch.pushRemote", () => branch.pushRemote()),
+    fetch: wrap("branch.fetch", () => branch.fetch()),
+    remoteBranch: wrap("branch.remoteBranch", (name: string) => branch.remoteBranch(name)),
+    lookUpRemote: wrap("branch.lookUpRemote", (name: string) => branch.lookUpRemote(name)),
+    defaultBranch: wrap("branch.defaultBranch", () => branch.defaultBranch()),
+    inspectPush: wrap("branch.inspectPush", (params: Parameters<Branch["inspectPush"]>[0]) =>
+      branch.inspectPush(params),
+    ),
+    push: wrap("branch.push", (params: Parameters<Branch["push"]>[0]) => branch.push(params)),
+  };
+}

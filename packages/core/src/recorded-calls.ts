@@ -1,0 +1,366 @@
+import type { Agent, AgentEvent } from "./agent.ts";
+import type { JournalEntry, NewEntry } from "./journal.ts";
+import {
+  type Digest,
+  type Hasher,
+  type Json,
+  type Shape,
+  count,
+  dictionary,
+  finite,
+  flag,
+  isJsonArray,
+  json,
+  list,
+  nullable,
+  object,
+  oneOf,
+  parseShape,
+  pureSha256,
+  tagged,
+  text,
+} from "./json.ts";
+import { MASK, isSecretName, maskSecrets, maskValue, secretValues } from "./mask.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { capture } from "./values/capture.ts";
+
+/**
+ * What a recorded run asked of the outside and was told, until the next commit takes it along. What no commit took has never been: whoever comes after a kill
+ * asks again.
+ */
+export class Tape {
+  /** Hides secrets, those of the environment included. */
+  readonly mask: (text: string) => string;
+  readonly #environment: () => Environment;
+  readonly #waiting: NewEntry[] = [];
+  readonly #told = new Set<string>();
+  readonly #versions = new Map<string, Promise<string | null>>();
+  /** Of the stage that runs now. */
+  visit = 0;
+
+  constructor(params: { readonly environment: () => Environment; readonly mask: (text: string) => string }) {
+    this.mask = params.mask;
+    this.#environment = params.environment;
+  }
+
+  /** A copy without secrets. */
+  masked(value: unknown): Json {
+    return maskValue(capture(value), this.mask);
+  }
+
+  note(call: RecordedCall): void {
+    this.#waiting.push({ kind: "call.recorded", body: { ...call } });
+  }
+
+  /** What the clock said. Readings in a row are one note. */
+  read(value: number): number {
+    const { visit } = this;
+    const last = this.#waiting.at(-1)?.body;
+    const values = last?.["kind"] === "clock" && last["visit"] === visit ? last["values"] : undefined;
+    if (isJsonArray(values)) this.#waiting.pop();
+    const note: RecordedClock = {
+      kind: "clock",
+      visit,
+      values: [...(isJsonArray(values) ? values.map(Number) : []), value],
+    };
+    this.note(note);
+    return value;
+  }
+
+  /** For the commit that is made now. */
+  drain(): readonly NewEntry[] {
+    return this.#waiting.length === 0 ? NONE : this.#waiting.splice(0);
+  }
+
+  /** Its values once: most calls of a process have the same. */
+  environment(): RecordedEnvironment {
+    const { hash, values } = this.#environment();
+    if (this.#told.has(hash)) return { hash, values: null };
+    this.#told.add(hash);
+    return { hash, values };
+  }
+
+  /** Asked once a process. An agent that cannot tell is not the worse for it. */
+  version(agent: Agent): Promise<string | null> {
+    const known = this.#versions.get(agent.name);
+    if (known !== undefined) return known;
+    const asked = agent.probe().then(
+      ({ version }) => version,
+      () => null,
+    );
+    this.#versions.set(agent.name, asked);
+    return asked;
+  }
+}
+
+const NONE: readonly NewEntry[] = [];
+
+/** Beyond this, what an agent said is in its log and in the digest only. */
+const KEPT_CHARACTERS = 1_000_000;
+
+/** What an agent let hear while it worked. Its raw lines are what these were read from; they are in the log. */
+export class Hearing {
+  readonly #events: Json[] = [];
+  #characters = 0;
+  #left = 0;
+  #digest = "";
+  argv: readonly string[] | null = null;
+
+  hear(event: AgentEvent): void {
+    if (event.kind === "raw") return;
+    if (event.kind === "process") {
+      this.argv = event.argv;
+      return;
+    }
+    const kept = capture(event);
+    const text = canonicalJson(kept);
+    this.#digest = pureSha256(`${this.#digest}\n${text}`);
+    this.#characters += text.length;
+    if (this.#characters > KEPT_CHARACTERS) this.#left += 1;
+    else this.#events.push(kept);
+  }
+
+  heard(): { readonly events: readonly Json[]; readonly left: number; readonly digest: string } {
+    return { events: this.#events, left: this.#left, digest: this.#digest };
+  }
+}
+
+/**
+ * What went out of a run and came back, as `call.recorded` entries hold it: in the commit of the step that it belongs to, so a kill leaves the whole of it or
+ * nothing. What a step came to is that step's result; this is all that it was made from.
+ */
+type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup | RecordedClock;
+
+/** One try of an agent. */
+export type RecordedAgent = {
+  readonly kind: "agent";
+  readonly visit: number;
+  readonly step: string;
+  /** 1 for the first. */
+  readonly attempt: number;
+  readonly asked: AskedAgent;
+  readonly sent: {
+    /** null: the prompt that was asked with. */
+    readonly prompt: string | null;
+    readonly session: string | null;
+    readonly forkAt: string | null;
+  };
+  readonly ran: {
+    /** Who did it: not the one that was asked for, where another took over. */
+    readonly agent: string;
+    readonly model: string | null;
+    /** As the agent itself says; null: it does not. */
+    readonly version: string | null;
+    /** null: no program was started. */
+    readonly argv: readonly string[] | null;
+    readonly environment: RecordedEnvironment;
+    /** null: the run has none. "not_taken": the agent has no way to be given one. */
+    readonly seed: { readonly value: number; readonly how: "taken" | "not_taken" } | null;
+  };
+  readonly heard: {
+    readonly events: readonly Json[];
+    /** So many more came than are kept. */
+    readonly left: number;
+    /** Of all of them. */
+    readonly digest: Digest;
+  };
+  readonly files: { readonly before: FileMark | null; readonly after: FileMark | null };
+  readonly milliseconds: number;
+  /** What a try came to that is not the step's result; null: see there. */
+  readonly failed: { readonly cause: string; readonly message: string } | null;
+};
+
+/** What the workflow asked for: the same workflow at the same place asks for the same. */
+export type AskedAgent = {
+  readonly agent: string;
+  readonly model: string | null;
+  readonly role: string;
+  readonly prompt: string;
+  readonly yolo: boolean;
+  readonly timeoutMs: number | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly collect: readonly string[];
+  /** Where it may change files. */
+  readonly works: "files" | "reads" | "aside";
+  readonly iteration: number;
+};
+
+type RecordedEnvironment = {
+  readonly hash: Digest;
+  /** Secrets masked; null: as recorded with this hash before. */
+  readonly values: Readonly<Record<string, string>> | null;
+};
+
+export type FileMark = {
+  readonly tree: string;
+  readonly commit: string;
+  readonly head: string | null;
+  readonly branch: string | null;
+};
+
+/** A command of the user's: a gate, a verification. */
+type RecordedCommand = {
+  readonly kind: "command";
+  readonly visit: number;
+  /** null: of no step of a visit (an effect's). */
+  readonly step: string | null;
+  readonly command: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number | null;
+  readonly environment: RecordedEnvironment;
+  readonly result: Json;
+};
+
+/** A question to the forge, and its answer. */
+export type RecordedLookup = {
+  readonly kind: "forge";
+  readonly visit: number;
+  readonly method: string;
+  readonly args: readonly Json[];
+  readonly answer:
+    | { readonly kind: "answered"; readonly value: Json }
+    | { readonly kind: "refused"; readonly code: string; readonly message: string };
+};
+
+/** What the clock said to a stage, reading by reading. */
+type RecordedClock = { readonly kind: "clock"; readonly visit: number; readonly values: readonly number[] };
+
+export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
+  const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
+  return parseShape({ shape: callShape, value: entry.body, what });
+}
+
+const texts: Shape<Readonly<Record<string, string>>> = dictionary(text);
+const environment: Shape<RecordedEnvironment> = object<RecordedEnvironment>({ hash: text, values: nullable(texts) });
+const fileMark: Shape<FileMark> = object<FileMark>({
+  tree: text,
+  commit: text,
+  head: nullable(text),
+  branch: nullable(text),
+});
+const askedShape: Shape<AskedAgent> = object<AskedAgent>({
+  agent: text,
+  model: nullable(text),
+  role: text,
+  prompt: text,
+  yolo: flag,
+  timeoutMs: nullable(count),
+  env: texts,
+  collect: list(text),
+  works: oneOf({ files: true, reads: true, aside: true }),
+  iteration: count,
+});
+const agentShape: Shape<RecordedAgent> = object<RecordedAgent>({
+  kind: oneOf({ agent: true }),
+  visit: count,
+  step: text,
+  attempt: count,
+  asked: askedShape,
+  sent: object<RecordedAgent["sent"]>({ prompt: nullable(text), session: nullable(text), forkAt: nullable(text) }),
+  ran: object<RecordedAgent["ran"]>({
+    agent: text,
+    model: nullable(text),
+    version: nullable(text),
+    argv: nullable(list(text)),
+    environment,
+    seed: nullable(
+      object<NonNullable<RecordedAgent["ran"]["seed"]>>({ value: count, how: oneOf({ taken: true, not_taken: true }) }),
+    ),
+  }),
+  heard: object<RecordedAgent["heard"]>({ events: list(json), left: count, digest: text }),
+  files: object<RecordedAgent["files"]>({ before: nullable(fileMark), after: nullable(fileMark) }),
+  milliseconds: count,
+  failed: nullable(object<NonNullable<RecordedAgent["failed"]>>({ cause: text, message: text })),
+});
+const commandShape: Shape<RecordedCommand> = object<RecordedCommand>({
+  kind: oneOf({ command: true }),
+  visit: count,
+  step: nullable(text),
+  command: text,
+  env: texts,
+  timeoutMs: nullable(count),
+  environment,
+  result: json,
+});
+type Answer = RecordedLookup["answer"];
+type Answered = Extract<Answer, { readonly kind: "answered" }>;
+type Refused = Extract<Answer, { readonly kind: "refused" }>;
+const answerShape: Shape<Answer> = tagged<Answer, "kind">("kind", {
+  answered: object<Answered>({ kind: oneOf({ answered: true }), value: json }),
+  refused: object<Refused>({ kind: oneOf({ refused: true }), code: text, message: text }),
+});
+const lookupShape: Shape<RecordedLookup> = object<RecordedLookup>({
+  kind: oneOf({ forge: true }),
+  visit: count,
+  method: text,
+  args: list(json),
+  answer: answerShape,
+});
+const callShape: Shape<RecordedCall> = tagged<RecordedCall, "kind">("kind", {
+  agent: agentShape,
+  command: commandShape,
+  forge: lookupShape,
+  clock: object<RecordedClock>({ kind: oneOf({ clock: true }), visit: count, values: list(finite) }),
+});
+
+export interface Environment {
+  readonly hash: Digest;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+/**
+ * What of an environment an outcome may hang on, secrets masked, and its hash. Left out is what tells one terminal, session or login from another: with it
+ * no two environments would be the same. A secret counts by its being there: its value is nowhere, not even in the hash.
+ */
+export function describeEnvironment(
+  variables: Readonly<Record<string, string | undefined>>,
+  hasher: Hasher,
+): Environment {
+  const secrets = secretValues(variables);
+  const values: Record<string, string> = {};
+  for (const name of Object.keys(variables).toSorted()) {
+    const value = variables[name];
+    if (value === undefined || isPassing(name)) continue;
+    values[name] = isSecretName(name) ? MASK : maskSecrets(value, secrets).toWellFormed();
+  }
+  return { hash: hasher(canonicalJson(values)), values };
+}
+
+/** Names that differ, in order; those of secrets only where one side lacks them. */
+export function changedVariables(
+  before: Readonly<Record<string, string>>,
+  now: Readonly<Record<string, string>>,
+): readonly string[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(now)]);
+  return [...names].filter((name) => before[name] !== now[name]).toSorted();
+}
+
+function isPassing(name: string): boolean {
+  return PASSING.has(name.toUpperCase()) || PASSING_KINDS.test(name);
+}
+
+const PASSING: ReadonlySet<string> = new Set([
+  "_",
+  "COLORFGBG",
+  "COLORTERM",
+  "COLUMNS",
+  "DISPLAY",
+  "INIT_CWD",
+  "INVOCATION_ID",
+  "JOURNAL_STREAM",
+  "LINES",
+  "LOGNAME",
+  "MAIL",
+  "OLDPWD",
+  "PPID",
+  "PWD",
+  "SHLVL",
+  "STY",
+  "SYSTEMD_EXEC_PID",
+  "TERM",
+  "WAYLAND_DISPLAY",
+  "WINDOWID",
+  "XAUTHORITY",
+]);
+const PASSING_KINDS =
+  /^(?:GIT|HOLDFAST|DBUS|GNOME|GPG|ITERM|KITTY|KONSOLE|SSH|TERM|TMUX|VITEST|VSCODE|VTE|WEZTERM|XDG|npm)_/i;

@@ -1,0 +1,296 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { EntryKind, JournalEntry } from "./journal.ts";
+import type { Json, JsonObject } from "./json.ts";
+import {
+  type Outcome,
+  callKey,
+  compareRuns,
+  cutValues,
+  divergenceText,
+  firstChange,
+  readOutcomes,
+  readRecording,
+  withoutKeys,
+} from "./recording.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { capture } from "./values/capture.ts";
+
+describe("compare runs", () => {
+  const outcome: fc.Arbitrary<Outcome> = fc.record({
+    entry: fc.nat(1000),
+    visit: fc.nat(50),
+    stage: fc.constantFrom("work", "check"),
+    iteration: fc.nat(30),
+    step: fc.constantFrom("agent", "verify", null),
+    kind: fc.constantFrom("agent", "check", "stage"),
+    came: fc.record({ text: fc.string({ maxLength: 3 }) }),
+    tree: fc.constantFrom("t1", "t2", null),
+  });
+  const outcomes = fc.array(outcome, { maxLength: 8 });
+
+  describe("two runs", () => {
+    test("that did the same part nowhere, whatever their entry numbers are", () => {
+      fc.assert(
+        fc.property(outcomes, fc.nat(), (a, shift) => {
+          const b = a.map((one) => ({ ...one, entry: one.entry + shift, visit: one.visit + shift }));
+          expect(compareRuns(a, b)).toEqual({ same: a.length, step: null, files: null, verdict: null });
+        }),
+      );
+    });
+
+    test("part at the first outcome that differs", () => {
+      fc.assert(
+        fc.property(outcomes, outcomes, outcome, (shared, rest, other) => {
+          const a = [...shared, other, ...rest];
+          const b = [...shared, { ...other, came: { text: "quite another" } }, ...rest];
+          const { same, step } = compareRuns(a, b);
+          expect(same).toBe(shared.length);
+          expect(step).toMatchObject({
+            a: other,
+            field: "/came/text",
+            expected: other.came["text"],
+            actual: "quite another",
+          });
+        }),
+      );
+    });
+
+    test("that differ only in their ids, nonces, commits and times part nowhere", () => {
+      const of = (text: string): Outcome => ({
+        entry: 1,
+        visit: 2,
+        stage: "impl",
+        iteration: 1,
+        step: "agent",
+        kind: "agent",
+        came: { text, collected: { "finalize.txt": text } },
+        tree: "t",
+      });
+      const line = (run: string, nonce: string, commit: string, at: string): string =>
+        `Issue 1 resolved (iteration 1, ${run}.2) <data-${nonce}> ${commit} at ${at}`;
+      const a = of(line("issue-1", "0123456789abcdef", "a".repeat(40), "2026-01-01T00:00:00Z"));
+      const b = of(line("issue-1-x", "fedcba9876543210", "b".repeat(40), "2026-02-03T04:05:06.789Z"));
+      expect(compareRuns([a], [b], ["issue-1", "issue-1-x"]).step).toBeNull();
+      expect(compareRuns([a], [b]).step).toMatchObject({ field: "/came/collected/finalize.txt" });
+      const other = of(line("issue-12", "0123456789abcdef", "a".repeat(40), "2026-01-01T00:00:00Z"));
+      expect(compareRuns([a], [other], ["issue-1", "issue-1-x"]).step).not.toBeNull();
+    });
+
+    test("swapped, give the same answer with its sides swapped", () => {
+      fc.assert(
+        fc.property(outcomes, outcomes, (a, b) => {
+          const [there, back] = [compareRuns(a, b), compareRuns(b, a)];
+          expect(back.same).toBe(there.same);
+          for (const sort of ["step", "files", "verdict"] as const) {
+            expect(back[sort]?.a ?? null).toEqual(there[sort]?.b ?? null);
+            expect(back[sort]?.field).toBe(there[sort]?.field);
+          }
+        }),
+      );
+    });
+  });
+
+  test("outcomes are told from a journal without times, ids and folders", () => {
+    const body = (of: object) => ({ visit: 1, ...of });
+    const amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
+    const read = (seconds: number, tree: string) =>
+      readOutcomes([
+        { entry: 1, kind: "stage.entered", body: body({ stage: "work", iteration: 2 }) },
+        { entry: 2, kind: "step.finished", body: body({ step: "time", result: `at ${seconds}`, spent: null }) },
+        { entry: 3, kind: "step.started", body: body({ step: "agent", files: true, estimate: amounts }) },
+        {
+          entry: 4,
+          kind: "step.finished",
+          body: body({
+            step: "agent",
+            result: { outcome: "completed", text: "did", milliseconds: seconds },
+            spent: amounts,
+          }),
+        },
+        { entry: 5, kind: "checkpoint", body: { tree } },
+        {
+          entry: 6,
+          kind: "step.finished",
+          body: body({ step: "check", result: { kind: "exited", code: 1 }, spent: null }),
+        },
+        { entry: 7, kind: "stage.ended", body: body({ stage: "work", event: "failed", score: 40 }) },
+        { entry: 8, kind: "checkpoint", body: { tree } },
+      ]);
+    expect(read(1, "t").map(({ kind, step, tree }) => [kind, step, tree])).toEqual([
+      ["agent", "agent", "t"],
+      ["check", "check", "t"],
+      ["stage", null, "t"],
+    ]);
+    expect(compareRuns(read(1, "t"), read(2, "t")).step).toBeNull();
+    expect(compareRuns(read(1, "t"), read(1, "u"))).toMatchObject({
+      step: null,
+      files: { expected: "t", actual: "u" },
+    });
+  });
+});
+
+describe("divergence", () => {
+  test("long values are cut so that the place at which they part is seen", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ maxLength: 500 }),
+        fc.string({ maxLength: 500 }),
+        fc.integer({ min: 16, max: 80 }),
+        (head, tail, width) => {
+          const [a, b] = cutValues(`${head}A${tail}`, `${head}B${tail}`, width);
+          expect(a).not.toBe(b);
+          for (const text of [a, b]) expect(text.length).toBeLessThanOrEqual(Math.max(width, 0) + 2);
+        },
+      ),
+    );
+  });
+
+  test("one line says where, what, and both values", () => {
+    const where = { stage: "work", iteration: 4, visit: 9, step: "agent", checkpoint: null, entry: 51 };
+    expect(divergenceText({ where, what: "call", field: "model", expected: "a", actual: null })).toBe(
+      'iteration 4, stage work, step agent, entry 51: the agent\'s model: recorded "a", now nothing',
+    );
+  });
+});
+
+describe("first change", () => {
+  const json = fc.jsonValue({ maxDepth: 4 }).map((value) => capture(value));
+
+  test("values part exactly when their canonical JSON does", () => {
+    fc.assert(
+      fc.property(json, json, (a, b) => {
+        expect(firstChange(a, b) === null).toBe(canonicalJson(a) === canonicalJson(b));
+        expect(firstChange(a, capture(structuredClone(a)))).toBeNull();
+      }),
+    );
+  });
+
+  test("swapping the sides swaps what each had", () => {
+    fc.assert(
+      fc.property(json, json, (a, b) => {
+        const [there, back] = [firstChange(a, b), firstChange(b, a)];
+        expect(back?.field).toBe(there?.field);
+        expect([back?.expected, back?.actual]).toEqual([there?.actual, there?.expected]);
+      }),
+    );
+  });
+
+  test("one changed leaf is named by its path", () => {
+    const key = fc.stringMatching(/^[a-z]{1,5}$/);
+    fc.assert(
+      fc.property(fc.array(key, { minLength: 1, maxLength: 5 }), fc.integer(), (path, value) => {
+        const nest = (leaf: Json): Json => path.reduceRight<Json>((inner, name) => ({ [name]: inner, ZZ: 1 }), leaf);
+        const change = firstChange(nest(value), nest(value + 1));
+        expect(change).toEqual({ field: `/${path.join("/")}`, expected: value, actual: value + 1 });
+      }),
+    );
+  });
+
+  test("keys are taken out at every depth, and nothing else", () => {
+    expect(withoutKeys({ a: [{ at: 1, b: 2 }], at: 3, c: { at: null } }, new Set(["at"]))).toEqual({
+      a: [{ b: 2 }],
+      c: {},
+    });
+  });
+});
+
+describe("recording", () => {
+  const journal = (entries: readonly (readonly [EntryKind, JsonObject])[]): readonly JournalEntry[] =>
+    entries.map(([kind, body], index) => ({
+      run: "r",
+      entry: index + 1,
+      kind,
+      at: new Date(index * 1000).toISOString(),
+      epoch: 1,
+      body,
+      digest: "",
+      hash: "",
+    }));
+
+  const amounts = { tokens: 1, microUsd: 2, milliseconds: 0 };
+  const started = (step: string, agent: boolean) =>
+    ["step.started", { visit: 1, step, files: true, estimate: agent ? amounts : null }] as const;
+  const finished = (step: string, result: string) =>
+    ["step.finished", { visit: 1, step, result, spent: amounts }] as const;
+  const failed = (step: string) =>
+    ["step.failed", { visit: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
+  const triedAgain = (step: string) =>
+    [
+      "step.failed",
+      { visit: 1, step, reason: "no", spent: amounts, verdict: { rule: "r", action: "retry", why: "" } },
+    ] as const;
+  const saved = (sequence: number, trigger: string, name: string | null) =>
+    ["checkpoint", { sequence, trigger, name, stage: "work", iteration: 1 }] as const;
+
+  describe("a record", () => {
+    test("has every step that ended, in order, with what its tries took", () => {
+      const step = fc.record({ name: fc.constantFrom("a", "b", "c"), agent: fc.boolean(), tries: fc.nat(2) });
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
+          const entries = steps.flatMap(({ name, agent, tries }, nth) => [
+            started(`${name}${nth}`, agent),
+            ...Array.from({ length: agent ? tries : 0 }, () => triedAgain(`${name}${nth}`)),
+            finished(`${name}${nth}`, "r"),
+            saved(nth + 1, "automatic", `${name}${nth}`),
+          ]);
+          const read = readRecording("r", journal(entries));
+          expect(read.steps.map(({ step: name, checkpoint, spent }) => [name, checkpoint, spent.length])).toEqual(
+            steps.map(({ name, agent, tries }, nth) => [`${name}${nth}`, nth + 1, agent ? tries + 1 : 1]),
+          );
+          expect(read.checkpoints.every(({ isOwn }) => isOwn)).toBe(true);
+        }),
+      );
+    });
+
+    test("tells a checkpoint of a step from one that somebody took right behind it", () => {
+      const read = readRecording(
+        "r",
+        journal([
+          ["step.finished", { visit: 1, step: "plain", result: 1, spent: null }],
+          saved(1, "manual", "plain"),
+          started("write", false),
+          finished("write", "done"),
+          saved(2, "automatic", "write"),
+          ["stage.ended", { visit: 1, stage: "work", event: "x" }],
+          ["stage.entered", { visit: 2, stage: "check", iteration: 1 }],
+          saved(3, "stage", null),
+          saved(4, "manual", null),
+        ]),
+      );
+      expect(read.checkpoints.map(({ sequence, isOwn }) => [sequence, isOwn])).toEqual([
+        [1, false],
+        [2, true],
+        [3, true],
+        [4, false],
+      ]);
+      expect(read.steps.map(({ checkpoint }) => checkpoint)).toEqual([null, 2]);
+      expect(read.ended).toEqual(new Map([[1, 6]]));
+    });
+
+    test("a plain step that failed is an end of its own, as is a call that threw or ended the run; one that was tried again is not", () => {
+      const over = { visit: 1, step: "last", reason: "no", spent: amounts, errors: { abort: "over" }, verdict: {} };
+      const read = readRecording(
+        "r",
+        journal([
+          failed("plain"),
+          started("agent", true),
+          triedAgain("agent"),
+          finished("agent", "x"),
+          started("thrown", true),
+          failed("thrown"),
+          started("last", true),
+          ["step.failed", over],
+        ]),
+      );
+      expect(read.steps.map(({ step, came }) => [step, came.kind])).toEqual([
+        ["plain", "failed"],
+        ["agent", "finished"],
+        ["thrown", "failed"],
+        ["last", "aborted"],
+      ]);
+      expect(read.steps[0]?.came).toMatchObject({ reason: "no", code: "IO_FAILED" });
+      expect(callKey(1, "agent")).toBe("1/agent");
+    });
+  });
+});

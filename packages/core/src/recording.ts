@@ -1,0 +1,520 @@
+import type { FilesPlane, Planes } from "./checkpoint.ts";
+import { type JournalEntry, numberOf, textOf } from "./journal.ts";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+import type { Amounts } from "./position.ts";
+import { type AskedAgent, type RecordedAgent, type RecordedLookup, parseRecordedCall } from "./recorded-calls.ts";
+import { capture } from "./values/capture.ts";
+import { diffJson } from "./values/diff-json.ts";
+import { withoutNonces } from "./workflow.ts";
+
+/** A run's journal as a replay needs it: what each step of each visit came to, in the order in which that was written. */
+export interface Recording {
+  readonly run: string;
+  readonly steps: readonly RecordedStep[];
+  readonly checkpoints: readonly RecordedCheckpoint[];
+  /** Newest try of each agent step, by `callKey`. */
+  readonly agents: ReadonlyMap<string, RecordedAgent & { readonly entry: number }>;
+  readonly lookups: readonly (RecordedLookup & { readonly entry: number })[];
+  /** Readings of the clock, in order. */
+  readonly readings: readonly { readonly entry: number; readonly visit: number; readonly value: number }[];
+  /** Visits whose end is in the journal, and the entry that says so. */
+  readonly ended: ReadonlyMap<number, number>;
+  /** Which visit a stage was entered with, in order. */
+  readonly entered: readonly { readonly entry: number; readonly visit: number }[];
+  /** Entries at which another process took the run up. */
+  readonly takenUp: readonly number[];
+  readonly calls: number;
+  readonly last: number;
+}
+
+export interface RecordedStep {
+  readonly entry: number;
+  readonly at: string;
+  readonly visit: number;
+  readonly step: string;
+  readonly came:
+    | { readonly kind: "finished"; readonly result: Json; readonly recorded: boolean }
+    | { readonly kind: "failed"; readonly reason: string; readonly code: string | null }
+    /** A rule of the error policy said that the run ends. */
+    | { readonly kind: "aborted"; readonly reason: string };
+  /** Of all tries since the one before it that came to an end. */
+  readonly spent: readonly Spent[];
+  /** Newest try of an agent; null: it is none's, or that is not on record. */
+  readonly call: (RecordedAgent & { readonly entry: number }) | null;
+  /** Sequence of the checkpoint in the same commit. */
+  readonly checkpoint: number | null;
+}
+
+interface Spent {
+  readonly entry: number;
+  readonly amounts: Amounts;
+}
+
+export interface RecordedCheckpoint {
+  readonly sequence: number;
+  readonly entry: number;
+  readonly at: string;
+  readonly trigger: string;
+  readonly name: string | null;
+  readonly stage: string;
+  readonly iteration: number;
+  /** Its commit says that a step or a stage ended: the workflow took it, nobody else. */
+  readonly isOwn: boolean;
+  /** A run that had ended goes on from it. */
+  readonly isReopening: boolean;
+}
+
+export function callKey(visit: number, step: string): string {
+  return `${visit}/${step}`;
+}
+
+/** Entry at which the last process took up this visit; 0: the one that entered it carried it to its end. */
+export function lastTakenUp({ takenUp, entered, ended }: Recording, visit: number): number {
+  const at = entered.findIndex((one) => one.visit === visit);
+  const from = entered[at]?.entry ?? 0;
+  // Whoever holds the run after that (to tag it, to go on from somewhere else) has no part in the visit.
+  const to = ended.get(visit) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
+  return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
+}
+
+export function readRecording(run: string, entries: readonly JournalEntry[]): Recording {
+  const steps: RecordedStep[] = [];
+  const checkpoints: RecordedCheckpoint[] = [];
+  const agents = new Map<string, RecordedAgent & { readonly entry: number }>();
+  const lookups: (RecordedLookup & { readonly entry: number })[] = [];
+  const readings: { readonly entry: number; readonly visit: number; readonly value: number }[] = [];
+  const ended = new Map<number, number>();
+  const entered: { readonly entry: number; readonly visit: number }[] = [];
+  const takenUp: number[] = [];
+  const tries = new Map<string, Tries>();
+  let calls = 0;
+  /** What ended in the entries right before: a checkpoint behind them may be of the same commit. */
+  let behind: Behind = NOTHING_BEHIND;
+  for (const { entry, kind, at, body } of entries) {
+    const visit = numberOf(body, "visit");
+    const step = textOf(body, "step");
+    const key = callKey(visit, step);
+    switch (kind) {
+      case "lease.taken":
+        takenUp.push(entry);
+        break;
+      case "call.recorded": {
+        const call = parseRecordedCall({ run, entry, body });
+        calls += call.kind === "clock" ? 0 : 1;
+        if (call.kind === "clock") for (const value of call.values) readings.push({ entry, visit: call.visit, value });
+        if (call.kind === "agent") agents.set(callKey(call.visit, call.step), { ...call, entry });
+        if (call.kind === "forge") lookups.push({ ...call, entry });
+        break;
+      }
+      case "step.started":
+        tries.set(key, { files: body["files"] === true, spent: tries.get(key)?.spent ?? [] });
+        break;
+      case "step.lost":
+        spend(tries, key, { entry, body });
+        break;
+      case "step.failed":
+      case "step.finished": {
+        spend(tries, key, { entry, body });
+        const came = kind === "step.failed" ? failureOf(body) : resultOf(body);
+        // Tried again inside the call, or by whoever resumed it.
+        if (came === null) break;
+        const { spent, files } = tries.get(key) ?? NO_TRIES;
+        tries.delete(key);
+        behind = { ...behind, step: steps.length, files };
+        steps.push({ entry, at, visit, step, came, spent, call: agents.get(key) ?? null, checkpoint: null });
+        break;
+      }
+      case "stage.ended":
+        ended.set(visit, entry);
+        behind = { ...behind, stage: true };
+        break;
+      case "stage.entered":
+        entered.push({ entry, visit });
+        behind = { ...behind, stage: true };
+        break;
+      case "run.reopened":
+        behind = { ...behind, reopened: true };
+        break;
+      case "restore.finished":
+        behind = { ...behind, restored: true };
+        break;
+      case "checkpoint": {
+        const sequence = numberOf(body, "sequence");
+        const name = typeof body["name"] === "string" ? body["name"] : null;
+        const trigger = textOf(body, "trigger");
+        const found = behind.step === null ? undefined : steps[behind.step];
+        // A step that changes files ends in the commit of a checkpoint that has its name; one that puts files back, in that of the restore.
+        const isOfStep =
+          found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
+        if (isOfStep && behind.step !== null) steps[behind.step] = { ...found, checkpoint: sequence };
+        const { stage, iteration } = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
+        const isReopening = behind.reopened;
+        const isOwn = isOfStep || (behind.stage && !isReopening);
+        checkpoints.push({ sequence, entry, at, trigger, name, stage, iteration, isOwn, isReopening });
+        break;
+      }
+      default:
+    }
+    if (!TOGETHER.has(kind)) behind = NOTHING_BEHIND;
+  }
+  return {
+    run,
+    steps,
+    checkpoints,
+    agents,
+    lookups,
+    readings,
+    ended,
+    entered,
+    takenUp,
+    calls,
+    last: entries.at(-1)?.entry ?? 0,
+  };
+}
+
+/** null: the call went on. What the error policy decided stands with a failed try; what it had no say in was thrown into the stage. */
+function failureOf(body: JsonObject): RecordedStep["came"] | null {
+  const { verdict, errors } = body;
+  if (isJsonObject(errors) && typeof errors["abort"] === "string") return { kind: "aborted", reason: errors["abort"] };
+  if (isJsonObject(verdict)) return null;
+  return { kind: "failed", reason: textOf(body, "reason"), code: textOf(body, "code") || null };
+}
+
+function resultOf(body: JsonObject): RecordedStep["came"] {
+  return { kind: "finished", result: body["result"] ?? null, recorded: body["recorded"] === true };
+}
+
+interface Tries {
+  readonly files: boolean;
+  readonly spent: readonly Spent[];
+}
+
+const NO_TRIES: Tries = { files: false, spent: [] };
+
+interface Behind {
+  /** Index of the step. */
+  readonly step: number | null;
+  readonly files: boolean;
+  readonly stage: boolean;
+  readonly restored: boolean;
+  readonly reopened: boolean;
+}
+
+const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false, reopened: false };
+
+/** Entries that may stand between the end of a step and the checkpoint of the same commit. */
+const TOGETHER: ReadonlySet<string> = new Set([
+  "step.finished",
+  "step.failed",
+  "stage.ended",
+  "stage.entered",
+  "run.ended",
+  "run.reopened",
+  "restore.finished",
+  "call.recorded",
+]);
+
+function spend(tries: Map<string, Tries>, key: string, { entry, body }: Pick<JournalEntry, "entry" | "body">): void {
+  const amounts = amountsOf(body["spent"]);
+  const known = tries.get(key) ?? NO_TRIES;
+  if (amounts !== null) tries.set(key, { ...known, spent: [...known.spent, { entry, amounts }] });
+}
+
+function amountsOf(value: Json | undefined): Amounts | null {
+  if (!isJsonObject(value)) return null;
+  const { tokens, microUsd, milliseconds, unpriced, uncounted } = value;
+  if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return null;
+  return {
+    tokens,
+    microUsd,
+    milliseconds,
+    ...(typeof unpriced === "number" ? { unpriced } : {}),
+    ...(typeof uncounted === "number" ? { uncounted } : {}),
+  };
+}
+
+/** The first place at which what is done now is not what was recorded. */
+export interface Divergence {
+  readonly where: {
+    readonly stage: string;
+    readonly iteration: number;
+    readonly visit: number;
+    /** null: not of one step. */
+    readonly step: string | null;
+    /** Sequence of the checkpoint that was compared; null: there is none at that place. */
+    readonly checkpoint: number | null;
+    /** Journal entry of the record; null: there is none. */
+    readonly entry: number | null;
+  };
+  readonly what:
+    | "call" // an agent is asked for something else
+    | "checkpoint" // a checkpoint comes out otherwise
+    | "event" // the workflow records another event
+    | "step" // a step is asked for that was not done then
+    | "missing" // a step that was done then is not asked for
+    | "lookup" // the forge is asked what it was not asked then
+    | "end" // the run ends otherwise
+    | "environment" // what agents are started with
+    | "files"; // the worktree is not what the newest checkpoint says
+  /** A path into what was compared: `/position/feedback`, `prompt`, `$PATH`. */
+  readonly field: string;
+  readonly expected: Json;
+  readonly actual: Json;
+}
+
+/** One line for people. Long values are cut around the place at which they part. */
+export function divergenceText({ where, what, field, expected, actual }: Divergence, width = 200): string {
+  const [was, is] = cutValues(expected, actual, width);
+  return `${placeText(where)}: ${WORDS[what]} ${field}: recorded ${was}, now ${is}`;
+}
+
+/** "iteration 2, stage verify, step check, entry 41". */
+export function placeText({ iteration, stage, step, checkpoint, entry }: Divergence["where"]): string {
+  return [
+    iteration === 0 ? null : `iteration ${iteration}`,
+    `stage ${stage}`,
+    step === null ? null : `step ${step}`,
+    checkpoint === null ? null : `checkpoint ${checkpoint}`,
+    entry === null ? null : `entry ${entry}`,
+  ]
+    .filter((part) => part !== null)
+    .join(", ");
+}
+
+const WORDS: Readonly<Record<Divergence["what"], string>> = {
+  call: "the agent's",
+  checkpoint: "the checkpoint's",
+  event: "the event's",
+  step: "the step",
+  missing: "the step",
+  lookup: "the question to the forge",
+  end: "the run's",
+  environment: "the environment's",
+  files: "the worktree's",
+};
+
+/** Both from a little before the first character that differs, so that the reader sees what parts them. */
+export function cutValues(expected: Json, actual: Json, width: number): readonly [string, string] {
+  const [a, b] = [jsonText(expected), jsonText(actual)];
+  if (a.length <= width && b.length <= width) return [a, b];
+  let same = 0;
+  while (same < a.length && same < b.length && a[same] === b[same]) same += 1;
+  const from = Math.max(0, same - Math.floor(width / 4));
+  const cut = (text: string): string => {
+    const part = text.slice(from, from + width);
+    return `${from > 0 ? "…" : ""}${part}${from + width < text.length ? "…" : ""}`.toWellFormed();
+  };
+  return [cut(a), cut(b)];
+}
+
+function jsonText(value: Json): string {
+  return value === null ? "nothing" : JSON.stringify(value);
+}
+
+/** Does the workflow ask an agent for what it asked for then? The prompt last: whatever else differs explains it. */
+export function compareAsked(recorded: AskedAgent, asked: AskedAgent): FirstChange | null {
+  const { prompt: then, ...before } = recorded;
+  const { prompt: now, ...after } = asked;
+  const change = firstChange(capture(before), capture(after));
+  if (change !== null) return { ...change, field: change.field.replace(/^\//, "") };
+  return withoutNonces(then) === withoutNonces(now) ? null : { field: "prompt", expected: then, actual: now };
+}
+
+/**
+ * Is a checkpoint that a replay made the one that was recorded? Position, files, values, conversation, inputs, settings and what was imported. Not compared is
+ * what tells one process or one folder from another: which steps were under way, the nonces of prompts, where the worktree is, the date of a snapshot, journal numbers.
+ */
+export function comparePlanes(recorded: Planes, played: Planes): FirstChange | null {
+  return firstChange(comparable(recorded), comparable(played));
+}
+
+function comparable(planes: Planes): Json {
+  const { context, conversation, inputs, config, extensions } = planes;
+  const { visit, graph, fence: _fence, ...position } = planes.position;
+  return capture({
+    position,
+    graph: graph === null ? null : withoutKeys(capture(graph), TIMES),
+    visit: { number: visit.number, steps: visit.steps },
+    values: context.values,
+    tokens: context.tokens,
+    files: filesOf(planes.files),
+    conversation,
+    inputs,
+    config,
+    extensions,
+  });
+}
+
+/** Of a graph's nodes: when something happened to them. */
+const TIMES: ReadonlySet<string> = new Set(["startedAt", "endedAt", "approvedAt"]);
+
+function filesOf(files: FilesPlane | null): Json {
+  if (files === null) return null;
+  const { tree, head, branch, artifactCount } = files;
+  const artifacts = files.artifacts.map(({ path, digest, status }) => ({ path, digest, status }));
+  return { tree, head, branch, artifactCount, artifacts };
+}
+
+/** One thing that a run came to which does not hang on clocks, ids or folders: an agent's answer, a check's verdict, the end of a stage. */
+export interface Outcome {
+  readonly entry: number;
+  readonly visit: number;
+  readonly stage: string;
+  readonly iteration: number;
+  /** null: the end of the stage itself. */
+  readonly step: string | null;
+  readonly kind: "agent" | "check" | "stage";
+  readonly came: JsonObject;
+  /** The files at that moment; null: not told. */
+  readonly tree: string | null;
+}
+
+export interface RunsCompared {
+  /** Outcomes from the beginning on that are the same in both. */
+  readonly same: number;
+  readonly step: Parting | null;
+  readonly files: Parting | null;
+  readonly verdict: Parting | null;
+}
+
+/** Where two runs part: what each did there (null: nothing more), and the field. */
+export interface Parting extends FirstChange {
+  readonly a: Outcome | null;
+  readonly b: Outcome | null;
+}
+
+/**
+ * Each is the first of its sort. Swapping the runs swaps the sides of the answer, and nothing else. `ids` are those of both runs: what agents write may
+ * name the run, and must differ then.
+ */
+export function compareRuns(a: readonly Outcome[], b: readonly Outcome[], ids: readonly string[] = []): RunsCompared {
+  const step = firstParting(a, b, ({ stage, iteration, step: name, came }) => ({
+    stage,
+    iteration,
+    step: name,
+    came: comparableRun(came, ids),
+  }));
+  const files = firstParting(a, b, ({ tree }) => tree);
+  const isVerdict = ({ kind }: Outcome): boolean => kind !== "agent";
+  const verdict = firstParting(a.filter(isVerdict), b.filter(isVerdict), ({ came, stage }) => ({ stage, came }));
+  return { same: step === null ? a.length : sharedBefore(a, b, step), step, files, verdict };
+}
+
+/** Without what differs in every two runs: their ids with the number of the stage attempt, nonces, commits and times. */
+function comparableRun(value: Json, ids: readonly string[]): Json {
+  if (typeof value === "string") {
+    const named = ids
+      .toSorted((one, other) => other.length - one.length)
+      .reduce((text, id) => text.replaceAll(nameOf(id), "<run>"), withoutNonces(value));
+    return named.replaceAll(TIME, "<time>").replaceAll(COMMIT, "<commit>");
+  }
+  if (isJsonArray(value)) return value.map((part) => comparableRun(part, ids));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, comparableRun(part, ids)]));
+}
+
+/** Ids hold lower-case letters, digits and hyphens: nothing in them is special in a pattern. */
+function nameOf(id: string): RegExp {
+  return new RegExp(`(?<![a-z0-9-])${id}(?![a-z0-9-])(?:\\.\\d+)?`, "g");
+}
+
+const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?/g;
+const COMMIT = /\b[0-9a-f]{40}\b/g;
+
+function firstParting(a: readonly Outcome[], b: readonly Outcome[], of: (outcome: Outcome) => Json): Parting | null {
+  for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
+    const [left, right] = [a[at] ?? null, b[at] ?? null];
+    if (left === null || right === null)
+      return { a: left, b: right, field: "", expected: left && of(left), actual: right && of(right) };
+    const change = firstChange(of(left), of(right));
+    if (change !== null) return { a: left, b: right, ...change };
+  }
+  return null;
+}
+
+function sharedBefore(a: readonly Outcome[], b: readonly Outcome[], { a: left, b: right }: Parting): number {
+  return left === null ? (right === null ? 0 : b.indexOf(right)) : a.indexOf(left);
+}
+
+/** From a journal, oldest entry first. */
+export function readOutcomes(entries: Iterable<Pick<JournalEntry, "entry" | "kind" | "body">>): readonly Outcome[] {
+  const outcomes: Outcome[] = [];
+  const agents = new Set<string>();
+  let at = { stage: "", iteration: 0 };
+  let waiting: number[] = [];
+  for (const { entry, kind, body } of entries) {
+    const visit = numberOf(body, "visit");
+    const step = textOf(body, "step");
+    const push = (outcome: Omit<Outcome, "entry" | "visit" | "stage" | "iteration" | "tree">): void => {
+      waiting.push(outcomes.length);
+      outcomes.push({ entry, visit, ...at, tree: null, ...outcome });
+    };
+    switch (kind) {
+      case "stage.entered":
+        at = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
+        break;
+      case "step.started":
+        if (isJsonObject(body["estimate"])) agents.add(`${visit}/${step}`);
+        break;
+      case "step.finished": {
+        const result = body["result"] ?? null;
+        const came = agents.has(`${visit}/${step}`) ? answerOf(result) : verdictOf(result);
+        if (came !== null) push({ step, kind: agents.has(`${visit}/${step}`) ? "agent" : "check", came });
+        break;
+      }
+      case "stage.ended":
+        push({ step: null, kind: "stage", came: { event: textOf(body, "event"), score: body["score"] ?? null } });
+        break;
+      case "checkpoint": {
+        const tree = typeof body["tree"] === "string" ? body["tree"] : null;
+        for (const index of waiting) {
+          const found = outcomes[index];
+          if (found !== undefined) outcomes[index] = { ...found, tree };
+        }
+        waiting = [];
+        break;
+      }
+      default:
+    }
+  }
+  return outcomes;
+}
+
+function answerOf(result: Json): JsonObject | null {
+  if (!isJsonObject(result)) return null;
+  const { outcome = null, cause = null, text = null, changed = null, collected = null } = result;
+  return { outcome, cause, text, changed, collected };
+}
+
+/** Of a step that speaks as checks do; null: another step. */
+function verdictOf(result: Json): JsonObject | null {
+  if (!isJsonObject(result)) return null;
+  const { kind, code, pass } = result;
+  if (typeof pass === "boolean") return { pass };
+  return typeof kind === "string" && (typeof code === "number" || code === null) ? { kind, code } : null;
+}
+
+interface FirstChange {
+  /** JSON pointer. */
+  readonly field: string;
+  readonly expected: Json;
+  readonly actual: Json;
+}
+
+/** Where two values part first, by the order of their keys; null: they are the same. */
+export function firstChange(expected: Json, actual: Json): FirstChange | null {
+  const [change] = diffJson({ from: expected, to: actual, limit: 1 }).changes;
+  if (change === undefined) return null;
+  return { field: change.path, expected: change.from ?? null, actual: change.to ?? null };
+}
+
+/** Without the keys named, at any depth. */
+export function withoutKeys(value: Json, keys: ReadonlySet<string>): Json {
+  if (isJsonArray(value)) return value.map((part) => withoutKeys(part, keys));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !keys.has(key))
+      .map(([key, part]) => [key, withoutKeys(part, keys)]),
+  );
+}

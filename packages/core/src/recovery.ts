@@ -1,0 +1,264 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Parts } from "./adapters.ts";
+import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
+import { type Finding, type FindingPolicy, type Verdict, defaultFindingPolicy, worst } from "./findings.ts";
+import type { ResumeFrom } from "./resume-plan.ts";
+import type { RunState } from "./run.ts";
+import { allCheckpoints } from "./store.ts";
+
+/** Where a run can be taken up. `findings` name what was passed over. */
+type Start =
+  | { readonly kind: "none" }
+  | {
+      readonly kind: "found";
+      readonly from: ResumeFrom;
+      readonly checkpoint: Checkpoint;
+      readonly findings: readonly Finding[];
+    };
+
+/**
+ * The newest checkpoint, or the newest whole one with the damaged ones named. A run that has checkpoints and none that is whole
+ * throws STORE_CORRUPT: to begin anew then would be to lose everything without a word.
+ */
+export async function findStart(params: {
+  readonly parts: Parts;
+  readonly run: string;
+  /** Only this one; never exchanged for another. */
+  readonly chosen?: number;
+}): Promise<Start> {
+  const { parts, run, chosen } = params;
+  if (chosen !== undefined) return await startAt(parts, run, chosen);
+  const candidates: Candidate[] = [];
+  for await (const summary of allCheckpoints(parts.store, run)) {
+    const read = await readWhole(parts, summary);
+    candidates.push(candidateOf(summary, read.kind === "whole" ? null : read.problem));
+    if (read.kind === "damaged") continue;
+    if (candidates.length === 1)
+      return { kind: "found", from: { kind: "newest" }, checkpoint: read.checkpoint, findings: [] };
+    const from = { kind: "newest_intact", sequence: summary.sequence, why: "newer ones are damaged" } as const;
+    return { kind: "found", from, checkpoint: read.checkpoint, findings: damageFindings(run, candidates) };
+  }
+  if (candidates.length === 0) return { kind: "none" };
+  throw new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `None of the ${candidates.length} checkpoints of run ${run} can be used: ${candidates[0]?.problem ?? ""}`,
+    hint: "Run `holdfast verify` to see what is damaged. Nothing was changed, and nothing is begun anew.",
+    data: { run, checkpoints: candidates.length },
+  });
+}
+
+async function startAt(parts: Parts, run: string, sequence: number): Promise<Start> {
+  const checkpoint = await parts.store.getCheckpoint({ run, sequence });
+  const read = await readWhole(parts, checkpoint);
+  if (read.kind === "whole")
+    return { kind: "found", from: { kind: "chosen", sequence }, checkpoint: read.checkpoint, findings: [] };
+  throw new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `Checkpoint ${checkpoint.id} cannot be used: ${read.problem}`,
+    hint: `See \`holdfast list ${run}\` and choose another one.`,
+    data: { run, sequence },
+  });
+}
+
+type Read =
+  | { readonly kind: "whole"; readonly checkpoint: Checkpoint }
+  | { readonly kind: "damaged"; readonly problem: string };
+
+export const NOT_HERE = "its git objects are not in this repository";
+
+/** Its planes and its git objects, or what is wrong with them. */
+export async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
+  if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
+  try {
+    const checkpoint = await parts.store.getCheckpoint({ run, sequence });
+    const { files } = checkpoint.planes;
+    const here = files === null || parts.workspaces === null || (await parts.workspaces.has(files));
+    return here ? { kind: "whole", checkpoint } : { kind: "damaged", problem: NOT_HERE };
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "STORE_CORRUPT")
+      return { kind: "damaged", problem: error.message };
+    throw error;
+  }
+}
+
+function candidateOf(checkpoint: CheckpointSummary, problem: string | null): Candidate {
+  return { checkpoint, intact: problem === null, effectsReconcilable: true, problem };
+}
+
+function damageFindings(run: string, candidates: readonly Candidate[]): readonly Finding[] {
+  const plan = planRecovery({
+    run,
+    strategy: { kind: "last" },
+    candidates,
+    state: { kind: "open" },
+    findings: [],
+    policy: defaultFindingPolicy,
+    force: false,
+  });
+  return plan.kind === "restore" ? plan.findings : [];
+}
+
+/** What is chosen by reading the failure (rollback/) is a chosen one here. */
+export type Strategy = { readonly kind: "last" } | { readonly kind: "chosen"; readonly sequence: number };
+
+/** What is known about a candidate before it is chosen. */
+export interface Candidate {
+  readonly checkpoint: CheckpointSummary;
+  readonly intact: boolean;
+  /** false when an effect after it cannot be looked up again. */
+  readonly effectsReconcilable: boolean;
+  /** What is wrong with it; null when it is intact. */
+  readonly problem: string | null;
+}
+
+interface PassedOver {
+  readonly checkpoint: CheckpointId;
+  readonly why: string;
+}
+
+export type RecoveryPlan =
+  | {
+      readonly kind: "restore";
+      readonly checkpoint: CheckpointId;
+      readonly why: string;
+      readonly passedOver: readonly PassedOver[];
+      readonly findings: readonly Finding[];
+      readonly verdict: Verdict;
+      /** The run had ended and is taken up again by force. */
+      readonly reopens: boolean;
+    }
+  /** The run is done: resuming it is a success that changes nothing. */
+  | { readonly kind: "done"; readonly why: string }
+  /** The run ended fatally, or the chosen checkpoint cannot be used. */
+  | { readonly kind: "refused"; readonly why: string; readonly hint: string }
+  | { readonly kind: "nothing"; readonly why: string; readonly passedOver: readonly PassedOver[] };
+
+/**
+ * Chooses the checkpoint to go back to, and says why, and why not the others. Damaged ones are passed over aloud: each is
+ * named in the plan and becomes a finding. A chosen one is never silently exchanged for another.
+ */
+export function planRecovery(params: {
+  readonly run: string;
+  readonly strategy: Strategy;
+  /** Every checkpoint of the run that is not dropped, in any order. */
+  readonly candidates: readonly Candidate[];
+  readonly state: RunState;
+  readonly findings: readonly Finding[];
+  readonly policy: FindingPolicy;
+  /** Take up a run that has ended. Needs a chosen checkpoint. */
+  readonly force: boolean;
+}): RecoveryPlan {
+  const { strategy, state } = params;
+  const reopens = params.force && strategy.kind === "chosen";
+  if (!reopens) {
+    const ended = planEnded(params.run, state);
+    if (ended !== null) return ended;
+  }
+  const newestFirst = params.candidates.toSorted((a, b) => b.checkpoint.sequence - a.checkpoint.sequence);
+  const choice = choose(strategy, newestFirst);
+  switch (choice.kind) {
+    case "unusable":
+      return { kind: "refused", why: choice.why, hint: `Run \`holdfast list ${params.run}\` and choose another one.` };
+    case "none":
+      return { kind: "nothing", why: noneLeft(params.run, choice.passedOver), passedOver: choice.passedOver };
+    case "found": {
+      const findings = [...params.findings, ...choice.damage, ...effectFinding(choice.candidate)];
+      return {
+        kind: "restore",
+        checkpoint: choice.candidate.checkpoint.id,
+        why: choice.why,
+        passedOver: choice.passedOver,
+        findings,
+        verdict: worst(findings, params.policy),
+        reopens: reopens && (state.kind === "done" || state.kind === "fatal"),
+      };
+    }
+  }
+}
+
+type Choice =
+  | {
+      readonly kind: "found";
+      readonly candidate: Candidate;
+      readonly why: string;
+      readonly passedOver: readonly PassedOver[];
+      readonly damage: readonly Finding[];
+    }
+  | { readonly kind: "none"; readonly passedOver: readonly PassedOver[] }
+  | { readonly kind: "unusable"; readonly why: string };
+
+function choose(strategy: Strategy, newestFirst: readonly Candidate[]): Choice {
+  switch (strategy.kind) {
+    case "chosen":
+      return chooseChosen(strategy.sequence, newestFirst);
+    case "last":
+      return chooseNewest(newestFirst);
+  }
+}
+
+function chooseChosen(sequence: number, candidates: readonly Candidate[]): Choice {
+  const candidate = candidates.find((one) => one.checkpoint.sequence === sequence);
+  if (candidate === undefined) return { kind: "unusable", why: `There is no checkpoint ${sequence} in this run` };
+  const damage = damageOf(candidate);
+  if (damage !== null)
+    return { kind: "unusable", why: `Checkpoint ${candidate.checkpoint.id} cannot be used: ${damage}` };
+  return { kind: "found", candidate, why: "it was chosen", passedOver: [], damage: [] };
+}
+
+/** The newest that is whole; those before it are named with what is wrong. */
+function chooseNewest(newestFirst: readonly Candidate[]): Choice {
+  const passedOver: PassedOver[] = [];
+  const damage: Finding[] = [];
+  for (const candidate of newestFirst) {
+    const why = damageOf(candidate);
+    if (why === null) return { kind: "found", candidate, why: whyNewest(passedOver), passedOver, damage };
+    passedOver.push({ checkpoint: candidate.checkpoint.id, why });
+    damage.push(damageFinding(candidate));
+  }
+  return { kind: "none", passedOver };
+}
+
+function whyNewest(passedOver: readonly PassedOver[]): string {
+  return passedOver.length === 0 ? "it is the newest" : "it is the newest that is whole";
+}
+
+function damageOf(candidate: Candidate): string | null {
+  return candidate.intact ? null : (candidate.problem ?? "it is damaged");
+}
+
+function damageFinding(candidate: Candidate): Finding {
+  return {
+    kind: "store_damaged",
+    summary: `Checkpoint ${candidate.checkpoint.id} is damaged and was passed over: ${damageOf(candidate)}`,
+    expected: { sequence: candidate.checkpoint.sequence, digest: candidate.checkpoint.digest },
+    actual: candidate.problem,
+  };
+}
+
+function effectFinding(candidate: Candidate): readonly Finding[] {
+  if (candidate.effectsReconcilable) return [];
+  const summary = `An effect after ${candidate.checkpoint.id} cannot be looked up, so going on could do it twice`;
+  return [{ kind: "effect_unknown", summary, expected: true, actual: false }];
+}
+
+function planEnded(run: string, state: RunState): RecoveryPlan | null {
+  switch (state.kind) {
+    case "open":
+    case "parked":
+      return null;
+    case "done":
+      return { kind: "done", why: `Run ${run} is done since ${state.at}` };
+    case "fatal":
+      return {
+        kind: "refused",
+        why: `Run ${run} ended at ${state.at}: ${state.reason}`,
+        hint: `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`,
+      };
+  }
+}
+
+function noneLeft(run: string, passedOver: readonly PassedOver[]): string {
+  return passedOver.length === 0
+    ? `Run ${run} has no checkpoint yet`
+    : `None of the ${passedOver.length} checkpoints of run ${run} is whole`;
+}

@@ -1,0 +1,165 @@
+import { expect, onTestFinished, test } from "vitest";
+import {
+  ID,
+  SQLITE,
+  type State,
+  TOY_CONFIG,
+  TOY_INPUTS,
+  createCrashingStore,
+  define,
+  startToy,
+} from "@holdfast/test-support/core/work-bench";
+import type { WorkParts } from "./adapters.ts";
+import type { IssueSnapshot } from "./checkpoint.ts";
+import { beginRun, changeOptions } from "./control-run.ts";
+import type { Forge } from "./forge.ts";
+import { type JsonObject, pureSha256 } from "./json.ts";
+import { eachForgeQuestion, recordingParts } from "./record-run.ts";
+import { Tape, describeEnvironment } from "./recorded-calls.ts";
+import { type ReplayReport, replayRun } from "./replay.ts";
+import { openMemoryStore } from "./store-memory.ts";
+import { knownRun } from "./store.ts";
+import { capture } from "./values/capture.ts";
+import type { StageContext, Workflow } from "./workflow.ts";
+
+type Ask = () => Promise<string>;
+type Work = (context: StageContext<State>, ask: Ask) => Promise<unknown>;
+
+/** A recorded run whose stage asks the forge for the title of issue 1, which `say` sets. */
+async function startAsking(work: Work) {
+  const toy = await startToy(SQLITE, onTestFinished);
+  let title = "";
+  const parts: WorkParts = { ...toy.parts, forge: forgeOf(() => title) };
+  const flowOf = ({ forge }: WorkParts): Workflow<State> =>
+    define(
+      {
+        work: async (context) => {
+          const seen = await work(context, async () => (await forge?.getIssue(1))?.title ?? "");
+          return { event: "worked", reason: "did it", state: { seen: [String(seen)] } };
+        },
+      },
+      { reduce: (state) => state },
+    );
+  const config = { ...TOY_CONFIG, mode: "logged" } as const;
+  const born = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config, workspace: undefined } as const;
+  await beginRun({ parts, workflow: flowOf(parts), ...born });
+  return {
+    toy,
+    parts,
+    say: (text: string): void => void (title = text),
+    /** One life, killed at this commit; null: to its end. */
+    async live(kill: { readonly at: number; readonly moment: "before" | "after" } | null): Promise<void> {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const store = kill === null ? toy.store : createCrashingStore(toy.store, { ...kill, die: resolve });
+      const own = recordingParts({ ...parts, store }, newTape());
+      await Promise.race([promise, toy.go(flowOf(own), { parts: own })]);
+      // The next one takes it as it would take that of a dead process: by an entry of its own.
+      const lease = await toy.store.getLease(ID);
+      if (lease !== undefined) await toy.store.releaseLease(lease);
+    },
+    async replay(): Promise<ReplayReport> {
+      return await replayRun({
+        parts,
+        run: await knownRun(toy.store, ID),
+        to: null,
+        mask: (text) => text,
+        worktree: "",
+        signal: new AbortController().signal,
+        // Its stages are given the values that they left, whatever they are called.
+        workflow: (played) => flowOf(played) as unknown as Workflow<JsonObject>,
+        scratch: (player) => ({
+          ...parts,
+          store: openMemoryStore({ clock: { now: () => player.time } }),
+          clock: { now: () => player.time, elapsed: () => 0 },
+          liveness: () => "dead",
+          forge: eachForgeQuestion(
+            forgeOf(() => "asked for real"),
+            () => forgeOf(() => ""),
+            (method) =>
+              async (...args) => {
+                const answer = player.lookUp(
+                  method,
+                  args.map((arg) => capture(arg)),
+                );
+                if (answer.kind !== "answered") throw new Error("refused");
+                // What the same method answered then.
+                return (await Promise.resolve(answer.value)) as never;
+              },
+          ),
+        }),
+      });
+    },
+  };
+}
+
+const newTape = (): Tape =>
+  new Tape({ environment: () => describeEnvironment({ LANG: "C" }, pureSha256), mask: (text) => text });
+
+function forgeOf(title: () => string): Forge {
+  const issue = (): IssueSnapshot => ({
+    number: 1,
+    title: title(),
+    body: "",
+    labels: [],
+    state: "open",
+    updatedAt: "2026-01-01T00:00:00Z",
+  });
+  // Nothing else of it is asked for.
+  return { name: "toy", location: "here", lateMs: 0, getIssue: () => Promise.resolve(issue()) } as unknown as Forge;
+}
+
+const SAME = { verdict: "identical", divergence: null, outcome: "done" } as const;
+
+/** Asks beside its steps, then does two. */
+const asksFirst: Work = async ({ step }, ask) => {
+  const title = await ask();
+  await step("a", () => "a");
+  await step("b", () => "b");
+  return title;
+};
+
+test("what a process was told that died before it used it is not what the next one went by", async () => {
+  const run = await startAsking(asksFirst);
+  run.say("told to the first");
+  await run.live({ at: 1, moment: "after" });
+  run.say("told to the second");
+  await run.live(null);
+  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["told to the second"] });
+  expect(await run.replay()).toMatchObject({ ...SAME, steps: 2 });
+});
+
+test("what a step asked is not the answer to the same question beside it", async () => {
+  const run = await startAsking(async ({ step }, ask) => {
+    await step("look", async () => await ask());
+    run.say("told beside it");
+    return await ask();
+  });
+  run.say("told to the step");
+  await run.live(null);
+  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["told beside it"] });
+  expect(await run.replay()).toMatchObject(SAME);
+});
+
+test("a record that ends with a process which got nowhere is replayed as far as the one before it came", async () => {
+  const run = await startAsking(asksFirst);
+  run.say("told to the first");
+  await run.live({ at: 1, moment: "after" });
+  await run.live({ at: 1, moment: "before" });
+  expect(await run.replay()).toMatchObject({ verdict: "identical", divergence: null, outcome: "open", steps: 1 });
+});
+
+test("where somebody gave it other options on the way, each side of that has the answers that it had", async () => {
+  const run = await startAsking(async (context, ask) => {
+    const title = await ask();
+    await context.record("heard", title);
+    await context.step("a", () => "a");
+    return title;
+  });
+  run.say("before");
+  await run.live({ at: 1, moment: "after" });
+  await changeOptions({ parts: run.parts, run: ID, options: { more: true }, goesOn: null, reason: "More" });
+  run.say("after");
+  await run.live(null);
+  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["after"] });
+  expect(await run.replay()).toMatchObject(SAME);
+});

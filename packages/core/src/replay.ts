@@ -1,0 +1,344 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Parts, WORKTREE, type WorkParts, lookParams } from "./adapters.ts";
+import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
+import { conduct } from "./execute.ts";
+import type { NewEntry } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import { type ForeignFiles, PlayEnd, Player, isPlayedFailure } from "./player.ts";
+import { type Divergence, type RecordedCheckpoint, type Recording, readRecording } from "./recording.ts";
+import type { RunState, RunSummary } from "./run.ts";
+import type { Problem } from "./store.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { capture } from "./values/capture.ts";
+import { examine } from "./verify.ts";
+import type { Workflow } from "./workflow.ts";
+import type { Workspace } from "./workspace.ts";
+
+interface ReplayParams {
+  /** Of the run that is replayed: read only. */
+  readonly parts: Parts;
+  readonly run: RunSummary;
+  readonly to: number | null;
+  readonly mask: (text: string) => string;
+  /** Where it is done again: a store in memory, a repository of its own, and nothing that reaches anybody. */
+  readonly scratch: (player: Player) => WorkParts;
+  readonly worktree: string;
+  readonly workflow: (parts: WorkParts, options: JsonObject) => Workflow<JsonObject>;
+  readonly signal: AbortSignal;
+}
+
+/** Works a recorded run through once more, from its first checkpoint on, in a scratch place: nothing is started and nothing outside is touched. */
+export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
+  const { parts, run, to, signal } = params;
+  const problems = [];
+  for await (const event of examine(parts, { run: run.id, signal }))
+    if (event.kind === "problem" && event.problem.code !== "PIN_MISSING") problems.push(event.problem);
+  const nothing = { run: run.id, divergence: null, from: 1, to: null, iteration: 0, steps: 0, agents: 0 };
+  const none = { ...nothing, compared: 0, filled: 0, outcome: "open" } as const;
+  if (problems.length > 0) return { ...none, verdict: "damaged", problems };
+
+  const recording = readRecording(run.id, await Array.fromAsync(parts.store.readJournal({ run: run.id })));
+  const load = remembering((sequence) => parts.store.getCheckpoint({ run: run.id, sequence }));
+  const [first] = recording.checkpoints;
+  if (first === undefined) throw notRecorded(run.id);
+  const begin = await load(first.sequence);
+  if (begin.planes.config.mode === "default") throw notRecorded(run.id);
+  const play = await Play.begin(params, { recording, load, first, begin });
+  const divergence = await play.toTheEnd(to, signal);
+  const { player } = play;
+  const reached = await play.store.latest(run.id);
+  return {
+    ...none,
+    verdict: divergence === null ? "identical" : "diverged",
+    divergence,
+    problems: [],
+    from: first.sequence,
+    to: divergence === null ? (reached?.sequence ?? null) : play.lastSame,
+    iteration: reached?.planes.position.iteration ?? 0,
+    steps: player.steps,
+    agents: player.agents,
+    compared: player.compared,
+    filled: player.filled,
+    outcome: (await play.state()).kind,
+  };
+}
+
+class Play {
+  readonly player: Player;
+  readonly #parts: WorkParts;
+  readonly #params: ReplayParams;
+  readonly #recording: Recording;
+  readonly #load: Load;
+  /** By the options of the checkpoint at which it stood last: somebody may have changed them. */
+  #workflow: Workflow<JsonObject>;
+  #workspace: Workspace | undefined;
+  /** What the worktree holds, as far as it was looked at since something was placed there. */
+  #now: FilesPlane | null = null;
+
+  static async begin(
+    params: ReplayParams,
+    at: {
+      readonly recording: Recording;
+      readonly load: Load;
+      readonly first: RecordedCheckpoint;
+      readonly begin: Checkpoint;
+    },
+  ): Promise<Play> {
+    const jumps = await findJumps(at.recording, at.load);
+    const play = new Play(params, { ...at, jumps });
+    const { run } = params;
+    const { [WORKTREE]: _ofOriginal, ...labels } = run.labels;
+    await play.store.createRun({ id: run.id, workflow: run.workflow, work: run.work, labels });
+    const { files } = at.begin.planes;
+    const { workspaces } = play.#parts;
+    if (files !== null && workspaces !== null)
+      play.#workspace = await workspaces.create({
+        run: run.id,
+        path: params.worktree,
+        ...(files.branch === null ? {} : { branch: files.branch.replace(/^refs\/heads\//, "") }),
+        ...(files.head === null ? {} : { base: files.head }),
+      });
+    await play.#standAt(at.first);
+    return play;
+  }
+
+  private constructor(
+    params: ReplayParams,
+    at: {
+      readonly recording: Recording;
+      readonly load: Load;
+      readonly jumps: ReadonlySet<number>;
+      readonly begin: Checkpoint;
+    },
+  ) {
+    this.#params = params;
+    this.#recording = at.recording;
+    this.#load = at.load;
+    this.player = new Player({
+      recording: at.recording,
+      load: at.load,
+      jumps: at.jumps,
+      to: params.to,
+      mask: params.mask,
+      place: (files) => this.#place(files),
+      look: (workspace) => this.#look(workspace),
+      patienceMs: PATIENCE_MS,
+    });
+    this.#parts = { ...params.scratch(this.player), player: this.player };
+    this.#workflow = params.workflow(this.#parts, at.begin.planes.config.inputs);
+  }
+
+  get store(): WorkParts["store"] {
+    return this.#parts.store;
+  }
+
+  /** Newest checkpoint that was found the same. */
+  get lastSame(): number | null {
+    return this.player.lastSame;
+  }
+
+  async state(): Promise<RunState> {
+    return (await this.store.getRun(this.#params.run.id))?.state ?? { kind: "open" };
+  }
+
+  async toTheEnd(to: number | null, signal: AbortSignal): Promise<Divergence | null> {
+    const { player } = this;
+    if (to === this.#recording.checkpoints[0]?.sequence) return null;
+    for (let before = -1; player.progress > before;) {
+      before = player.progress;
+      signal.throwIfAborted();
+      const outcome = await this.#goOn(signal);
+      if (player.divergence !== null) return player.divergence;
+      if (player.stop?.kind === "jump") {
+        const { sequence } = player.stop;
+        const next = this.#recording.checkpoints.find((one) => one.sequence === sequence);
+        if (next === undefined || (to !== null && sequence > to)) return null;
+        await this.#standAt(next);
+        if (sequence === to) return null;
+        continue;
+      }
+      if (player.stop !== null) return null;
+      if (outcome === "ended") {
+        const next = player.nextJump();
+        if (next === null || (to !== null && next.sequence > to)) return await this.#sameEnd(to);
+        await this.#standAt(next);
+      }
+      player.passTime();
+    }
+    return null;
+  }
+
+  async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
+    const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, signal };
+    try {
+      const { kind } = await conduct({ ...params, allowChanged: true });
+      return kind === "done" || kind === "fatal" ? "ended" : "stopped";
+    } catch (error) {
+      if (error instanceof PlayEnd || isPlayedFailure(error)) return "stopped";
+      if (error instanceof HoldfastError && error.code === "RUN_FATAL") return "ended";
+      throw error;
+    }
+  }
+
+  async #sameEnd(to: number | null): Promise<Divergence | null> {
+    const { player } = this;
+    const [then, now] = [this.#params.run.state.kind, (await this.state()).kind];
+    const left = player.firstLeft();
+    if (to !== null || (then === now && left === null)) return null;
+    const latest = await this.store.latest(this.#params.run.id);
+    const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
+    const where = {
+      stage,
+      iteration,
+      visit: visit.number,
+      step: null,
+      checkpoint: latest?.sequence ?? null,
+      entry: null,
+    };
+    if (left === null) return { where, what: "end", field: "state", expected: then, actual: now };
+    return { where, what: "end", field: "checkpoint", expected: left.sequence, actual: null };
+  }
+
+  /** The run goes on from this checkpoint as it was recorded, whatever came before it. */
+  async #standAt(at: RecordedCheckpoint): Promise<void> {
+    const { store } = this;
+    const { id } = this.#params.run;
+    const { planes, trigger, name } = await this.#load(at.sequence);
+    this.#workflow = this.#params.workflow(this.#parts, planes.config.inputs);
+    const { running: _underWay, ...visit } = planes.position.visit;
+    const lease = await store.takeLease({ run: id, label: "replay" });
+    try {
+      const top = (await store.latest(id))?.sequence ?? 0;
+      // What nobody will make again keeps the numbers of the rest as they were.
+      for (const { sequence } of this.#recording.checkpoints.filter(
+        (one) => one.sequence > top && one.sequence < at.sequence,
+      )) {
+        const between = await this.#load(sequence);
+        await store.commit({ lease, checkpoint: { sequence, trigger: between.trigger, planes: between.planes } });
+      }
+      if (planes.files !== null) await this.#place(planes.files);
+      const files = this.#workspace === undefined ? null : await this.#look(this.#workspace);
+      await store.commit({
+        lease,
+        entries: reopening(await this.state()),
+        checkpoint: {
+          sequence: at.sequence,
+          trigger,
+          ...(name === null ? {} : { name }),
+          planes: { ...planes, files, position: { ...planes.position, visit } },
+        },
+      });
+    } finally {
+      await store.releaseLease(lease);
+    }
+    this.player.begin(at);
+  }
+
+  /** As long as nothing was placed, it holds what it held: stages change files in steps, and those are not run. */
+  async #look(workspace: Workspace): Promise<FilesPlane> {
+    this.#now ??= { ...(await workspace.look(lookParams(this.#parts))), ref: "refs/holdfast/replay" };
+    return this.#now;
+  }
+
+  async #place(files: FilesPlane): Promise<ForeignFiles | null> {
+    const workspace = this.#workspace;
+    if (workspace === undefined) return null;
+    const from = await this.#look(workspace);
+    const { branch, head } = files;
+    const stands = from.head === head && from.branch === branch;
+    if (stands && from.tree === files.tree) return null;
+    if (!stands && branch !== null && head !== null) await workspace.standOn({ branch, head, commits: "drop" });
+    try {
+      if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED") throw error;
+      return { expected: from.tree, actual: (await workspace.look(lookParams(this.#parts))).tree };
+    }
+    this.#now = null;
+    return null;
+  }
+}
+
+const PATIENCE_MS = 1_500;
+
+type Load = (sequence: number) => Promise<Checkpoint>;
+
+/** The last few: each is asked for several times in a row. */
+function remembering(load: Load): Load {
+  const known = new Map<number, Promise<Checkpoint>>();
+  return (sequence) => {
+    const found = known.get(sequence) ?? load(sequence);
+    known.delete(sequence);
+    known.set(sequence, found);
+    for (const oldest of known.keys()) if (known.size > 4) known.delete(oldest);
+    return found;
+  };
+}
+
+function reopening(state: RunState): readonly NewEntry[] {
+  switch (state.kind) {
+    case "open":
+      return [];
+    case "parked":
+      return [{ kind: "run.unparked", body: {} }];
+    case "done":
+    case "fatal":
+      return [{ kind: "run.reopened", body: { reason: "as recorded" } }];
+  }
+}
+
+function notRecorded(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOT_RECORDED",
+    message: `Run ${run} was not recorded, so there is nothing to replay it from`,
+    hint: "Start one with `holdfast run … --mode logged`; `holdfast rerun` executes this one again.",
+    data: { run },
+  });
+}
+
+export interface ReplayReport {
+  readonly run: string;
+  /** "damaged": bytes of the record are not what they were, so nothing was replayed. */
+  readonly verdict: "identical" | "diverged" | "damaged";
+  readonly divergence: Divergence | null;
+  readonly problems: readonly Problem[];
+  /** Of the record. */
+  readonly from: number;
+  /** Last checkpoint that came out as it was; null: none. */
+  readonly to: number | null;
+  readonly iteration: number;
+  readonly steps: number;
+  /** Calls of agents that were answered from the record. None was started. */
+  readonly agents: number;
+  /** Checkpoints made again and found the same. */
+  readonly compared: number;
+  /** Checkpoints that somebody asked for, or that an interruption left: put in as they were. */
+  readonly filled: number;
+  /** How the run stands at the end of the replay. */
+  readonly outcome: "open" | "parked" | "done" | "fatal";
+}
+
+/**
+ * Checkpoints at which a run goes on in a visit that no transition led to (somebody restored an older one, or took an ended run up again), or with other
+ * options than before. No workflow can come there by itself.
+ */
+async function findJumps(
+  recording: Recording,
+  load: (sequence: number) => Promise<Pick<Checkpoint, "planes">>,
+): Promise<ReadonlySet<number>> {
+  const jumps = new Set<number>();
+  const entered = [...recording.entered];
+  let visit = 0;
+  let config: string | null = null;
+  for (const { sequence, entry, isOwn, isReopening } of recording.checkpoints) {
+    while (entered[0] !== undefined && entered[0].entry < entry) visit = entered.shift()?.visit ?? visit;
+    if (isOwn && config !== null) continue;
+    const { planes } = await load(sequence);
+    const { number } = planes.position.visit;
+    const now = canonicalJson(capture(planes.config));
+    if (isReopening || number !== visit || (config !== null && now !== config)) jumps.add(sequence);
+    visit = number;
+    config = now;
+  }
+  return jumps;
+}

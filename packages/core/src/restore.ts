@@ -1,0 +1,421 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Parts, type SessionAgent, lookParams } from "./adapters.ts";
+import { planSession } from "./agent-session.ts";
+import type { Agent } from "./agent.ts";
+import type { Checkpoint, CheckpointSummary, ConversationPlane, Planes } from "./checkpoint.ts";
+import type { Lease } from "./lease.ts";
+import { type Saver, restoredPlanes } from "./save.ts";
+import type { FileChange, RestorePlan, Workspace } from "./workspace.ts";
+
+export interface RunRestorePlan {
+  readonly run: string;
+  readonly target: CheckpointSummary;
+  /** null: only values and position come back (no files in the checkpoint, or no worktree to put them in). */
+  readonly files: RestorePlan | null;
+  /** null: the whole checkpoint; else only these files, and the position stays where it is. */
+  readonly paths: readonly string[] | null;
+}
+
+export interface RestoreReport {
+  /** What was there before, as a checkpoint: restoring it undoes this. */
+  readonly undo: CheckpointSummary | null;
+  /** The restore itself, the run's newest checkpoint now. */
+  readonly checkpoint: CheckpointSummary;
+  readonly written: number;
+  readonly removed: number;
+  readonly steps: readonly RestoreStep[];
+}
+
+/** Looks only, and holds on to nothing: killed here, nothing is left behind. */
+export async function planRestore(params: {
+  readonly parts: Parts;
+  readonly target: Checkpoint;
+  readonly workspace: Workspace | undefined;
+  readonly paths: readonly string[] | undefined;
+}): Promise<RunRestorePlan> {
+  const { parts, target, workspace, paths } = params;
+  const run = target.run;
+  const to = target.planes.files;
+  if (to === null || workspace === undefined || parts.workspaces === null) {
+    if (paths !== undefined) throw noFiles(target);
+    return { run, target: summaryOf(target), files: null, paths: null };
+  }
+  const from = await workspace.look(lookParams(parts));
+  refuseBusy(workspace.root, from, "restore");
+  const files = await workspace
+    .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
+    .catch((error: unknown) => {
+      const isTarget = error instanceof HoldfastError && error.data["commit"] === to.commit;
+      throw isTarget && error.code === "TREE_MISSING" ? treeMissing(target, error) : error;
+    });
+  return { run, target: summaryOf(target), files, paths: paths ?? null };
+}
+
+/**
+ * The checkpoint is read again → before_restore checkpoint and "started" entry in one commit → files → files verified → "finished" entry and
+ * restore checkpoint (values and conversation) in one commit → read back. A step that fails ends it with everything as it was; its error
+ * carries the list of steps. Killed anywhere, the journal shows an unfinished restore, what was there is in a checkpoint, and the same
+ * restore run again completes it.
+ */
+export async function applyRestore(params: RestoreWork): Promise<RestoreReport> {
+  const { parts, plan, saver, lease, workspace } = params;
+  const log = new RestoreLog();
+  const target = await log.during("integrity", () => parts.store.getCheckpoint(plan.target));
+  log.tell("integrity", "done", `${target.id} is whole`);
+  const newest = await saver.newest();
+  if (newest === undefined) throw noFiles(target);
+  const resumed =
+    plan.paths === null
+      ? restoredPlanes(target.planes, newest.planes, new Date(params.parts.clock.now()).toISOString())
+      : newest.planes;
+  const started = { target: target.id, paths: plan.paths };
+
+  if (plan.files === null || workspace === undefined) {
+    log.tell("files", "skipped", "it holds none, or there is no worktree to put them in");
+    const checkpoint = await log.during("values", () =>
+      saver.commit({
+        lease,
+        planes: { ...resumed, files: newest.planes.files },
+        params: { trigger: "restore", name: `restore of ${target.id}` },
+        entries: [
+          { kind: "restore.started", body: started },
+          { kind: "restore.finished", body: { target: target.id } },
+        ],
+      }),
+    );
+    return await report({ work: params, log, target, undo: summaryOf(newest), checkpoint, written: 0, removed: 0 });
+  }
+
+  const { files } = plan;
+  const undo = await log.during("files", () => {
+    refuseBlocked(plan);
+    return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
+  });
+  const back = { parts, saver, lease, workspace, undo, changes: files.changes };
+  const done = await log.during("files", () => orTakeBack(back, () => workspace.applyRestore(files)));
+  log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
+  const after = await log.during("verify", () =>
+    orTakeBack(back, async () => {
+      const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
+      if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root);
+      return snapshot;
+    }),
+  );
+  const checkpoint = await log.during("values", () =>
+    orTakeBack(back, () =>
+      saver.commit({
+        lease,
+        planes: { ...resumed, files: after.files },
+        params: { trigger: "restore", name: `restore of ${target.id}` },
+        entries: [{ kind: "restore.finished", body: { target: target.id, tree: done.tree } }],
+        sequence: after.sequence,
+      }),
+    ),
+  );
+  const { written, removed } = done;
+  return await report({ work: params, log, target, undo, checkpoint, written, removed });
+}
+
+interface RestoreWork {
+  readonly parts: Parts;
+  readonly plan: RunRestorePlan;
+  readonly saver: Saver;
+  readonly lease: Lease;
+  readonly workspace: Workspace | undefined;
+}
+
+/** Tells the rest of the steps, from what is durable now. */
+async function report(params: {
+  readonly work: RestoreWork;
+  readonly log: RestoreLog;
+  readonly target: Checkpoint;
+  readonly undo: CheckpointSummary;
+  readonly checkpoint: CheckpointSummary;
+  readonly written: number;
+  readonly removed: number;
+}): Promise<RestoreReport> {
+  const { work, log, target, undo, checkpoint, written, removed } = params;
+  const { parts, plan } = work;
+  if (plan.paths === null) {
+    log.tell("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
+    const { conversation } = target.planes;
+    tellConversation(log, conversation, conversation === null ? null : await agentOf(parts, conversation.agent));
+  } else {
+    log.tell("values", "skipped", "only these paths were asked for");
+    log.tell("conversation", "skipped", "only these paths were asked for");
+  }
+  const saved = await log.during("verify", () => parts.store.getCheckpoint(checkpoint));
+  log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
+  log.tell("resume", "done", plan.paths === null ? await standing(parts, saved) : "the run stands where it stood");
+  return { undo, checkpoint, written, removed, steps: log.steps() };
+}
+
+async function agentOf(parts: Parts, name: string): Promise<SessionAgent | null> {
+  return (await parts.sessionsOf?.(name)) ?? null;
+}
+
+async function standing(parts: Parts, { run, stage, iteration }: Checkpoint): Promise<string> {
+  const state = (await parts.store.getRun(run))?.state.kind;
+  // Saved by hand, with no workflow that would go on.
+  if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
+  const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
+  return state === "fatal" || state === "done" ? `${where}; it had ended, and goes on only when forced` : where;
+}
+
+async function saveBefore(params: {
+  readonly plan: RunRestorePlan;
+  readonly saver: Saver;
+  readonly lease: Lease;
+  readonly workspace: Workspace;
+  readonly files: RestorePlan;
+  readonly newest: Planes;
+  readonly started: { readonly target: string; readonly paths: readonly string[] | null };
+}): Promise<CheckpointSummary> {
+  const { plan, saver, lease, workspace, files, newest, started } = params;
+  const before = await saver.snapshot(workspace, `before restore of ${plan.target.id}`);
+  if (before.files.tree !== files.fromTree) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `Files in ${workspace.root} changed after this restore was planned`,
+      hint: "Stop what is writing there, then run the restore again; nothing was changed.",
+      retry: "later",
+    });
+  }
+  return await saver.commit({
+    lease,
+    planes: { ...newest, files: before.files },
+    params: { trigger: "before_restore", name: `before restore of ${plan.target.id}` },
+    entries: [{ kind: "restore.started", body: started }],
+    sequence: before.sequence,
+  });
+}
+
+function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
+  const { planes: _planes, ...summary } = checkpoint;
+  return summary;
+}
+
+function overwritten(root: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `Files in ${root} were changed by somebody else right after they were restored`,
+    hint: "Stop what is writing there, then restore again.",
+    retry: "later",
+  });
+}
+
+/** Known from the plan alone, so nothing is begun that would then be refused. */
+export function refuseBlocked(plan: RunRestorePlan): void {
+  const paths = plan.files?.blocked ?? [];
+  if (paths.length === 0) return;
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
+  const log = new RestoreLog();
+  log.tell("integrity", "done", `${plan.target.id} is whole`);
+  const error = new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Restoring ${plan.target.id} is not possible: ${paths[0] ?? ""}${more} is a git repository of its own, or a file that no checkpoint holds`,
+    hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
+    data: { blocked: paths },
+  });
+  throw log.failed("files", error);
+}
+
+function noFiles(target: Checkpoint): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Checkpoint ${target.id} holds no files that could be put back here`,
+    hint: "Only checkpoints taken in a git worktree hold files; run this inside the run's worktree.",
+  });
+}
+
+function treeMissing(target: Checkpoint, cause: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "TREE_MISSING",
+    message: `The git objects of checkpoint ${target.id} are not in this repository`,
+    hint: "Run `holdfast verify` to see which checkpoints are whole, and restore one of those.",
+    data: { tree: target.tree },
+    cause,
+  });
+}
+
+/** The sequence of a restore, in its order. */
+const RESTORE_STEPS = ["integrity", "files", "values", "conversation", "verify", "resume"] as const;
+type RestoreStepName = (typeof RESTORE_STEPS)[number];
+
+/** What one step came to. A type and no interface: it is printed as JSON, and carried by errors, as it is. */
+export type RestoreStep = {
+  readonly step: RestoreStepName;
+  /**
+   * "skipped": there was nothing to do. "handed_over": it cannot be brought back, and whoever goes on is told of it instead.
+   * "not_reached": a step failed, and nothing of this one was done.
+   */
+  readonly outcome: "done" | "skipped" | "handed_over" | "failed" | "not_reached";
+  readonly text: string;
+};
+
+/** The whole list: what was told, and the rest as not reached. */
+function completeSteps(told: readonly RestoreStep[]): readonly RestoreStep[] {
+  return RESTORE_STEPS.map(
+    (step) => told.find((one) => one.step === step) ?? { step, outcome: "not_reached", text: "not reached" },
+  );
+}
+
+/** From an error's data, where somebody else may have put anything. */
+export function stepsOf(data: Readonly<Record<string, unknown>>): readonly RestoreStep[] {
+  const { steps } = data;
+  return Array.isArray(steps) ? steps.filter(isStep) : [];
+}
+
+function isStep(value: unknown): value is RestoreStep {
+  if (typeof value !== "object" || value === null || !("step" in value) || !("outcome" in value)) return false;
+  return RESTORE_STEPS.some((step) => step === value.step) && "text" in value && typeof value.text === "string";
+}
+
+/** What each step of a restore came to; an error that ends it carries the list. */
+export class RestoreLog {
+  readonly #told: RestoreStep[] = [];
+
+  tell(step: RestoreStepName, outcome: "done" | "skipped" | "handed_over", text: string): void {
+    this.#told.push({ step, outcome, text });
+  }
+
+  async during<T>(step: RestoreStepName, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.failed(step, error);
+    }
+  }
+
+  /** The error with the list in its data. */
+  failed(step: RestoreStepName, error: unknown): unknown {
+    if (!(error instanceof HoldfastError) || "steps" in error.data) return error;
+    const { code, message, hint, retry, data, cause } = error;
+    // Found while the files are planned, and yet it is the checkpoint that is not whole.
+    const at = code === "TREE_MISSING" || code === "STORE_CORRUPT" ? "integrity" : step;
+    const told = this.#told.filter((one) => one.step !== at);
+    const steps = completeSteps([...told, { step: at, outcome: "failed", text: message }]);
+    return new HoldfastError({
+      code,
+      message,
+      retry,
+      data: { ...data, steps },
+      cause: cause ?? error,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+
+  steps(): readonly RestoreStep[] {
+    return completeSteps(this.#told);
+  }
+}
+
+interface TakeBack {
+  readonly parts: Parts;
+  readonly saver: Saver;
+  readonly lease: Lease;
+  readonly workspace: Workspace;
+  /** What was there before the restore. */
+  readonly undo: CheckpointSummary;
+  readonly changes: readonly FileChange[];
+}
+
+/**
+ * A restore that began and cannot end is taken back, so that what failed changed nothing. Only what the restore touched: the rest is
+ * somebody else's. When it cannot be taken back either, the journal goes on telling of an unfinished restore, and the error says so.
+ */
+export async function orTakeBack<T>(back: TakeBack, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    // Whoever took the run over decides about its files.
+    if (!(error instanceof HoldfastError) || error.code === "LEASE_LOST") throw error;
+    const isBack = await takeBack(back).then(
+      () => true,
+      () => false,
+    );
+    const { code, message, retry, data, cause } = error;
+    const said = isBack
+      ? "Everything is as it was before."
+      : `What was there before is ${back.undo.id}; the restore can be run again, or that one restored.`;
+    const hint = error.hint === undefined ? said : `${error.hint} ${said}`;
+    throw new HoldfastError({ code, message, hint, retry, data, cause: cause ?? error });
+  }
+}
+
+async function takeBack({ parts, saver, lease, workspace, undo, changes }: TakeBack): Promise<void> {
+  const { files: to } = (await parts.store.getCheckpoint(undo)).planes;
+  const from = await workspace.look(lookParams(parts));
+  if (to !== null && from.tree !== to.tree) {
+    // What somebody wrote over restored files is in no checkpoint.
+    await parts.workspaces?.keep({ run: undo.run, commit: from.commit });
+    const paths = changes.map(({ path }) => path);
+    // Quoted names are git's spelling; a scope takes them as they are on disk.
+    const scope = paths.some((path) => path.startsWith('"')) ? {} : { paths };
+    await workspace.applyRestore(await workspace.planRestore({ from, to, ...scope }));
+  }
+  const text = `The restore was taken back; the files are those of ${undo.id}`;
+  await parts.store.commit({
+    lease,
+    entries: [
+      { kind: "restore.finished", body: { target: undo.id } },
+      { kind: "note", body: { text } },
+    ],
+  });
+  saver.forget();
+}
+
+/**
+ * What becomes of the conversation: the session itself is gone back to by the next call, so what can be said now is how. What cannot be gone
+ * back to is said aloud, because an agent that remembers less works differently.
+ */
+function tellConversation(
+  log: RestoreLog,
+  kept: ConversationPlane | null,
+  agent: Pick<Agent, "name" | "capabilities" | "sessions"> | null,
+): void {
+  if (kept === null) {
+    log.tell("conversation", "skipped", "there is none in it");
+    return;
+  }
+  const { session, lastMessage } = kept;
+  if (session === null) {
+    log.tell("conversation", "handed_over", handedOver(kept.agent, "the checkpoint holds no session"));
+    return;
+  }
+  if (agent === null) {
+    log.tell("conversation", "done", `the next call goes back to session ${session} as far as ${kept.agent} can`);
+    return;
+  }
+  const plan = planSession({ agent, kept: { ...kept, rewound: "restore" }, session, there: lastMessage ?? "" });
+  switch (plan.kind) {
+    case "go_on":
+    case "put_back":
+      log.tell("conversation", "done", `the next call puts session ${session} of ${kept.agent} back as it was then`);
+      return;
+    case "fork":
+      log.tell("conversation", "done", `the next call goes on from message ${plan.at}, in a new session`);
+      return;
+    case "hand_over":
+      log.tell("conversation", "handed_over", handedOver(kept.agent, plan.why));
+  }
+}
+
+function handedOver(agent: string, why: string): string {
+  return `${agent} cannot go back (${why}): the next call is a fresh session that is told what was done`;
+}
+
+/** WORKSPACE_BUSY where git is in the middle of something: files put there would become a part of it. */
+export function refuseBusy(
+  root: string,
+  { operation }: { readonly operation: string | null },
+  then: "graft" | "restore",
+): void {
+  if (operation === null) return;
+  throw new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `A ${operation} is under way in ${root}`,
+    hint: `Finish it or abort it (git ${operation} --abort), then ${then}.`,
+    retry: "later",
+  });
+}

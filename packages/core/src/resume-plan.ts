@@ -1,0 +1,504 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import type { IssueSnapshot, Planes } from "./checkpoint.ts";
+import {
+  type Accepted,
+  FINDING_KINDS,
+  type Finding,
+  type FindingKind,
+  type FindingPolicy,
+  type Setting,
+  VERDICTS,
+  type Verdict,
+  reliedOn,
+  wasAccepted,
+  withAccepted,
+  withIssue,
+  withPushed,
+} from "./findings.ts";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+import { nearest } from "./options.ts";
+import { type Position, nextVisit } from "./position.ts";
+import type { RunState } from "./run.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+
+/** What a person says to a finding. "put_back" fits files alone: the checkpoint's take their place, and these are kept. */
+type Answer = "accept" | "put_back";
+export type Answers = Readonly<Partial<Record<FindingKind, Answer>>>;
+
+/** A finding with what was decided about it. */
+export interface Judgement {
+  readonly finding: Finding;
+  /** After answers and earlier decisions. */
+  readonly verdict: Verdict;
+  /** "moot": the pull request was merged, so it does not matter any more. */
+  readonly decision: "accepted_before" | "accepted" | "put_back" | "by_policy" | "moot" | "open";
+}
+
+type IssueChange = Partial<Pick<IssueSnapshot, "title" | "body" | "labels" | "state">>;
+
+/** One thing to do before the run goes on, with the reason in a sentence. All may be done again and end in the same place. */
+export type ResumeAction = { readonly why: string } & (
+  | { readonly kind: "keep_tips"; readonly commits: readonly string[] }
+  | { readonly kind: "quarantine"; readonly sequence: number }
+  | { readonly kind: "recreate_branch"; readonly branch: string; readonly commit: string }
+  | { readonly kind: "recreate_worktree" }
+  | { readonly kind: "finish_restore" }
+  | { readonly kind: "go_back"; readonly sequence: number; readonly reopens: boolean }
+  | { readonly kind: "take_issue"; readonly change: IssueChange; readonly feedback: string }
+  /** The stage that the work was moved to by somebody; it begins a stay of its own there. */
+  | { readonly kind: "move_stage"; readonly stage: string; readonly iteration?: number }
+  /** The workflow's own, of those named here; the others stay. */
+  | { readonly kind: "change_values"; readonly values: JsonObject }
+  | { readonly kind: "take_settings" }
+  | { readonly kind: "take_files" }
+  | { readonly kind: "remember"; readonly finding: FindingKind; readonly actual: Json }
+  | { readonly kind: "put_files_back" }
+  | { readonly kind: "finish" }
+  /** Nothing to do here; said so that nobody wonders. */
+  | { readonly kind: "go_on" }
+);
+
+export type ResumePlan =
+  | {
+      /** "warn": somebody should read what is done. */
+      readonly kind: "resume" | "warn";
+      readonly judgements: readonly Judgement[];
+      readonly actions: readonly ResumeAction[];
+    }
+  | {
+      /** Only `actions` that make nothing worse whatever the answer is. */
+      readonly kind: "ask";
+      readonly judgements: readonly Judgement[];
+      readonly actions: readonly ResumeAction[];
+      readonly why: string;
+      readonly hint: string;
+    }
+  | {
+      readonly kind: "refuse";
+      readonly judgements: readonly Judgement[];
+      readonly why: string;
+      readonly hint: string;
+    }
+  | {
+      /** Without actions: it was done before, and nothing is changed. */
+      readonly kind: "done";
+      readonly judgements: readonly Judgement[];
+      readonly actions: readonly ResumeAction[];
+      readonly why: string;
+    }
+  | { readonly kind: "nothing"; readonly why: string; readonly hint: string };
+
+/**
+ * What a resume would do, from all that was found, in whatever order it was found. The worst finding decides. An answer turns a
+ * question into a warning, never a refusal into anything; what was accepted before is not asked again.
+ */
+export function planResume(params: {
+  readonly run: string;
+  readonly state: RunState;
+  /** The checkpoint to go on from; null: there is none. */
+  readonly from: ResumeFrom | null;
+  readonly findings: readonly Finding[];
+  readonly policy: FindingPolicy;
+  /** What the run's workflow says of a finding instead of the policy; null: nothing. */
+  readonly verdictOf?: (finding: Finding) => Verdict | null;
+  readonly answers: Answers;
+  /** As the checkpoint has them. */
+  readonly accepted: Accepted;
+  /** Take up a run that has ended. Needs a chosen checkpoint. */
+  readonly force: boolean;
+}): ResumePlan {
+  const { run, state, from } = params;
+  if (from === null) {
+    return { kind: "nothing", why: `Run ${run} has no checkpoint`, hint: "Start it anew with `holdfast run`." };
+  }
+  const reopens = (state.kind === "done" || state.kind === "fatal") && params.force && from.kind === "chosen";
+  if (state.kind === "done" && !reopens) {
+    // Whoever names a checkpoint wants to go back to it: "done" would leave them where they are without a word.
+    if (from.kind === "chosen") {
+      const at = `${run}@${from.sequence}`;
+      const why = `Run ${run} is done since ${state.at}, and is not taken back to checkpoint ${from.sequence} unasked`;
+      const hint = `Try another way from there in a run of its own: \`holdfast fork ${at}\`; or take this one up again: \`holdfast resume ${at} --force\`.`;
+      return { kind: "refuse", judgements: [], why, hint };
+    }
+    return { kind: "done", judgements: [], actions: [], why: `Run ${run} is done since ${state.at}` };
+  }
+  if (state.kind === "fatal" && !reopens) {
+    const why = `Run ${run} ended at ${state.at}: ${state.reason}`;
+    const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
+    return { kind: "refuse", judgements: [], why, hint };
+  }
+  const judgements = setMootAside(inOrder(params.findings).map((finding) => judge(finding, params)));
+  return decide({ run, judgements, goesBack: goesBack(from, reopens) });
+}
+
+export type ResumeFrom =
+  | { readonly kind: "newest" }
+  /** Newer ones cannot be used. */
+  | { readonly kind: "newest_intact"; readonly sequence: number; readonly why: string }
+  | { readonly kind: "chosen"; readonly sequence: number };
+
+function decide(params: {
+  readonly run: string;
+  readonly judgements: readonly Judgement[];
+  readonly goesBack: readonly ResumeAction[];
+}): ResumePlan {
+  const { run, judgements } = params;
+  const verdict = worstOf(judgements.map((one) => one.verdict));
+  const standing = judgements.filter((one) => one.verdict === verdict);
+  const why = standing.map((one) => one.finding.summary).join("; ");
+  const kinds = [...new Set(standing.map((one) => one.finding.kind))];
+  switch (verdict) {
+    case "refuse":
+      return { kind: "refuse", judgements, why, hint: kinds.map((kind) => MEND[kind] ?? MEND_BY_HAND).join(" ") };
+    case "ask": {
+      const flags = kinds.map((kind) => `--accept ${kind}`).join(" ");
+      const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.`;
+      // Safe whatever the answer will be, and by then it may be too late.
+      const safe = actionsFor(judgements.map((one) => ({ ...one, decision: "by_policy" })));
+      return { kind: "ask", judgements, actions: safe.filter((action) => action.kind === "keep_tips"), why, hint };
+    }
+    case "warn":
+    case "resume": {
+      const actions = [...actionsFor(judgements)];
+      if (actions.some((action) => action.kind === "finish")) {
+        const ending = new Set(["keep_tips", "finish"]);
+        // What else changed is told beside it; it is not why there is nothing left to do.
+        const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged")?.finding.summary;
+        return { kind: "done", judgements, actions: actions.filter((one) => ending.has(one.kind)), why: merged ?? why };
+      }
+      const place = actions.findIndex((action) => !BEFORE_GOING_BACK.has(action.kind));
+      actions.splice(place < 0 ? actions.length : place, 0, ...params.goesBack);
+      return { kind: verdict, judgements, actions };
+    }
+  }
+}
+
+const BEFORE_GOING_BACK: ReadonlySet<ResumeAction["kind"]> = new Set([
+  "keep_tips",
+  "quarantine",
+  "recreate_branch",
+  "recreate_worktree",
+  "finish_restore",
+]);
+
+function goesBack(from: ResumeFrom, reopens: boolean): readonly ResumeAction[] {
+  switch (from.kind) {
+    case "newest":
+      return [];
+    case "newest_intact": {
+      const why = `The run goes back to checkpoint ${from.sequence}: ${from.why}.`;
+      return [{ kind: "go_back", sequence: from.sequence, reopens, why }];
+    }
+    case "chosen": {
+      const why = `The run goes back to checkpoint ${from.sequence}, as chosen${reopens ? ", and is taken up again" : ""}.`;
+      return [{ kind: "go_back", sequence: from.sequence, reopens, why }];
+    }
+  }
+}
+
+function judge(
+  finding: Finding,
+  params: {
+    readonly policy: FindingPolicy;
+    readonly verdictOf?: (finding: Finding) => Verdict | null;
+    readonly answers: Answers;
+    readonly accepted: Accepted;
+  },
+): Judgement {
+  if (wasAccepted(params.accepted, finding)) return { finding, verdict: "resume", decision: "accepted_before" };
+  const verdict = params.verdictOf?.(finding) ?? params.policy[finding.kind];
+  const answer = params.answers[finding.kind];
+  if (verdict === "refuse") return { finding, verdict, decision: "open" };
+  if (answer === "put_back" && finding.kind === "files_changed") return { finding, verdict: "warn", decision: answer };
+  if (answer === "accept") return { finding, verdict: verdict === "ask" ? "warn" : verdict, decision: "accepted" };
+  return { finding, verdict, decision: verdict === "ask" ? "open" : "by_policy" };
+}
+
+/**
+ * A merge closes the issue, moves the base and takes the branch with it. With the work in it, none of that is a question any more;
+ * what is not in it still is one.
+ */
+function setMootAside(judgements: readonly Judgement[]): readonly Judgement[] {
+  const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged");
+  if (merged === undefined || merged.verdict === "ask" || merged.verdict === "refuse") return judgements;
+  return judgements.map((one) => {
+    const matters = one.finding.kind === "work_not_merged" || one.verdict !== "ask";
+    return matters ? one : { ...one, verdict: "warn", decision: "moot" };
+  });
+}
+
+function inOrder(findings: readonly Finding[]): readonly Finding[] {
+  const keyed = findings.map((finding) => ({ finding, text: canonicalJson([finding.actual, finding.expected]) }));
+  const place = (kind: FindingKind): number => FINDING_KINDS.indexOf(kind);
+  return keyed
+    .toSorted(
+      (a, b) => place(a.finding.kind) - place(b.finding.kind) || (a.text < b.text ? -1 : a.text > b.text ? 1 : 0),
+    )
+    .map(({ finding }) => finding);
+}
+
+function worstOf(verdicts: readonly Verdict[]): Verdict {
+  return VERDICTS[Math.max(0, ...verdicts.map((verdict) => VERDICTS.indexOf(verdict)))] ?? "refuse";
+}
+
+const MEND_BY_HAND = "Mend it, then resume again.";
+const MEND: Readonly<Partial<Record<FindingKind, string>>> = {
+  lease_held: "Wait for the process that holds the run, or stop it with `holdfast stop`.",
+  tree_missing: "Run `holdfast verify` to see what is whole, and fetch the missing objects from another clone.",
+  issue_mismatch: "Start a run of its own for the other issue.",
+};
+
+/** What is done about findings that do not stand in the way, in the order in which it has to be done. */
+function actionsFor(judgements: readonly Judgement[]): readonly ResumeAction[] {
+  const actions = judgements.flatMap(({ finding, decision }) => {
+    if (decision === "accepted_before" || decision === "open") return [];
+    return decision === "put_back" ? [PUT_BACK] : ACTIONS[finding.kind](finding);
+  });
+  const rank = (action: ResumeAction): number => ORDER.indexOf(action.kind);
+  return joinIssue(actions).toSorted((a, b) => rank(a) - rank(b));
+}
+
+/**
+ * What exists outside of us is made safe first, then the place to work in, then where the run stands. Files are put back last,
+ * when a checkpoint holds those that are there.
+ */
+const ORDER: readonly ResumeAction["kind"][] = [
+  "keep_tips",
+  "quarantine",
+  "recreate_branch",
+  "recreate_worktree",
+  "finish_restore",
+  "go_back",
+  "take_issue",
+  "move_stage",
+  "change_values",
+  "take_settings",
+  "take_files",
+  "remember",
+  "put_files_back",
+  "finish",
+  "go_on",
+];
+
+const PUT_BACK: ResumeAction = {
+  kind: "put_files_back",
+  why: "The files are put back to the checkpoint; those that are there now are kept in a checkpoint of their own.",
+};
+
+type ActionsOf = (finding: Finding) => readonly ResumeAction[];
+
+/** Total: a new kind of finding cannot be forgotten. */
+const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
+  issue_title_changed: (finding) => takeIssue(finding),
+  issue_body_changed: (finding) => takeIssue(finding),
+  issue_labels_changed: (finding) => takeIssue(finding),
+  issue_closed: (finding) => takeIssue(finding),
+  issue_reopened: (finding) => takeIssue(finding),
+  issue_missing: (finding) => [remember(finding, "The run goes on with the issue's text as it was saved.")],
+  issue_mismatch: () => [],
+  base_moved: (finding) => [
+    remember(finding, "The run goes on from where it branched off; a rebase comes when the pull request needs one."),
+  ],
+  head_moved: () => [takeFiles("The run goes on on top of the commits that are there now.")],
+  branch_missing: (finding) => recreateBranch(finding),
+  branch_switched: () => [takeFiles("The run goes on on what the worktree stands on now.")],
+  branch_diverged: (finding) => [
+    ...keepTips(finding, "Both ends of the branch are kept under refs/holdfast/, whichever of them wins."),
+    remember(
+      finding,
+      "The run goes on with its own commits; its next push replaces those that it has seen on the remote.",
+    ),
+  ],
+  remote_branch_missing: (finding) => [remember(finding, "The branch is pushed again when the run comes to it.")],
+  worktree_missing: () => [
+    { kind: "recreate_worktree", why: "The worktree is made again with the files of the newest checkpoint." },
+  ],
+  worktree_moved: () => [takeFiles("The run goes on where its worktree is now.")],
+  pull_request_merged: ({ actual }) =>
+    isJsonObject(actual) && actual["own"] === true
+      ? []
+      : [{ kind: "finish", why: "The pull request was merged, so there is nothing left to do." }],
+  work_not_merged: (finding) => [
+    ...keepTips(finding, "Commits that the pull request lacks are kept under refs/holdfast/."),
+    remember(finding, "The pull request counts as it was merged."),
+  ],
+  pull_request_closed: (finding) => [
+    remember(
+      finding,
+      "The run goes on; where it needs a pull request and that one is closed still, it opens another one.",
+    ),
+  ],
+  files_changed: () => [takeFiles("The files are kept as they are now; the checkpoint's are still in the checkpoint.")],
+  tree_missing: () => [],
+  store_damaged: (finding) => quarantine(finding),
+  journal_damaged: (finding) => [
+    remember(finding, "The run goes on by its newest whole checkpoint and the entries as they read now."),
+  ],
+  workflow_changed: () => [takeSettings("The run goes on with the workflow as it is defined now.")],
+  model_changed: () => [takeSettings("The run goes on with the agent and model that are set now.")],
+  tools_changed: () => [takeSettings("The run goes on with the tools that are set now.")],
+  effect_unknown: (finding) => [remember(finding, "The run goes on; the effect is looked up before it is done again.")],
+  effect_in_flight: () => [goOn("It is looked up where it happens before anything is done again.")],
+  restore_unfinished: () => [{ kind: "finish_restore", why: "The restore that did not finish is finished first." }],
+  lease_held: () => [],
+  forge_unreachable: () => [goOn("The run goes on without knowing whether the issue or the pull request changed.")],
+  remote_unreachable: () => [goOn("The remote is asked again before a push, which carries what it expects there.")],
+};
+
+function remember(finding: Finding, why: string): ResumeAction {
+  return { kind: "remember", finding: finding.kind, actual: finding.actual, why };
+}
+
+function takeFiles(why: string): ResumeAction {
+  return { kind: "take_files", why };
+}
+
+function takeSettings(why: string): ResumeAction {
+  return { kind: "take_settings", why };
+}
+
+function goOn(why: string): ResumeAction {
+  return { kind: "go_on", why };
+}
+
+function recreateBranch({ expected }: Finding): readonly ResumeAction[] {
+  const [branch, commit] = [field(expected, "branch"), field(expected, "head")];
+  if (typeof branch !== "string" || typeof commit !== "string") return [];
+  return [{ kind: "recreate_branch", branch, commit, why: `The branch is made again where it stood, at ${commit}.` }];
+}
+
+function keepTips({ expected, actual }: Finding, why: string): readonly ResumeAction[] {
+  const commits = [field(expected, "head"), field(actual, "commit")].filter((one) => typeof one === "string");
+  return commits.length === 0 ? [] : [{ kind: "keep_tips", commits, why }];
+}
+
+function quarantine({ expected }: Finding): readonly ResumeAction[] {
+  const sequence = field(expected, "sequence");
+  if (typeof sequence !== "number") return [];
+  return [
+    { kind: "quarantine", sequence, why: `Checkpoint ${sequence} is set aside, so that nothing resumes from it.` },
+  ];
+}
+
+function takeIssue(finding: Finding): readonly ResumeAction[] {
+  const { actual, summary, diff } = finding;
+  const feedback = diff === undefined ? `${summary}.` : `${summary}:\n${diff}`;
+  const why = "The issue as it is now is the run's order from here on, and the next prompt is told what changed.";
+  const change = issueChange(finding.kind, actual);
+  return change === null ? [] : [{ kind: "take_issue", change, feedback, why }];
+}
+
+function issueChange(kind: FindingKind, actual: Json): IssueChange | null {
+  if (kind === "issue_title_changed" && typeof actual === "string") return { title: actual };
+  if (kind === "issue_body_changed" && typeof actual === "string") return { body: actual };
+  if (kind === "issue_labels_changed" && isJsonArray(actual))
+    return { labels: actual.filter((one) => typeof one === "string") };
+  return actual === "open" || actual === "closed" ? { state: actual } : null;
+}
+
+/** Title, body, labels and state are findings of their own and one new issue. */
+function joinIssue(actions: readonly ResumeAction[]): readonly ResumeAction[] {
+  const rest: ResumeAction[] = [];
+  let joined: Extract<ResumeAction, { kind: "take_issue" }> | undefined;
+  for (const action of actions) {
+    if (action.kind !== "take_issue") rest.push(action);
+    else if (joined === undefined) joined = action;
+    else {
+      const feedback = `${joined.feedback}\n${action.feedback}`;
+      joined = { ...joined, change: { ...joined.change, ...action.change }, feedback };
+    }
+  }
+  return joined === undefined ? rest : [...rest, joined];
+}
+
+function field(value: Json, name: string): Json | undefined {
+  return isJsonObject(value) ? value[name] : undefined;
+}
+
+/** From a command line: `issue_body_changed`, or `files_changed=put_back`. USAGE for anything else. */
+export function parseAnswers(texts: readonly string[]): Answers {
+  const answers: Partial<Record<FindingKind, Answer>> = {};
+  for (const text of texts) {
+    const [name = "", said = "accept"] = text.split("=");
+    const kind = FINDING_KINDS.find((one) => one === name);
+    if (kind === undefined) throw unknownKind(name);
+    if (said !== "accept" && !(said === "put_back" && kind === "files_changed")) throw unknownAnswer(kind, said);
+    answers[kind] = said;
+  }
+  return answers;
+}
+
+function unknownKind(name: string): HoldfastError {
+  const [guess] = nearest(name, FINDING_KINDS);
+  return new HoldfastError({
+    code: "USAGE",
+    message: `"${name}" is not a finding that could be accepted`,
+    hint: guess === undefined ? `One of: ${FINDING_KINDS.join(", ")}.` : `Did you mean ${guess}?`,
+  });
+}
+
+function unknownAnswer(kind: FindingKind, said: string): HoldfastError {
+  const hint = kind === "files_changed" ? "Say files_changed or files_changed=put_back." : `Say ${kind} alone.`;
+  return new HoldfastError({ code: "USAGE", message: `"${said}" is no answer to ${kind}`, hint });
+}
+
+/** Where the run stands once the world as it is now counts as known: the next resume compares with this. */
+export function adoptWorld(params: {
+  readonly planes: Planes;
+  readonly actions: readonly ResumeAction[];
+  readonly current: Setting;
+}): Planes {
+  return params.actions.reduce((planes, action) => adopt(planes, action, params.current), params.planes);
+}
+
+function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
+  switch (action.kind) {
+    case "take_issue":
+      return tell(changeIssue(planes, action.change), action.feedback);
+    case "move_stage":
+      return { ...planes, position: movedTo(planes.position, action) };
+    case "change_values":
+      return { ...planes, context: { ...planes.context, values: { ...planes.context.values, ...action.values } } };
+    case "take_settings":
+      return {
+        ...planes,
+        position: { ...planes.position, definition: current.definition },
+        config: current.config,
+      };
+    case "remember": {
+      const extensions = withAccepted(planes.extensions, { kind: action.finding, actual: action.actual });
+      const commit = isJsonObject(action.actual) ? action.actual["commit"] : undefined;
+      const remote = action.finding === "branch_diverged" && typeof commit === "string" ? commit : null;
+      return { ...(remote === null ? planes : withPushed(planes, remote)), extensions };
+    }
+    case "keep_tips":
+    case "quarantine":
+    case "recreate_branch":
+    case "recreate_worktree":
+    case "finish_restore":
+    case "go_back":
+    case "take_files":
+    case "put_files_back":
+    case "finish":
+    case "go_on":
+      return planes;
+  }
+}
+
+function movedTo(position: Position, to: Extract<ResumeAction, { readonly kind: "move_stage" }>): Position {
+  const { stage, why, iteration = position.iteration } = to;
+  return { ...position, stage, iteration, reason: why, visit: nextVisit(position.visit) };
+}
+
+function changeIssue(planes: Planes, change: IssueChange): Planes {
+  const { issue } = reliedOn(planes);
+  return issue === null ? planes : withIssue(planes, { ...issue, ...change });
+}
+
+/** Feedback that no prompt was given yet stands before it. */
+function tell(planes: Planes, text: string): Planes {
+  const { feedback } = planes.position;
+  const news = `The issue was changed after the work began; its new text counts.\n${text}`;
+  const both = feedback === null || feedback === "" ? news : `${feedback}\n\n${news}`;
+  return { ...planes, position: { ...planes.position, feedback: both } };
+}

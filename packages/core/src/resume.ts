@@ -1,0 +1,445 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type WorkParts, refuseRolledBack, runMark } from "./adapters.ts";
+import { forgetResult } from "./agent-log.ts";
+import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
+import {
+  type Finding,
+  type FindingPolicy,
+  type Freshness,
+  type Setting,
+  type Standing,
+  type Verdict,
+  readAccepted,
+} from "./findings.ts";
+import type { NewEntry, StageEntered } from "./journal.ts";
+import type { Lease } from "./lease.ts";
+import { loadRun } from "./load-run.ts";
+import { observeWorld } from "./observe.ts";
+import { findStart } from "./recovery.ts";
+import { finished, placeFiles, repairPlace, started } from "./restore-files.ts";
+import { type RestoreStep, applyRestore, planRestore } from "./restore.ts";
+import {
+  type Answers,
+  type Judgement,
+  type ResumeAction,
+  type ResumeFrom,
+  type ResumePlan,
+  adoptWorld,
+  planResume,
+} from "./resume-plan.ts";
+import type { RunSummary } from "./run.ts";
+import { Saver } from "./save.ts";
+import { unparked } from "./stage-execution.ts";
+import type { Workspace } from "./workspace.ts";
+
+export interface TakeUpPlan {
+  readonly run: RunSummary;
+  /** All that was found, whatever is done about it. */
+  readonly findings: readonly Finding[];
+  readonly plan: ResumePlan;
+  /** What the run goes on from; null when there is nothing to go on from, or nothing to do. */
+  readonly checkpoint: Checkpoint | null;
+  readonly current: Setting;
+  /** Sequence of the run's newest checkpoint when this was planned, whole or not; 0 without any. */
+  readonly top: number;
+}
+
+interface TakeUpParams {
+  readonly parts: WorkParts;
+  readonly run: string;
+  /** A checkpoint to go back to; absent: the newest one that is whole. */
+  readonly chosen?: number;
+  readonly current: Setting;
+  readonly policy: FindingPolicy;
+  /** Of the workflow that carries the run. */
+  readonly freshness?: Freshness | null;
+  readonly answers: Answers;
+  readonly force: boolean;
+}
+
+/** The pre-flight of a resume: what changed while nobody worked, and what would be done about it. Changes nothing. */
+export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
+  const { parts, chosen, current, policy, answers, force } = params;
+  const run = await findRun(params);
+  await refuseRolledBack(parts, run.id);
+  const ended = run.state.kind === "done" || run.state.kind === "fatal";
+  const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
+  const top = await topOf(parts, run.id);
+  const rest = { run: run.id, state: run.state, policy, answers, force };
+  if (start.kind === "none") {
+    const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
+    return { run, findings: [], plan, checkpoint: null, current, top };
+  }
+  const { checkpoint } = start;
+  // A run that is done stands at its newest checkpoint: whoever names that one does not go back.
+  const stays = run.state.kind === "done" && !force && chosen === top;
+  const from: ResumeFrom = stays ? { kind: "newest" } : start.from;
+  // A run that stays ended is not looked at: the world went on without it.
+  const looks = !ended || (force && from.kind === "chosen");
+  // Newer ones that are damaged are set aside as for any other resume: what goes on needs to read the newest.
+  const newest = from.kind === "chosen" ? await findStart({ parts, run: run.id }) : undefined;
+  const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
+  const seen = looks ? await observeWorld({ parts, run, checkpoint, current, ...known }) : [];
+  const damage = looks && newest?.kind === "found" ? newest.findings : [];
+  const freshness = params.freshness ?? null;
+  const { position, context } = checkpoint.planes;
+  const standing = { position, values: context.values };
+  const findings = [...start.findings, ...damage, ...seen].filter(
+    (finding) => freshness?.isOwn(finding, standing) !== true,
+  );
+  const accepted = readAccepted(checkpoint.planes.extensions);
+  const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, standing) ?? null;
+  const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
+  const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, standing);
+  return { run, findings, plan: led, checkpoint, current, top };
+}
+
+/** A run that is taken up after its end may go on with other values than the checkpoint's, or the next thing to do would be to end again. */
+function reopened(plan: ResumePlan, freshness: Freshness | null, standing: Standing): ResumePlan {
+  if (plan.kind !== "resume" && plan.kind !== "warn") return plan;
+  if (!plan.actions.some((action) => action.kind === "go_back" && action.reopens)) return plan;
+  const other = freshness?.reopen?.(standing) ?? null;
+  if (other === null) return plan;
+  const { values, enters, why } = other;
+  const changed: ResumeAction = { kind: "change_values", values, why };
+  if (enters === null) return { ...plan, actions: [...plan.actions, changed] };
+  const next = `It goes on with ${enters.stage}, iteration ${enters.iteration}.`;
+  return { ...plan, actions: [...plan.actions, changed, { kind: "move_stage", ...enters, why: next }] };
+}
+
+/** Where the issue was moved to another stage, the run goes there: once the issue as it is now is taken over. */
+function followed(
+  plan: ResumePlan,
+  params: { readonly freshness: Freshness | null; readonly checkpoint: Checkpoint; readonly current: Setting },
+): ResumePlan {
+  const { freshness, current } = params;
+  if (freshness === null || (plan.kind !== "resume" && plan.kind !== "warn")) return plan;
+  // Whoever goes back to an older checkpoint goes there, whatever label the run itself has set since.
+  if (plan.actions.some(({ kind }) => kind === "go_back")) return plan;
+  const at = plan.actions.findIndex((action) => action.kind === "take_issue" && action.change.labels !== undefined);
+  if (at === -1) return plan;
+  const planes = adoptWorld({ planes: params.checkpoint.planes, actions: plan.actions, current });
+  const { position, context } = params.checkpoint.planes;
+  const move = freshness.relocate(planes.inputs.issue?.labels ?? [], { position, values: context.values });
+  if (move === null) return plan;
+  return { ...plan, actions: plan.actions.toSpliced(at + 1, 0, { kind: "move_stage", ...move }) };
+}
+
+/**
+ * Performs what was planned, under the run's lease, when every process that worked on the run is gone. CONFLICT when somebody carried
+ * the run on since it was planned: what was found then does not count any more.
+ */
+export async function applyTakeUp(params: {
+  readonly parts: WorkParts;
+  readonly lease: Lease;
+  readonly planned: TakeUpPlan;
+}): Promise<ResumeReport> {
+  const { parts, lease, planned } = params;
+  const { run, plan, checkpoint, current } = planned;
+  if (checkpoint === null) return { workspace: undefined, checkpoint: null };
+  if ((await topOf(parts, run.id)) !== planned.top) {
+    throw new HoldfastError({
+      code: "CONFLICT",
+      message: `Run ${run.id} was carried on by another process after this resume was planned`,
+      hint: "Resume it again; nothing was changed.",
+      retry: "later",
+    });
+  }
+  await parts.commands.endMarked(runMark(parts, run.id));
+  const note = await clearStaleLocks(parts, run.id, checkpoint.planes.files);
+  if (note !== null) await parts.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
+  const report = await applyResume({ parts, lease, run, plan, checkpoint, current });
+  if (note === null) return report;
+  return { ...report, steps: [{ step: "resume", outcome: "done", text: note }, ...(report.steps ?? [])] };
+}
+
+/**
+ * Removes the git locks of processes that were killed, and returns a text that names them; null when there are none. The caller
+ * holds the lease and has ended every process of the run, so a lock in its own worktree or on its branch has no owner.
+ */
+export async function clearStaleLocks(
+  parts: Pick<WorkParts, "workspaces">,
+  run: string,
+  files: FilesPlane | null,
+): Promise<string | null> {
+  const removed = (await parts.workspaces?.clearLocks({ run, branch: files?.branch ?? null })) ?? [];
+  if (removed.length === 0) return null;
+  return `Removed ${removed.length === 1 ? "a stale git lock" : `${removed.length} stale git locks`} of a process that was killed: ${removed.join(", ")}`;
+}
+
+async function topOf(parts: WorkParts, run: string): Promise<number> {
+  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
+  return top?.sequence ?? 0;
+}
+
+async function findRun(params: TakeUpParams): Promise<RunSummary> {
+  const run = await params.parts.store.getRun(params.run);
+  if (run !== undefined) return run;
+  throw new HoldfastError({
+    code: "RUN_NOT_FOUND",
+    message: `There is no run "${params.run}"`,
+    hint: "See `holdfast list` for the runs there are.",
+  });
+}
+
+interface ResumeWork {
+  readonly parts: WorkParts;
+  readonly run: RunSummary;
+  /** What the run goes on from, as the findings have it. */
+  readonly checkpoint: Checkpoint;
+  readonly current: Setting;
+  readonly plan: ResumePlan;
+  readonly lease: Lease;
+}
+
+interface ResumeReport {
+  readonly workspace: Workspace | undefined;
+  /** The newest checkpoint, when this made one. */
+  readonly checkpoint: CheckpointSummary | null;
+  /** Of a restore, when the run went back; and what was repaired before the plan was performed. */
+  readonly steps?: readonly RestoreStep[];
+}
+
+const NOTHING: ResumeReport = { workspace: undefined, checkpoint: null };
+
+/**
+ * Performs a plan. Killed anywhere and planned and performed again, it ends in the same place: what it makes outside of the store is
+ * made once by its name, and what was decided is written in one commit, after which the same differences are none any more.
+ */
+async function applyResume(work: ResumeWork): Promise<ResumeReport> {
+  const { plan } = work;
+  if (plan.kind === "refuse" || plan.kind === "nothing") return NOTHING;
+  await keepTips(work, plan.actions, plan.kind === "ask");
+  if (plan.kind === "ask" || (plan.kind === "done" && plan.actions.length === 0)) return NOTHING;
+  if (plan.kind === "done") return await finishRun(work, plan);
+  if (plan.judgements.length === 0 && plan.actions.length === 0) return NOTHING;
+  return await takeUp(work, plan);
+}
+
+/** A tip that could not be fetched is the remote's alone: a reason to ask, and none to go on over it. */
+async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeAction[], asks: boolean): Promise<void> {
+  for (const action of actions) {
+    if (action.kind !== "keep_tips") continue;
+    for (const commit of action.commits) {
+      try {
+        await parts.workspaces?.keep({ run: run.id, commit });
+      } catch (error) {
+        if (!asks || !(error instanceof HoldfastError) || error.code !== "TREE_MISSING") throw error;
+      }
+    }
+  }
+}
+
+/** Whatever lies in the worktree is saved with the end: nobody comes back for it. */
+async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "done" }>): Promise<ResumeReport> {
+  const { parts, lease, run } = work;
+  const place = await repairPlace({ ...work, actions: [] });
+  const entries: readonly NewEntry[] = [
+    ...plan.judgements.flatMap(note),
+    noteOf(plan.why),
+    { kind: "run.ended", body: { outcome: "done" } },
+  ];
+  if (place.workspace === undefined) {
+    await parts.store.commit({ lease, entries });
+    return NOTHING;
+  }
+  const { planes } = await findStanding(parts, run.id);
+  const saver = new Saver(parts, run);
+  return {
+    workspace: place.workspace,
+    checkpoint: await commitHere({ lease, saver, entries, planes, workspace: place.workspace }),
+  };
+}
+
+/** A quota is the agent's that ran out of it: another one need not wait. A question of the stage that somebody left for another is none any more. */
+function unparkedBy(
+  { run }: ResumeWork,
+  params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
+): readonly NewEntry[] {
+  const { judgements, actions } = params;
+  if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [unparked({})];
+  const waits = run.state.kind === "parked" && (run.state.on === "quota" || run.state.on === "provider");
+  return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [unparked({})] : [];
+}
+
+async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
+  const { parts, run, lease, current } = work;
+  const { actions, judgements } = plan;
+  for (const action of actions) {
+    if (action.kind === "quarantine")
+      await parts.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
+  }
+  if (actions.some(({ kind }) => REPLACES_FILES.has(kind))) await forgetResults(work);
+  const place = await repairPlace({ ...work, actions });
+  const { workspace } = place;
+  const saver = new Saver(parts, run);
+  const standing = await findStanding(parts, run.id);
+  const target = targetOf(actions, place.unfinished);
+  const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
+  const putsBack = actions.some((action) => action.kind === "put_files_back");
+  const planes = adoptWorld({ planes: moved?.planes ?? standing.planes, actions, current });
+  const entries = [
+    ...judgements.flatMap(note),
+    ...actions.filter(({ kind }) => NOTED.has(kind)).map(({ why }) => noteOf(why)),
+    // Side by side: whoever replays the run tells by them that no transition led here.
+    ...actions.flatMap((action) => reopenedBy(action)),
+    ...actions.flatMap((action) => (action.kind === "move_stage" ? [entered(planes)] : [])),
+    ...place.entries,
+    ...unparkedBy(work, { judgements, actions }),
+    ...(putsBack ? [started(standing.newest)] : []),
+  ];
+  const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));
+  if (!adopts) {
+    if (entries.length > 0) await parts.store.commit({ lease, entries });
+    return { workspace, checkpoint: null };
+  }
+  const adopted = await commitHere({
+    lease,
+    saver,
+    entries,
+    planes,
+    workspace,
+    trigger: putsBack ? "before_restore" : "automatic",
+  });
+  const told = moved === null ? {} : { steps: moved.steps };
+  if (!putsBack || workspace === undefined || parts.workspaces === null)
+    return { workspace, checkpoint: adopted, ...told };
+  const tree = await placeFiles({
+    parts,
+    workspaces: parts.workspaces,
+    workspace,
+    target: standing.newest,
+    fresh: true,
+  });
+  const restored = await commitHere({
+    lease,
+    saver,
+    entries: [finished(standing.newest, tree)],
+    planes,
+    workspace,
+    trigger: "restore",
+  });
+  return { workspace, checkpoint: restored, ...told };
+}
+
+/** Actions after which the worktree no longer holds what a call under way had written there. */
+const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
+  "recreate_worktree",
+  "finish_restore",
+  "put_files_back",
+  "go_back",
+]);
+
+/** Before the files are replaced: killed in between, the next resume calls the agent again instead of adopting a result without its files. */
+async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
+  const { state } = await loadRun(parts, run.id);
+  const { number: visit, running = {} } = state.position.visit;
+  for (const [step, { files }] of Object.entries(running))
+    if (files) forgetResult(parts.agentAnswer({ run: run.id, visit, step }));
+}
+
+/** Actions whose outcome is part of the next checkpoint. */
+const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
+  "go_back",
+  "take_issue",
+  "move_stage",
+  "change_values",
+  "take_settings",
+  "take_files",
+  "remember",
+  "put_files_back",
+]);
+
+/** Actions that the journal tells of in words. */
+const NOTED: ReadonlySet<ResumeAction["kind"]> = new Set(["go_back", "change_values", "move_stage"]);
+
+interface Target {
+  readonly sequence: number;
+  readonly paths: readonly string[] | null;
+}
+
+function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): Target | null {
+  const back = actions.find((action) => action.kind === "go_back");
+  return back === undefined ? unfinished : { sequence: back.sequence, paths: null };
+}
+
+/**
+ * Through a restore, so that what is there is saved first. What was spent since the newest checkpoint stays spent too, and the visit
+ * gets no number that one after it may have had, because effects are told apart by it.
+ */
+async function moveTo(params: {
+  readonly work: ResumeWork;
+  readonly saver: Saver;
+  readonly standing: Planes;
+  readonly workspace: Workspace | undefined;
+  readonly target: Target;
+}): Promise<Moved> {
+  const { saver, standing, workspace, target: to } = params;
+  const { parts, run, lease } = params.work;
+  const target = await parts.store.getCheckpoint({ run: run.id, sequence: to.sequence });
+  const plan = await planRestore({ parts, target, workspace, paths: to.paths ?? undefined });
+  const { steps } = await applyRestore({ parts, plan, saver, lease, workspace });
+  if (to.paths !== null) return { planes: standing, steps };
+  const planes = (await saver.newest())?.planes ?? target.planes;
+  const { budget, visit: last } = standing.position;
+  const visit = { ...planes.position.visit, number: Math.max(planes.position.visit.number, last.number) };
+  return { planes: { ...planes, position: { ...planes.position, budget, visit } }, steps };
+}
+
+interface Moved {
+  readonly planes: Planes;
+  readonly steps: readonly RestoreStep[];
+}
+
+async function commitHere(params: {
+  readonly lease: Lease;
+  readonly saver: Saver;
+  readonly entries: readonly NewEntry[];
+  readonly planes: Planes;
+  readonly workspace: Workspace | undefined;
+  readonly trigger?: "automatic" | "before_restore" | "restore";
+}): Promise<CheckpointSummary> {
+  const { lease, saver, entries, planes, workspace } = params;
+  const save = { trigger: params.trigger ?? "automatic", name: "taken up again" } as const;
+  if (workspace === undefined) return await saver.commit({ lease, planes, params: save, entries });
+  const { sequence, files } = await saver.snapshot(workspace, save.name);
+  return await saver.commit({ lease, planes: { ...planes, files }, params: save, entries, sequence });
+}
+
+/** One line for each decision, so that the journal says who let what pass. */
+function note({ finding, decision }: Judgement): readonly NewEntry[] {
+  if (decision === "accepted_before" || decision === "open") return [];
+  const text = `${finding.summary}: ${SAID[decision]}`;
+  return [{ kind: "note", body: { text, finding: finding.kind, decision } }];
+}
+
+const SAID = {
+  accepted: "accepted",
+  put_back: "put back",
+  by_policy: "gone on by policy",
+  moot: "of no consequence, the pull request was merged",
+} as const;
+
+function entered({ position }: Planes): NewEntry {
+  const { stage, iteration, visit } = position;
+  const body: StageEntered = { visit: visit.number, stage, iteration };
+  return { kind: "stage.entered", body };
+}
+
+function noteOf(text: string): NewEntry {
+  return { kind: "note", body: { text } };
+}
+
+function reopenedBy(action: ResumeAction): readonly NewEntry[] {
+  if (action.kind !== "go_back" || !action.reopens) return [];
+  return [{ kind: "run.reopened", body: { reason: action.why } }];
+}
+
+/** The newest checkpoint, and its planes with the entries after it folded in. A step that was in flight stays in flight. */
+async function findStanding(
+  parts: WorkParts,
+  run: string,
+): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {
+  const { newest, position } = await loadRun(parts, run);
+  return { newest, planes: { ...newest.planes, position } };
+}

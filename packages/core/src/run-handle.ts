@@ -1,0 +1,362 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { NO_WORKTREE, type Parts, WORKTREE, findRunWorkspace } from "./adapters.ts";
+import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
+import { type GraftPlan, type GraftReport, applyGraft, planGraft } from "./cherry-pick.ts";
+import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
+import { fork } from "./fork.ts";
+import { LeaseKeeper } from "./hold-lease.ts";
+import type { JournalEntry } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import type { Lease, OwnerLiveness } from "./lease.ts";
+import { nearest } from "./options.ts";
+import { RestoreLog, type RestoreReport, type RunRestorePlan, applyRestore, planRestore } from "./restore.ts";
+import type { RollbackChoice } from "./rollback.ts";
+import { type Run, type RunSummary, parseAddress } from "./run.ts";
+import { type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
+import { type AskParams, type Asked, askCheckpoint } from "./signals.ts";
+import { type CheckpointQuery, type Tombstone, allCheckpoints, newestWhole } from "./store.ts";
+import type { Workspace } from "./workspace.ts";
+
+/** One run, to read and to write. Reading needs no lease; the first write takes it and `close` lets go of it. */
+export class RunHandle implements AsyncDisposable {
+  readonly id: string;
+  readonly #parts: Parts;
+  readonly #run: Run;
+  readonly #saver: Saver;
+  readonly #keeper: LeaseKeeper;
+  #workspace: Promise<Workspace | undefined> | undefined;
+
+  constructor(parts: Parts, run: Run) {
+    this.id = run.id;
+    this.#parts = parts;
+    this.#run = run;
+    this.#saver = new Saver(parts, run);
+    this.#keeper = new LeaseKeeper(parts, run.id);
+  }
+
+  async summary(): Promise<RunSummary> {
+    const summary = await this.#parts.store.getRun(this.id);
+    if (summary === undefined)
+      throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${this.id}` });
+    return summary;
+  }
+
+  /** Durable when it resolves. Takes the lease on first use and keeps it until `close`. */
+  async save(params: SaveParams = {}): Promise<CheckpointSummary> {
+    checkSave(params);
+    const captured = this.#saver.capture(params);
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    // Each wait is a turn of its own, and a save is quick enough to feel it.
+    const filesless = params.files === false || this.#parts.workspaces === null;
+    return await this.#saver.save(captured, lease, filesless ? undefined : await this.#ownWorkspace());
+  }
+
+  /** Takes the lease now rather than with the first write: whoever comes second is told before the work, not after it. */
+  async hold(): Promise<void> {
+    if (this.#keeper.held === undefined) await this.#keeper.take(this.#saver);
+  }
+
+  /**
+   * A checkpoint by whoever holds the run now. "free": nobody does, and `save` is the way.
+   */
+  async ask(params: Omit<AskParams, "parts" | "run">): Promise<Asked> {
+    return await askCheckpoint({ ...params, parts: this.#parts, run: this.id });
+  }
+
+  /** What `save` would capture, without saving. */
+  async planSave(params: SaveParams = {}): Promise<SavePlan> {
+    return await this.#saver.plan(params, await this.#ownWorkspace());
+  }
+
+  async get(sequence: number): Promise<Checkpoint> {
+    return await this.#parts.store.getCheckpoint({ run: this.id, sequence });
+  }
+
+  async latest(): Promise<Checkpoint | undefined> {
+    return await this.#parts.store.latest(this.id);
+  }
+
+  /** As `latest`, passing over what the store cannot give back, and naming it. */
+  async newestWhole(): ReturnType<typeof newestWhole> {
+    return await newestWhole(this.#parts.store, this.id);
+  }
+
+  /** Newest first. */
+  async list(query: Omit<CheckpointQuery, "run"> = {}): Promise<readonly CheckpointSummary[]> {
+    return await this.#parts.store.listCheckpoints({ ...query, run: this.id });
+  }
+
+  /** All of them, newest first, read in pages. */
+  checkpoints(): AsyncGenerator<CheckpointSummary> {
+    return allCheckpoints(this.#parts.store, this.id);
+  }
+
+  log(query: { readonly after?: number; readonly limit?: number } = {}): AsyncIterable<JournalEntry> {
+    return this.#parts.store.readJournal({ ...query, run: this.id });
+  }
+
+  watch(signal: AbortSignal): AsyncIterable<JournalEntry> {
+    return this.#parts.store.watch({ run: this.id, signal });
+  }
+
+  /** `from`: other runs that lose the tag in the same moment. */
+  async tag(
+    sequence: number,
+    name: string,
+    { move = false, from = [] }: { readonly move?: boolean; readonly from?: readonly string[] } = {},
+  ): Promise<void> {
+    await this.#parts.store.tag({ run: this.id, sequence, name, move, from });
+  }
+
+  async untag(name: string): Promise<void> {
+    await this.#parts.store.untag({ run: this.id, name });
+  }
+
+  /** WORKSPACE_MISSING when the checkpoint has files and the run's worktree is gone. */
+  async planRestore(params: {
+    readonly sequence: number;
+    readonly paths?: readonly string[];
+  }): Promise<RunRestorePlan> {
+    const log = new RestoreLog();
+    const target = await log.during("integrity", () => this.get(params.sequence));
+    return await log.during("files", async () => {
+      const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
+      return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+    });
+  }
+
+  async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    try {
+      return await applyRestore({
+        parts: this.#parts,
+        plan,
+        saver: this.#saver,
+        lease,
+        workspace: plan.files === null ? undefined : await this.#ownWorkspace(),
+      });
+    } finally {
+      this.#saver.forget();
+    }
+  }
+
+  /** Where a careful engineer would go back to, why, and why not to the others. Looks only. */
+  async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
+    return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
+  }
+
+  /** For somebody who chooses: the newest ones, with what changed and what was done since. Looks only. */
+  async preview(limit: number): Promise<readonly CheckpointPreview[]> {
+    return await previewCheckpoints(this.#parts, { run: this.id, limit, workspace: await this.workspace() });
+  }
+
+  /** Plans and applies in one go. */
+  async restore(params: { readonly sequence: number; readonly paths?: readonly string[] }): Promise<RestoreReport> {
+    return await this.applyRestore(await this.planRestore(params));
+  }
+
+  /**
+   * What taking these files of another run's checkpoint into this run's worktree would do. Looks only. RESTORE_REFUSED where they could not
+   * stay there.
+   */
+  async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<GraftPlan> {
+    const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
+    return await planGraft({ ...params, parts: this.#parts, run, newest, workspace });
+  }
+
+  async applyGraft(plan: GraftPlan, options: { readonly force?: boolean } = {}): Promise<GraftReport> {
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    const workspace = await this.#ownWorkspace();
+    if (workspace === undefined) throw new TypeError("a graft was planned without a worktree");
+    const force = options.force ?? false;
+    try {
+      return await applyGraft({ parts: this.#parts, plan, saver: this.#saver, lease, workspace, force });
+    } finally {
+      this.#saver.forget();
+    }
+  }
+
+  /** A new run whose first checkpoint is this one. In a repository it gets its own worktree, unless told not to. */
+  async fork(params: {
+    readonly sequence: number;
+    readonly id?: string;
+    readonly worktree?: boolean;
+    readonly labels?: JsonObject;
+  }): Promise<RunHandle> {
+    const id = await fork({
+      parts: this.#parts,
+      source: await this.get(params.sequence),
+      sourceRun: this.#run,
+      id: params.id,
+      worktree: params.worktree ?? true,
+      ...(params.labels === undefined ? {} : { labels: params.labels }),
+    });
+    const run = await this.#parts.store.getRun(id);
+    if (run === undefined)
+      throw new HoldfastError({ code: "INTERNAL", message: `The forked run ${id} is not in the store` });
+    return new RunHandle(this.#parts, run);
+  }
+
+  /** The worktree made for this run, or the one it was started in; undefined when neither is there. */
+  async workspace(): Promise<Workspace | undefined> {
+    this.#workspace ??= findRunWorkspace(this.#parts, this.#run);
+    return await this.#workspace;
+  }
+
+  /** Who may write the run, and whether it is still there; a dead holder is passed over by the next who writes. */
+  async holder(): Promise<{ readonly lease: Lease; readonly alive: OwnerLiveness } | undefined> {
+    const lease = await this.#parts.store.getLease(this.id);
+    return lease === undefined ? undefined : { lease, alive: this.#parts.liveness(lease.owner) };
+  }
+
+  async tombstones(): Promise<readonly Tombstone[]> {
+    return await this.#parts.store.listTombstones(this.id);
+  }
+
+  /** Lets go of the lease. */
+  async close(): Promise<void> {
+    await this.#keeper.release();
+    this.#saver.forget();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** As `workspace`, but a run that has files never goes on silently without them. */
+  async #ownWorkspace(): Promise<Workspace | undefined> {
+    const found = await this.workspace();
+    if (found !== undefined || this.#parts.workspaces === null) return found;
+    this.#workspace = undefined;
+    const label = this.#run.labels[WORKTREE];
+    const files = (await this.latest())?.planes.files ?? null;
+    if (label === NO_WORKTREE || (files === null && label === undefined)) return undefined;
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `The worktree of run ${this.id} is not there any more${files === null ? "" : `: ${files.worktree}`}`,
+      hint:
+        files === null
+          ? "Start another run in the worktree you are in with `holdfast checkpoint --run NAME`."
+          : `Its files are safe: \`holdfast fork ${this.id}@latest\` brings them back in a worktree of their own.`,
+      data: { run: this.id },
+    });
+  }
+}
+
+/** The run that the address names; without one, the run of this worktree, else the only or newest run. */
+export async function resolveRun(
+  parts: Parts,
+  address: string | undefined,
+  here: string | undefined,
+): Promise<RunSummary> {
+  const named = address === undefined ? null : parseAddress(address).run;
+  if (named !== null) {
+    const run = await parts.store.getRun(named);
+    if (run !== undefined) return run;
+    throw await noSuchRun(parts, named);
+  }
+  const runs = await parts.store.listRuns();
+  const own = here === undefined ? [] : runsHere(runs, here);
+  const candidates = own.length > 0 ? own : runs;
+  const [found, other] = candidates;
+  // Without an address the newest is meant; `@7` must not mean another run than it did yesterday.
+  if (found !== undefined && other !== undefined && address !== undefined) throw ambiguous(address, candidates);
+  if (found !== undefined) return found;
+  throw new HoldfastError({
+    code: "RUN_NOT_FOUND",
+    message: "There are no runs yet",
+    hint: "Save the first checkpoint with `holdfast checkpoint`.",
+  });
+}
+
+/** `here`: the run that the worktree was made for, or the label of the worktree. Newest first. */
+export function runsHere(runs: readonly RunSummary[], here: string): readonly RunSummary[] {
+  return runs.filter((run) => run.id === here || run.labels[WORKTREE] === here);
+}
+
+function ambiguous(address: string, runs: readonly RunSummary[]): HoldfastError {
+  const ids = runs.slice(0, 3).map((run) => `${run.id}${address}`);
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${address} could mean ${runs.length} runs`,
+    hint: `Name the run: ${ids.join(", ")}${runs.length > 3 ? ", …" : ""}.`,
+  });
+}
+
+export async function resolveCheckpoint(
+  parts: Parts,
+  address: string,
+  here: string | undefined,
+): Promise<CheckpointSummary> {
+  const run = await resolveRun(parts, address, here);
+  const { at } = parseAddress(address);
+  switch (at.kind) {
+    case "none":
+    case "latest": {
+      const latest = await parts.store.latest(run.id);
+      if (latest === undefined) throw nothingSaved(run.id);
+      const { planes: _planes, ...summary } = latest;
+      return summary;
+    }
+    case "sequence":
+      return await bySequence(parts, run.id, at.sequence);
+    case "tag":
+      return await byTag(parts, run.id, at.name);
+  }
+}
+
+async function bySequence(parts: Parts, run: string, sequence: number): Promise<CheckpointSummary> {
+  const [found] = await parts.store.listCheckpoints({ run, before: sequence + 1, limit: 1 });
+  if (found?.sequence === sequence) return found;
+  const tombstone = (await parts.store.listTombstones(run)).find((dead) => dead.sequence === sequence);
+  if (tombstone !== undefined) {
+    throw new HoldfastError({
+      code: "CHECKPOINT_DROPPED",
+      message: `Checkpoint ${run}@${sequence} was dropped at ${tombstone.droppedAt}: ${tombstone.why}`,
+      hint: found === undefined ? "See `holdfast list` for what is kept." : `The nearest one before it is ${found.id}.`,
+    });
+  }
+  throw new HoldfastError({
+    code: "CHECKPOINT_NOT_FOUND",
+    message: `Run ${run} has no checkpoint ${sequence}`,
+    hint: `See \`holdfast list ${run}\` for what there is.`,
+  });
+}
+
+async function byTag(parts: Parts, run: string, tag: string): Promise<CheckpointSummary> {
+  const tags = new Set<string>();
+  for await (const checkpoint of allCheckpoints(parts.store, run)) {
+    if (checkpoint.tags.includes(tag)) return checkpoint;
+    for (const name of checkpoint.tags) tags.add(name);
+  }
+  const [guess] = nearest(tag, tags);
+  const known =
+    tags.size === 0
+      ? `Run ${run} has no tags; see \`holdfast list ${run}\`.`
+      : `Its tags: ${[...tags].slice(0, 8).join(", ")}.`;
+  throw new HoldfastError({
+    code: "CHECKPOINT_NOT_FOUND",
+    message: `Run ${run} has no tag "${tag}"`,
+    hint: guess === undefined ? known : `Did you mean ${run}@${guess}?`,
+  });
+}
+
+async function noSuchRun(parts: Parts, id: string): Promise<HoldfastError> {
+  const [guess] = nearest(
+    id,
+    (await parts.store.listRuns()).map((run) => run.id),
+  );
+  return new HoldfastError({
+    code: "RUN_NOT_FOUND",
+    message: `There is no run "${id}"`,
+    hint: guess === undefined ? "See `holdfast list` for the runs there are." : `Did you mean ${guess}?`,
+  });
+}
+
+function nothingSaved(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOTHING_TO_RESUME",
+    message: `Run ${run} has no checkpoint`,
+    hint: `Save one with \`holdfast checkpoint --run ${run}\`.`,
+  });
+}

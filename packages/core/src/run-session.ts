@@ -1,0 +1,424 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type WorkParts, lookParams } from "./adapters.ts";
+import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
+import type { CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
+import type { NewEntry } from "./journal.ts";
+import type { Digest, JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import { type LoadedRun, loadRun } from "./load-run.ts";
+import type { Player } from "./player.ts";
+import type { Budget, Position, RunningStep, Visit } from "./position.ts";
+import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
+import { firstChange } from "./recording.ts";
+import type { Run } from "./run.ts";
+import {
+  type ApplyEvent,
+  type RunState,
+  markSettled,
+  onlyReaders,
+  planesOf,
+  reduce,
+  runningOf,
+  takeCheckpoint,
+} from "./state.ts";
+import type { Committed } from "./store.ts";
+import { capture } from "./values/capture.ts";
+import type { Workflow } from "./workflow.ts";
+import type { Workspace } from "./workspace.ts";
+
+export interface SaveRequest {
+  readonly trigger: Trigger;
+  readonly name?: string;
+  /** Called when the files are durable and only the commit is left: the entries of the same commit. */
+  readonly prepare?: (at: SavedAt) => readonly NewEntry[];
+  /** What the checkpoint holds beyond the state after these entries. */
+  readonly change?: (planes: Planes, at: SavedAt) => Planes;
+  /** The files are as they should be, whatever is under way. Default: unless only steps are that must not change them. */
+  readonly settles?: boolean;
+}
+
+export interface SavedAt {
+  readonly sequence: number;
+  readonly files: FilesPlane | null;
+}
+
+/**
+ * A run in the process that holds its lease. Its state changes by commits only: `append` and `save` apply the entries with `reduce` and write
+ * them.
+ *
+ * The state is the speculative head. It changes in the same turn as the store's commit is called, so that steps that run at the same time see each
+ * other's entries before the store has confirmed them. A commit that fails is taken back when no other was made on top of it; otherwise
+ * work stops, because later commits were decided on a state that is not durable.
+ *
+ * Everything else here belongs to this process and is lost with it: listeners, timers, abort signals, counters of what it has reported.
+ */
+export class RunSession {
+  readonly parts: WorkParts;
+  readonly run: Run;
+  readonly workspace: Workspace | undefined;
+  halt = new Halt();
+  /** Conversations of calls in side worktrees, by step. A checkpoint holds only the run's own conversation. */
+  readonly sideTalks = new Map<string, ConversationPlane>();
+  /** Lost calls whose result was kept before their process died: their files stay as they are. */
+  readonly answered = new Set<string>();
+  /** By key: when this process last tried an effect. */
+  readonly acted = new Map<string, number>();
+  /** When this process loaded the run; earlier processes had ended by then. */
+  readonly began: number;
+  /** How many steps that change the run's files have begun. */
+  fileSteps = 0;
+  /** How many times files are being put in place right now. No checkpoint is taken on request meanwhile: it would hold half of them. */
+  placing = 0;
+  /** Called before a checkpoint that no step takes: they fetch what only running agents know. */
+  readonly beforeSave = new Set<() => Promise<void>>();
+  #state: RunState;
+  readonly #apply: ApplyEvent;
+  readonly #definition: Digest;
+  readonly #lease: Lease;
+  readonly #listen: ProgressListener | undefined;
+  /** What an agent has said since the newest checkpoint; undefined: nothing new. */
+  #talk: ConversationPlane | null | undefined;
+  /** Resources for which the 80 % notice was given. */
+  readonly #budgetReported: Set<Resource>;
+  #entry: number;
+  #top: number;
+  #saved: { readonly entry: number; readonly at: number };
+  /** Working time since the newest checkpoint of processes before this one. */
+  #earlierMs: number;
+  /** Up to when this process's working time is in the budget, by a clock that cannot be set. */
+  #countedTo: number;
+  #queue: Promise<unknown> = Promise.resolve();
+  /** Commits that were made, and that the store has answered. */
+  #commits = 0;
+  #answers = 0;
+  /** After falling back, entries count only from the next checkpoint on. */
+  #fellBack: boolean;
+
+  constructor(params: {
+    readonly parts: WorkParts;
+    readonly run: Run;
+    readonly lease: Lease;
+    readonly workspace: Workspace | undefined;
+    readonly listen: ProgressListener | undefined;
+    readonly loaded: LoadedRun;
+    readonly workflow: Pick<Workflow<JsonObject>, "definition">;
+    readonly apply: ApplyEvent;
+  }) {
+    const { parts, loaded } = params;
+    const { newest, state } = loaded;
+    this.parts = parts;
+    this.began = parts.clock.now();
+    this.run = params.run;
+    this.workspace = params.workspace;
+    this.#lease = params.lease;
+    this.#listen = params.listen;
+    this.#apply = params.apply;
+    this.#definition = params.workflow.definition;
+    this.#state = state;
+    this.#entry = newest.entry;
+    this.#top = loaded.top;
+    this.#earlierMs = loaded.milliseconds;
+    this.#fellBack = loaded.fellBack;
+    this.#countedTo = this.#elapsed();
+    this.#saved = { entry: newest.entry, at: performance.now() };
+    this.#budgetReported = new Set(nearLimit(state.position.budget));
+    this.#enterVisit();
+    parts.player?.attach(this);
+  }
+
+  get state(): RunState {
+    return this.#state;
+  }
+
+  get visit(): number {
+    return this.#state.position.visit.number;
+  }
+
+  get iteration(): number {
+    return this.#state.position.iteration;
+  }
+
+  /** With the working time up to now. */
+  get budget(): Budget {
+    return spendTime(this.#state.position.budget, this.#unsavedMs());
+  }
+
+  get position(): Position {
+    return { ...this.#state.position, definition: this.#definition, budget: this.budget };
+  }
+
+  get steps(): Visit["steps"] {
+    return this.#state.position.visit.steps;
+  }
+
+  get running(): Readonly<Record<string, RunningStep>> {
+    return runningOf(this.#state);
+  }
+
+  get sessions(): NonNullable<Visit["sessions"]> {
+    return this.#state.position.visit.sessions ?? {};
+  }
+
+  get asides(): NonNullable<Visit["asides"]> {
+    return this.#state.position.visit.asides ?? {};
+  }
+
+  get errors(): NonNullable<Visit["errors"]> {
+    return this.#state.position.visit.errors ?? {};
+  }
+
+  get lost(): NonNullable<Visit["lost"]> {
+    return this.#state.position.visit.lost ?? {};
+  }
+
+  get values(): JsonObject {
+    return this.#state.values;
+  }
+
+  get config(): Planes["config"] {
+    return this.#state.config;
+  }
+
+  get inputs(): Planes["inputs"] {
+    return this.#state.inputs;
+  }
+
+  get sequence(): number {
+    return this.#state.sequence;
+  }
+
+  get files(): FilesPlane | null {
+    return this.#state.files;
+  }
+
+  get conversation(): ConversationPlane | null {
+    return this.#talk === undefined ? this.#state.conversation : this.#talk;
+  }
+
+  /** For the next checkpoint. */
+  observeConversation(talk: ConversationPlane): void {
+    this.#talk = talk;
+  }
+
+  /** One commit. Throws, and nothing has changed, when an entry cannot follow on the state. */
+  append(...given: readonly NewEntry[]): Promise<void> {
+    const entries = this.#recorded(given);
+    const before = this.#state;
+    const after = this.#reduced(entries);
+    this.#advance(after);
+    return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#confirm, (error: unknown) => {
+      this.#refuse(error, { before, after });
+    });
+  }
+
+  /** Files, position and entries in one commit. Saves run one after the other: each needs the sequence before it. */
+  save(request: SaveRequest): Promise<CheckpointSummary> {
+    const { player } = this.parts;
+    const save = player === undefined ? () => this.#save(request) : () => this.#play(player, request);
+    const saved = this.#queue.then(save);
+    this.#queue = saved.catch(() => undefined);
+    return saved;
+  }
+
+  /** Milliseconds since this process saved or loaded the run; null when nothing has happened since. */
+  get unsavedFor(): number | null {
+    const isIdle = Object.keys(this.running).length === 0;
+    if (isIdle && this.#entry <= this.#saved.entry) return null;
+    return performance.now() - this.#saved.at;
+  }
+
+  /** Settles when the saves that were requested so far have ended. */
+  async quiet(): Promise<void> {
+    await this.#queue;
+  }
+
+  /** What a checkpoint with these files would hold. */
+  planesWith(files: FilesPlane | null): Planes {
+    return this.#planesOf(this.#state, files, this.#unsavedMs());
+  }
+
+  get listening(): boolean {
+    return this.#listen !== undefined;
+  }
+
+  tell(news: News): void {
+    if (this.#listen === undefined) return;
+    try {
+      this.#listen({ ...news, run: this.run.id, at: this.isoNow() });
+    } catch {
+      // A defect of a front end does not stop the run.
+    }
+  }
+
+  isoNow(): string {
+    return new Date(this.parts.clock.now()).toISOString();
+  }
+
+  /** What was recorded in between is saved first, so that every checkpoint has its recorded number. */
+  async #play(player: Player, request: SaveRequest): Promise<CheckpointSummary> {
+    for (;;) {
+      const next = await player.before(this, request);
+      const saved = await this.#save(next.request);
+      if (next.kind === "between") continue;
+      await player.saved(this, saved);
+      return saved;
+    }
+  }
+
+  /** With the recorded calls that wait: they are written with what came of them. */
+  #recorded(entries: readonly NewEntry[]): readonly NewEntry[] {
+    const { tape } = this.parts;
+    return tape === undefined ? entries : [...tape.drain(), ...entries];
+  }
+
+  async #save(request: SaveRequest): Promise<CheckpointSummary> {
+    const { trigger, name } = request;
+    const sequence = this.#top + 1;
+    const settles = request.settles ?? !onlyReaders(this.#state);
+    const files = await this.#snapshot(sequence, name ?? trigger);
+    const at: SavedAt = { sequence, files };
+    const entries = this.#recorded(request.prepare?.(at) ?? []);
+    const before = this.#state;
+    const reduced = this.#reduced(entries);
+    const milliseconds = this.#unsavedMs();
+    const held = this.#planesOf(reduced, files, milliseconds);
+    const changed = request.change === undefined ? held : request.change(held, at);
+    const planes = markSettled(changed, { sequence, before: reduced.settled, settles });
+    const after = takeCheckpoint(reduced, { sequence, planes });
+    const [talk, earlierMs, countedTo] = [this.#talk, this.#earlierMs, this.#countedTo];
+    this.#countedTo += milliseconds - earlierMs;
+    this.#earlierMs = 0;
+    this.#talk = undefined;
+    this.#advance(after);
+    const checkpoint = { sequence, trigger, planes, ...(name === undefined ? {} : { name }) };
+    const committed = await this.parts.store
+      .commit({ lease: this.#lease, entries, checkpoint })
+      .catch((error: unknown) => {
+        if (this.#state === after) [this.#talk, this.#earlierMs, this.#countedTo] = [talk, earlierMs, countedTo];
+        return this.#refuse(error, { before, after });
+      });
+    if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
+    this.#top = sequence;
+    this.#fellBack = false;
+    this.#saved = { entry: committed.entry, at: performance.now() };
+    await this.#confirm(committed);
+    if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });
+    return committed.checkpoint;
+  }
+
+  async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
+    if (this.workspace === undefined) return null;
+    const { base } = this.inputs;
+    // A replay only looks at the files.
+    if (this.parts.player !== undefined) return { ...(await this.parts.player.look(this.workspace)), base };
+    return await this.workspace.snapshot({
+      run: this.run.id,
+      sequence,
+      message,
+      ...lookParams(this.parts),
+      ...(base === null ? {} : { base }),
+    });
+  }
+
+  #reduced(entries: readonly NewEntry[]): RunState {
+    const at = this.isoNow();
+    const run = this.run.id;
+    // The store numbers entries when it writes them; 0 stands in messages for one that is not written yet.
+    return entries.reduce((state, entry) => reduce(state, { ...entry, run, at, entry: 0 }, this.#apply), this.#state);
+  }
+
+  #advance(after: RunState): void {
+    const { position } = this.#state;
+    this.#state = after;
+    this.#commits += 1;
+    if (after.position.visit.number !== position.visit.number) this.#enterVisit();
+    if (after.position.budget !== position.budget) this.#reportBudget();
+  }
+
+  #enterVisit(): void {
+    const { tape } = this.parts;
+    if (tape !== undefined) tape.visit = this.visit;
+    this.sideTalks.clear();
+  }
+
+  /** 80 % is reported once, also when a reservation is released and made again. */
+  #reportBudget(): void {
+    const { budget } = this;
+    for (const resource of nearLimit(budget)) {
+      if (this.#budgetReported.has(resource)) continue;
+      this.#budgetReported.add(resource);
+      this.tell({ kind: "budget", text: `80 % of the budget: ${usedText(budget, resource)}` });
+    }
+  }
+
+  #planesOf(state: RunState, files: FilesPlane | null, milliseconds: number): Planes {
+    const conversation = this.#talk === undefined ? state.conversation : this.#talk;
+    return planesOf(state, { definition: this.#definition, files, conversation, milliseconds, entry: this.#entry });
+  }
+
+  /** Answers may arrive in another order than the commits were made. */
+  readonly #confirm = ({ entry }: Committed): void | Promise<void> => {
+    if (entry > this.#entry) this.#entry = entry;
+    this.#answers += 1;
+    if (this.parts.checksState === true) return this.#checkState();
+  };
+
+  #refuse(error: unknown, { before, after }: { readonly before: RunState; readonly after: RunState }): never {
+    this.#answers += 1;
+    const isLost = error instanceof HoldfastError && error.code === "LEASE_LOST";
+    // Another process has the run: what was finished here is still to be kept, as a run of its own.
+    if (!isLost && this.#state === after) this.#state = before;
+    else this.halt.stop(error instanceof Error ? error : new Error(String(error)));
+    throw error;
+  }
+
+  /** For tests: what the store has written must load as the state in memory. */
+  async #checkState(): Promise<void> {
+    if (this.#commits !== this.#answers || this.#fellBack) return;
+    const [live, commits] = [this.#state, this.#commits];
+    const { state: loaded } = await loadRun(this.parts, this.run.id, this.#apply);
+    if (this.#commits !== commits) return;
+    const change = firstChange(comparable(loaded), comparable(live));
+    if (change === null) return;
+    const error = new HoldfastError({
+      code: "INTERNAL",
+      message: `The state of run ${this.run.id} differs from its stored entries at ${change.field}`,
+      data: { ...change },
+    });
+    this.halt.stop(error);
+    throw error;
+  }
+
+  /** Time that passed since it was last counted, and that of processes before. */
+  #unsavedMs(): number {
+    return this.#earlierMs + Math.max(0, Math.floor(this.#elapsed() - this.#countedTo));
+  }
+
+  #elapsed(): number {
+    const { clock } = this.parts;
+    return clock.elapsed?.() ?? clock.now();
+  }
+}
+
+/** The store sets the times of effects; retention may have dropped the settled checkpoint. */
+function comparable({ effects, settled: _settled, ...rest }: RunState): ReturnType<typeof capture> {
+  const ledger = Object.entries(effects).map(
+    ([
+      key,
+      {
+        state: { at: _at, ...now },
+        ...effect
+      },
+    ]) => [key, { ...effect, now }],
+  );
+  return capture({ ...rest, ledger: Object.fromEntries(ledger) });
+}
+
+type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+type News = Without<ProgressEvent, "run" | "at">;
+
+/** In the journal, and to whoever watches. */
+export async function tellNote(writer: RunSession, text: string): Promise<void> {
+  await writer.append({ kind: "note", body: { text } });
+  writer.tell({ kind: "note", text });
+}

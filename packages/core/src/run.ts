@@ -1,0 +1,289 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CheckpointParent } from "./checkpoint.ts";
+import type { JsonObject } from "./json.ts";
+
+/** Lower-case, safe in a ref, a path and a URL. The one allow-list at the border; everything else trusts it. */
+export const RUN_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+export type Work =
+  | { readonly kind: "issue"; readonly number: number }
+  | { readonly kind: "task"; readonly text: string }
+  | { readonly kind: "none" };
+
+/** Fixed at creation. */
+export interface Run {
+  readonly id: string;
+  readonly createdAt: string;
+  readonly workflow: string;
+  readonly work: Work;
+  /** The checkpoint this run was forked from. */
+  readonly forkedFrom: CheckpointParent | null;
+  readonly labels: JsonObject;
+}
+
+/** Folded from the journal (run-fold.ts); never stored as a fact of its own. */
+export type RunState =
+  | { readonly kind: "open" }
+  | {
+      readonly kind: "parked";
+      readonly on: ParkedOn;
+      readonly reason: string;
+      readonly until: string | null;
+      /** Absent when no question was put. */
+      readonly decision?: PendingDecision;
+    }
+  | { readonly kind: "done"; readonly at: string }
+  | {
+      readonly kind: "fatal";
+      readonly at: string;
+      readonly reason: string;
+      /** Somebody ended it; absent: it came to its end by itself. */
+      readonly cause?: "aborted";
+    };
+
+/** A question to a person, and what may be answered; no options: any text. */
+export type PendingDecision = {
+  readonly name: string;
+  readonly question: string;
+  readonly options: readonly string[];
+  /** The user may also remove the reason for the question: a resume without an answer runs the stage again, which asks again if the reason stands. */
+  readonly recheck?: boolean;
+};
+
+/**
+ * "quota": the provider refuses further requests for a while. "provider": it, or the connection to it, does not work. "forge": the same of the forge.
+ * "session": its time was over, and nothing is waited for but somebody who goes on. "pause": somebody said so, and somebody must say
+ * otherwise.
+ */
+export type ParkedOn = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
+
+export interface RunSummary extends Run {
+  readonly state: RunState;
+  /** Id of the checkpoint whose restore began and never said it finished: the files may be half of each. */
+  readonly unfinishedRestore: string | null;
+  readonly checkpoints: number;
+  readonly latest: {
+    readonly sequence: number;
+    readonly createdAt: string;
+    readonly stage: string;
+    readonly iteration: number;
+  } | null;
+  /** Number of journal entries. */
+  readonly entries: number;
+}
+
+/**
+ * "issue-42-k3f9", "fix-login-bug-k3f9", "run-k3f9". Always fits RUN_ID, whatever the task text holds: what is not an
+ * ASCII letter or digit becomes a hyphen, and a text with nothing left is called "task".
+ */
+export function makeRunId(params: { readonly work: Work; readonly random: string }): string {
+  if (!RANDOM.test(params.random)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `The random part of a run id must be 4 to 16 lower-case letters or digits, not ${JSON.stringify(params.random)}`,
+    });
+  }
+  return `${stem(params.work)}-${params.random}`;
+}
+
+const RANDOM = /^[a-z0-9]{4,16}$/;
+/** With the hyphen and the longest random part this stays within RUN_ID's 63. */
+const MAX_STEM = 40;
+
+function stem(work: Work): string {
+  switch (work.kind) {
+    case "issue":
+      if (!Number.isSafeInteger(work.number) || work.number < 1) {
+        throw new HoldfastError({
+          code: "USAGE",
+          message: `An issue number is a whole number from 1, not ${work.number}`,
+        });
+      }
+      return `issue-${work.number}`;
+    case "task":
+      return slug(work.text);
+    case "none":
+      return "run";
+  }
+}
+
+function slug(text: string): string {
+  const words = text
+    // Bounds the work on a pasted novel; only the first words are used anyway.
+    .slice(0, MAX_STEM * 10)
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== "");
+  let result = "";
+  for (const word of words) {
+    const longer = result === "" ? word.slice(0, MAX_STEM) : `${result}-${word}`;
+    if (longer.length > MAX_STEM) break;
+    result = longer;
+  }
+  return result === "" ? "task" : result;
+}
+
+/** Label of a run that executes another one again; it names that run. A rerun never counts as the work's own run. */
+export const RERUN_OF = "rerun-of";
+
+export interface BeginRequest {
+  readonly workflow: string;
+  readonly work: Work;
+  /** The id that the caller chose; null: the run is found by its issue or task text. */
+  readonly id: string | null;
+  /** Begin a new run although an earlier one has ended; of a task also although one is unfinished. */
+  readonly again: boolean;
+  /** Ids for this work, from 1. */
+  readonly nameOf: (count: number) => string;
+}
+
+export type BeginPlan =
+  | { readonly kind: "begin"; readonly id: string }
+  /** An unfinished run of the same work. Its lease decides which process works on it. */
+  | { readonly kind: "continue"; readonly id: string }
+  /** The work has ended: the outcome of this run is the answer, and nothing is done. */
+  | { readonly kind: "ended"; readonly run: RunSummary };
+
+/**
+ * What starting work means, given the runs of the repository (newest first). The key is the workflow and the id, or else the workflow and the
+ * issue number or task text. A supervisor that starts the same work after every crash therefore never gets a second run.
+ */
+export function planBegin(runs: readonly RunSummary[], request: BeginRequest): BeginPlan {
+  const { id, again } = request;
+  if (id !== null) {
+    const run = runs.find((one) => one.id === id);
+    if (run === undefined) return { kind: "begin", id };
+    if (!isOfWork(run, request) || !hasEnded(run)) return { kind: "continue", id };
+    return again ? { kind: "begin", id: freeName(runs, request) } : { kind: "ended", run };
+  }
+  const own = runs.filter((run) => isOfWork(run, request) && run.labels[RERUN_OF] === undefined);
+  const anyway = again && request.work.kind === "task";
+  // The oldest first: of several that are unfinished, every process that starts the work chooses the same one.
+  const unfinished = own.findLast(
+    (run) => !hasEnded(run) && run.forkedFrom === null && !(anyway && run.checkpoints > 0),
+  );
+  if (unfinished !== undefined) return { kind: "continue", id: unfinished.id };
+  const ended = again ? undefined : own.find(hasEnded);
+  return ended === undefined ? { kind: "begin", id: freeName(runs, request) } : { kind: "ended", run: ended };
+}
+
+/** "issue-42", "issue-42-2", "issue-42-3": the number follows the id that the caller chose, which is cut where it would be too long. */
+export function numberedId(id: string, count: number): string {
+  const suffix = count === 1 ? "" : `-${count}`;
+  const numbered = `${id.slice(0, MAX_ID - suffix.length).replace(/-+$/, "")}${suffix}`;
+  return RUN_ID.test(numbered) ? numbered : `${id}${suffix}`;
+}
+
+const MAX_ID = 63;
+
+function hasEnded({ state }: RunSummary): boolean {
+  return state.kind === "done" || state.kind === "fatal";
+}
+
+function isOfWork(run: RunSummary, { workflow, work }: BeginRequest): boolean {
+  return run.workflow === workflow && isSameWork(run.work, work);
+}
+
+function isSameWork(a: Work, b: Work): boolean {
+  if (a.kind === "issue") return b.kind === "issue" && a.number === b.number;
+  if (a.kind === "task") return b.kind === "task" && a.text === b.text;
+  return b.kind === "none";
+}
+
+function freeName(runs: readonly RunSummary[], { nameOf }: BeginRequest): string {
+  const taken = new Set(runs.map(({ id }) => id));
+  for (let count = 1; ; count += 1) {
+    const name = nameOf(count);
+    if (!taken.has(name)) return name;
+  }
+}
+
+/** What a person types to name a run or a checkpoint: `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`, `@7`, `@latest`, `@tag`. */
+export interface Address {
+  /** null: the run is to be told from the surroundings (worktree, only run of the store). */
+  readonly run: string | null;
+  readonly at: AddressAt;
+}
+
+type AddressAt =
+  | { readonly kind: "none" }
+  | { readonly kind: "sequence"; readonly sequence: number }
+  | { readonly kind: "latest" }
+  | { readonly kind: "tag"; readonly name: string };
+
+/** Throws USAGE. One spelling for one address: `formatAddress(parseAddress(text))` is `text`. */
+export function parseAddress(text: string): Address {
+  // Also from JavaScript: a library user may hand in anything.
+  if (typeof text !== "string") throw badAddress(String(text), "it is not a text");
+  const sign = text.indexOf("@");
+  const run = sign === -1 ? text : text.slice(0, sign);
+  if (run === "" && sign === -1) throw badAddress(text, "it is empty");
+  if (run !== "" && !RUN_ID.test(run)) {
+    throw badAddress(text, `${JSON.stringify(run)} cannot be a run id (lower-case letters, digits and hyphens)`);
+  }
+  return { run: run === "" ? null : run, at: sign === -1 ? { kind: "none" } : parseAt(text, text.slice(sign + 1)) };
+}
+
+export function formatAddress(address: Address): string {
+  const run = address.run ?? "";
+  switch (address.at.kind) {
+    case "none":
+      return run;
+    case "sequence":
+      return `${run}@${address.at.sequence}`;
+    case "latest":
+      return `${run}@latest`;
+    case "tag":
+      return `${run}@${address.at.name}`;
+  }
+}
+
+const TAG = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;
+
+/**
+ * The one allow-list for tags: safe in a ref, a path and a URL, and never mistaken for a sequence or for `latest`.
+ * Throws USAGE.
+ */
+export function checkTagName(name: string): string {
+  const why = tagProblem(name);
+  if (why === null) return name;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(name)} cannot be a tag: ${why}`,
+    hint: "Use 1 to 64 letters, digits, dots, hyphens or underscores, beginning and ending with a letter or digit.",
+  });
+}
+
+function tagProblem(name: string): string | null {
+  if (typeof name !== "string") return "it is not a text";
+  if (!TAG.test(name)) return "it holds characters that a tag may not have, or is too long";
+  if (/^[0-9]+$/.test(name)) return "digits alone name a sequence";
+  if (name.toLowerCase() === "latest") return "latest names the newest checkpoint";
+  if (name.includes("..") || /\.lock$/i.test(name)) return "git could not carry that name";
+  return null;
+}
+
+function parseAt(text: string, at: string): AddressAt {
+  if (at === "") throw badAddress(text, "nothing follows the @");
+  if (at === "latest") return { kind: "latest" };
+  if (/^[0-9]+$/.test(at)) {
+    const sequence = Number(at);
+    if (at.startsWith("0") || !Number.isSafeInteger(sequence)) {
+      throw badAddress(text, `${at} is not a sequence (1, 2, 3 …)`);
+    }
+    return { kind: "sequence", sequence };
+  }
+  const why = tagProblem(at);
+  if (why !== null) throw badAddress(text, `${JSON.stringify(at)} cannot be a tag: ${why}`);
+  return { kind: "tag", name: at };
+}
+
+function badAddress(text: string, why: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(text)} does not name a run or a checkpoint: ${why}`,
+    hint: "Write RUN, RUN@7, RUN@latest or RUN@tag; inside a run's worktree also @7, @latest or @tag.",
+  });
+}

@@ -1,0 +1,280 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Parts, lookParams, refuseRolledBack } from "./adapters.ts";
+import {
+  type Checkpoint,
+  type CheckpointSummary,
+  type FilesPlane,
+  type Planes,
+  type Trigger,
+  emptyPlanes,
+} from "./checkpoint.ts";
+import { stepGraph } from "./graph-state.ts";
+import type { NewEntry } from "./journal.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import { loadFrom } from "./load-run.ts";
+import { checkOptions } from "./options.ts";
+import { type Position, type Visit, forgetAborts, recoveryEvents } from "./position.ts";
+import { rewoundTo } from "./state.ts";
+import { capture } from "./values/capture.ts";
+import { type CurrentFiles, type Workspace, forgetAsideCalls } from "./workspace.ts";
+
+export interface SavePlan {
+  readonly run: string;
+  readonly sequence: number;
+  readonly trigger: Trigger;
+  readonly files: (CurrentFiles & { readonly changedSinceLast: boolean }) | null;
+}
+
+/**
+ * Saves checkpoints of one run under one lease. Order of a save: git objects and ref durable first, then one store
+ * transaction; killed in between, an unreferenced ref is left and swept later, never a checkpoint that names nothing.
+ */
+export class Saver {
+  readonly #parts: Parts;
+  readonly #run: string;
+  readonly #workflow: string;
+  /** The newest checkpoint's planes, while we hold the lease and so know them. */
+  #newest: Planes | undefined;
+  #sequence: number | undefined;
+  /** Saves with files run one after the other: each needs the sequence before it. */
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: Parts, run: { readonly id: string; readonly workflow: string }) {
+    this.#parts = parts;
+    this.#run = run.id;
+    this.#workflow = run.workflow;
+  }
+
+  /** After somebody else (a restore, another process) wrote to the run. */
+  forget(): void {
+    this.#newest = undefined;
+    this.#sequence = undefined;
+  }
+
+  capture(params: SaveParams): SaveParams {
+    return captureParams(params, this.#newest);
+  }
+
+  async plan(params: SaveParams, workspace: Workspace | undefined): Promise<SavePlan> {
+    const latest = await this.#parts.store.latest(this.#run);
+    const captures = workspace !== undefined && params.files !== false;
+    const files = captures ? await workspace.currentFiles(lookParams(this.#parts)) : undefined;
+    return {
+      run: this.#run,
+      sequence: await this.#nextSequence(),
+      trigger: params.trigger ?? "manual",
+      files: files === undefined ? null : { ...files, changedSinceLast: files.tree !== latest?.tree },
+    };
+  }
+
+  /** `params` as `capture` gave them. */
+  async save(params: SaveParams, lease: Lease, workspace: Workspace | undefined): Promise<CheckpointSummary> {
+    if (workspace === undefined || params.files === false || params.planes?.files !== undefined) {
+      const previous = this.#newest ?? (await this.#loadNewest());
+      return await this.commit({ lease, planes: nextPlanes(previous, params), params, entries: [] });
+    }
+    const done = this.#queue.then(() => this.#saveWithFiles(params, lease, workspace));
+    this.#queue = done.catch(() => undefined);
+    return await done;
+  }
+
+  async commit(what: {
+    readonly lease: Lease;
+    readonly planes: Planes;
+    readonly params: Pick<SaveParams, "trigger" | "name">;
+    readonly entries: readonly NewEntry[];
+    readonly sequence?: number;
+  }): Promise<CheckpointSummary> {
+    const { name, trigger } = what.params;
+    const committing = this.#parts.store.commit({
+      lease: what.lease,
+      entries: what.entries,
+      checkpoint: {
+        trigger: trigger ?? "manual",
+        planes: what.planes,
+        ...(name === undefined ? {} : { name }),
+        ...(what.sequence === undefined ? {} : { sequence: what.sequence }),
+      },
+    });
+    // Commits keep the order of the calls, so the next save carries over from this one already.
+    this.#newest = what.planes;
+    let checkpoint: CheckpointSummary | null;
+    try {
+      ({ checkpoint } = await committing);
+    } catch (error) {
+      this.forget();
+      throw error;
+    }
+    if (checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
+    this.#sequence = checkpoint.sequence;
+    return checkpoint;
+  }
+
+  async snapshot(
+    workspace: Workspace,
+    message: string,
+  ): Promise<{ readonly sequence: number; readonly files: FilesPlane }> {
+    // Once, by the first save of a process: what is pinned from here on is ours.
+    if (this.#sequence === undefined) await refuseRolledBack(this.#parts, this.#run);
+    const sequence = await this.#nextSequence();
+    const files = await workspace.snapshot({
+      run: this.#run,
+      sequence,
+      message,
+      ...lookParams(this.#parts),
+    });
+    return { sequence, files };
+  }
+
+  /** With what the run did since: a checkpoint without it would be the newest, and what was finished would be done again. */
+  async newest(): Promise<Checkpoint | undefined> {
+    const { store } = this.#parts;
+    const latest = await store.latest(this.#run);
+    if (latest === undefined || latest.planes.position.visit.number === 0) return latest;
+    const { position } = await loadFrom(store, latest);
+    return { ...latest, planes: { ...latest.planes, position } };
+  }
+
+  async #saveWithFiles(params: SaveParams, lease: Lease, workspace: Workspace): Promise<CheckpointSummary> {
+    const previous = this.#newest ?? (await this.#loadNewest());
+    const { sequence, files } = await this.snapshot(workspace, params.name ?? params.trigger ?? "manual");
+    const planes = { ...nextPlanes(previous, params), files };
+    return await this.commit({ lease, planes, params, entries: [], sequence });
+  }
+
+  async #loadNewest(): Promise<Planes> {
+    return (await this.newest())?.planes ?? emptyPlanes({ workflow: this.#workflow });
+  }
+
+  async #nextSequence(): Promise<number> {
+    if (this.#sequence !== undefined) return this.#sequence + 1;
+    const newest = await this.#parts.store.listCheckpoints({ run: this.#run, limit: 1 });
+    return (newest[0]?.sequence ?? 0) + 1;
+  }
+}
+
+/** What a caller saves: `values` is the usual one; `planes` for those who fill more. */
+export interface SaveParams {
+  readonly values?: JsonObject;
+  readonly tokens?: Readonly<Record<string, number>>;
+  readonly stage?: string;
+  readonly iteration?: number;
+  readonly score?: number | null;
+  readonly trigger?: Trigger;
+  readonly name?: string;
+  /** Used as given; what is absent is carried over from the run's newest checkpoint. */
+  readonly planes?: Partial<Planes>;
+  /** Capture the worktree too. Default: yes when the run has a workspace. */
+  readonly files?: boolean;
+}
+
+const SAVE_OPTIONS: readonly (keyof SaveParams)[] = [
+  "values",
+  "tokens",
+  "stage",
+  "iteration",
+  "score",
+  "trigger",
+  "name",
+  "planes",
+  "files",
+];
+
+/** USAGE for what a caller without types may give: an option that nobody reads, values that are not an object. */
+export function checkSave(params: SaveParams): void {
+  checkOptions("save", params, SAVE_OPTIONS);
+  const { values } = params as { readonly values?: unknown };
+  if (values === undefined || (typeof values === "object" && values !== null && !Array.isArray(values))) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "The values of a save must be an object",
+    hint: "Give them a name: save({ values: { result: … } }).",
+  });
+}
+
+/**
+ * Copies what the caller gave, at once: it may go on changing its objects while we wait for a lease or a snapshot.
+ * What equals the newest checkpoint is shared with it, so that the store sees at a glance what changed.
+ */
+function captureParams(params: SaveParams, newest: Planes | undefined): SaveParams {
+  const { values, tokens, planes } = params;
+  return {
+    ...params,
+    ...(values === undefined ? {} : { values: captureSame(values, newest?.context.values) }),
+    ...(tokens === undefined ? {} : { tokens: captureSame(tokens, newest?.context.tokens) }),
+    ...(planes === undefined ? {} : { planes: captureSame(planes, newest) }),
+  };
+}
+
+/** A capture has the shape of what it was taken from: it refuses all that it could not copy as it is. */
+function captureSame<T extends object>(live: T, previous: object | undefined): T {
+  const captured: unknown = capture(live, previous as Json | undefined);
+  return captured as T;
+}
+
+/** The next checkpoint's planes, from the newest one's and what the caller gives. Files are filled in by the snapshot. */
+function nextPlanes(previous: Planes, params: SaveParams): Planes {
+  const given = params.planes;
+  const position = given?.position ?? previous.position;
+  const context = given?.context ?? previous.context;
+  return {
+    position: movesPosition(params)
+      ? {
+          ...position,
+          stage: params.stage ?? position.stage,
+          iteration: params.iteration ?? position.iteration,
+          score: params.score === undefined ? position.score : params.score,
+        }
+      : position,
+    context:
+      params.values === undefined && params.tokens === undefined
+        ? context
+        : { values: params.values ?? context.values, tokens: params.tokens ?? context.tokens },
+    files: given?.files ?? null,
+    conversation: given?.conversation === undefined ? previous.conversation : given.conversation,
+    effects: given?.effects ?? previous.effects,
+    inputs: given?.inputs ?? previous.inputs,
+    config: given?.config ?? previous.config,
+    extensions: given?.extensions ?? previous.extensions,
+  };
+}
+
+/**
+ * What a whole restore resumes from: the target's position and values, but money that is spent stays spent and
+ * effects that happened stay happened. Rewinding those would do things twice. Limits that were raised stay raised, those of the budget and those among the
+ * workflow's options: whoever goes on reads them from the newest checkpoint.
+ */
+export function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
+  return {
+    ...target,
+    position: {
+      ...target.position,
+      graph: recoveredGraph(target.position, at),
+      budget: newest.position.budget,
+      visit: visitAgain(target.position.visit, newest.position.visit),
+    },
+    conversation: rewoundTo(target.conversation, "restore"),
+    config: { ...target.config, inputs: newest.config.inputs },
+    effects: newest.effects,
+  };
+}
+
+/**
+ * A stay in the stage of its own: under the old number, effects done since would be taken for this one's. The files are
+ * the ones that were chosen, also when they are half of a step: nothing puts them back further.
+ */
+function visitAgain(target: Visit, newest: Visit): Visit {
+  const { running: _half, lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(target));
+  return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
+}
+
+/** Before it is forgotten which steps were under way: a node that must not run twice may have done its work. */
+export function recoveredGraph(position: Position, at: string): Position["graph"] {
+  const { graph } = position;
+  return graph === null ? null : recoveryEvents(position, at).reduce(stepGraph, graph);
+}
+
+function movesPosition(params: SaveParams): boolean {
+  return params.stage !== undefined || params.iteration !== undefined || params.score !== undefined;
+}

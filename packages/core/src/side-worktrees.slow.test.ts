@@ -1,0 +1,502 @@
+import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
+import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
+import type { AgentTask } from "./agent.ts";
+import { runGraph } from "./run-graph.ts";
+import { RunHandle } from "./run-handle.ts";
+import type { AgentReport, Aside, AsideMerged, StageContext, StageFunction } from "./workflow.ts";
+
+const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
+const DONE = { event: "worked", reason: "did it" } as const;
+
+interface Seen {
+  readonly asides: Aside[];
+  readonly reports: AgentReport[];
+  readonly merges: AsideMerged[];
+}
+
+const nothing = (): Seen => ({ asides: [], reports: [], merges: [] });
+
+/** Each name an aside, all at once, merged in their order. */
+const sideBySide =
+  (seen: Seen, names: readonly string[], between: (context: StageContext<State>) => Promise<void> = async () => {}) =>
+  async (context: StageContext<State>): Promise<typeof DONE> => {
+    const { aside, agent, mergeAside } = context;
+    const asides = await Promise.all(names.map((name) => aside(name)));
+    const reports = await Promise.all(
+      asides.map((one) => agent({ ...CALL, name: `work ${one.name}`, aside: one, env: { WHAT: one.name } })),
+    );
+    seen.asides.push(...asides);
+    seen.reports.push(...reports);
+    await between(context);
+    for (const [at, one] of asides.entries())
+      seen.merges.push(await mergeAside(`merge ${one.name}`, { aside: one, commit: reports[at]?.commit ?? "" }));
+    return DONE;
+  };
+
+const writeOwn = (task: AgentTask) => {
+  const name = task.env["WHAT"] ?? "";
+  writeFileSync(join(task.cwd, `${name}.txt`), `${name}\n`);
+  return { text: name };
+};
+
+async function started(work: StageFunction<State>, ...how: Parameters<typeof startInWorktree>) {
+  const toy = await startInWorktree(...how);
+  const workflow = define({ work });
+  await begin(toy.parts, workflow, toy.workspace);
+  return { ...toy, workflow };
+}
+
+const inRun = (toy: ToyWorktree, name: string): string | null => {
+  const path = join(toy.workspace.root, name);
+  return existsSync(path) ? readFileSync(path, "utf8") : null;
+};
+
+/** Every text that a pinned commit of an aside has under this name. */
+async function pinned(toy: ToyWorktree, name: string): Promise<readonly string[]> {
+  const refs = await toy.workspaces.asides.refs();
+  return refs.flatMap(({ commit }) => {
+    const listed = toy.tree.git("ls-tree", "--name-only", commit, "--", name);
+    return listed === "" ? [] : [toy.tree.git("show", `${commit}:${name}`)];
+  });
+}
+
+describe("agents beside the run", () => {
+  test("three at once, each sees the run's files and nothing of the others; merged in order they are the run's", async () => {
+    const seen = nothing();
+    const others: boolean[] = [];
+    const toy = await started(sideBySide(seen, ["x", "y", "z"]), (task) => {
+      expect(readFileSync(join(task.cwd, "untracked.txt"), "utf8")).toBe("the run's\n");
+      others.push(["x", "y", "z"].some((other) => existsSync(join(task.cwd, `${other}.txt`))));
+      return writeOwn(task);
+    });
+    toy.file("untracked.txt", "the run's\n");
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect(seen.merges).toEqual(["x", "y", "z"].map((name) => ({ kind: "merged", files: [`${name}.txt`] })));
+    expect(seen.reports).toMatchObject([{ changed: true }, { changed: true }, { changed: true }]);
+    expect(others).toEqual([false, false, false]);
+    for (const name of ["x", "y", "z"]) expect(inRun(toy, `${name}.txt`)).toBe(`${name}\n`);
+    expect(await toy.workspaces.asides.list()).toEqual([]);
+    expect(existsSync(dirname(seen.asides[0]?.root ?? ""))).toBe(false);
+  });
+
+  test("a call aside takes no checkpoint of the run's files and leaves the run's conversation alone", async () => {
+    const seen = nothing();
+    const toy = await started(
+      async (context) => {
+        await context.agent({ ...CALL, name: "own" });
+        return await sideBySide(seen, ["x"])(context);
+      },
+      (task) => {
+        task.onEvent({ kind: "raw", line: `said in ${task.env["WHAT"] ?? "the run"}` });
+        return writeOwn(task);
+      },
+    );
+    await toy.go(toy.workflow);
+    const checkpoints = await toy.store.listCheckpoints({ run: ID, limit: 20 });
+    expect(checkpoints.map(({ trigger, name }) => `${trigger} ${name ?? ""}`.trim()).toReversed()).toEqual([
+      "stage",
+      "agent_complete own",
+      "automatic merge x",
+      "stage",
+      "stage",
+    ]);
+    expect((await toy.store.latest(ID))?.planes.conversation?.transcript?.text).toBe("said in the run\n");
+    expect(toy.logs.get("work x")).toEqual(["said in x"]);
+  });
+
+  test("one that writes into the run's own worktree: that is saved, named and taken back, and nobody's change", async () => {
+    const seen = nothing();
+    const toy = await started(sideBySide(seen, ["x", "y"]), (task, root) => {
+      if (task.env["WHAT"] === "x") {
+        writeFileSync(join(root, "stray.txt"), "from x\n");
+        writeFileSync(join(root, "a.txt"), "from x\n");
+      }
+      return writeOwn(task);
+    });
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect([inRun(toy, "stray.txt"), inRun(toy, "a.txt")]).toEqual([null, "one\n"]);
+    expect(seen.merges).toEqual(["x", "y"].map((name) => ({ kind: "merged", files: [`${name}.txt`] })));
+    const notes = (await Array.fromAsync(toy.store.readJournal({ run: ID }))).filter(({ kind }) => kind === "note");
+    const [told] = notes.map(({ body }) => String(body["text"]));
+    expect(told).toMatch(/changed while only .*work x.*: a\.txt, stray\.txt\. It is saved as /);
+    const sequence = Number(/@(\d+)/.exec(told ?? "")?.[1]);
+    const { planes } = await toy.store.getCheckpoint({ run: ID, sequence });
+    expect(toy.tree.git("show", `${planes.files?.commit ?? ""}:stray.txt`)).toBe("from x\n");
+  });
+
+  test("and a checkpoint is taken meanwhile, another is opened, or work is stopped: nothing of it is built on", async () => {
+    const seen: string[] = [];
+    let save = (): Promise<void> => Promise.resolve();
+    let opened = (): void => {};
+    const later = new Promise<void>((resolve) => {
+      opened = resolve;
+    });
+    const stop = new AbortController();
+    const toy = await started(
+      async (context) => {
+        const { aside, agent } = context;
+        save = () => context.checkpoint({ trigger: "manual" });
+        const x = await aside("x");
+        const working = agent({ ...CALL, name: "work x", aside: x });
+        await later;
+        const y = await aside("y");
+        if (existsSync(join(y.root, "stray.txt"))) seen.push("in another aside");
+        stop.abort();
+        await working;
+        return DONE;
+      },
+      async (task, root) => {
+        writeFileSync(join(root, "stray.txt"), "from x\n");
+        await save();
+        opened();
+        await new Promise<void>((resolve) => task.signal.addEventListener("abort", () => resolve()));
+        writeFileSync(join(root, "late.txt"), "from x\n");
+        throw new Error("ended");
+      },
+    );
+    await expect(toy.go(toy.workflow, { signal: stop.signal })).resolves.toMatchObject({ kind: "interrupted" });
+    expect(seen).toEqual([]);
+    expect([inRun(toy, "stray.txt"), inRun(toy, "late.txt")]).toEqual([null, null]);
+    const newest = await toy.store.latest(ID);
+    expect(toy.tree.git("ls-tree", "--name-only", newest?.planes.files?.tree ?? "")).toBe(".gitignore\na.txt\n");
+  });
+
+  test("what was too large to be carried is named, on both sides", async () => {
+    const seen = nothing();
+    const toy = await started(sideBySide(seen, ["x"]), (task) => {
+      expect(existsSync(join(task.cwd, "big"))).toBe(false);
+      writeFileSync(join(task.cwd, "large"), "123456789");
+      return writeOwn(task);
+    });
+    toy.file("big", "123456789");
+    const parts = { ...toy.parts, maxUntrackedBytes: 5 };
+    await toy.go(toy.workflow, { parts });
+    expect(seen.asides[0]?.skipped).toMatchObject([{ path: "big", reason: "too_large", bytes: 9 }]);
+    expect(seen.reports[0]?.aside?.skipped).toMatchObject([{ path: "large", bytes: 9 }]);
+    expect(inRun(toy, "large")).toBe(null);
+    expect(inRun(toy, "big")).toBe("123456789");
+  });
+
+  test("a conflict is a value that changes nothing; the aside stays until it is dropped, and can be gone on with", async () => {
+    const merges: AsideMerged[] = [];
+    const toy = await started(
+      async ({ aside, agent, mergeAside, dropAside }) => {
+        const asides = [await aside("x"), await aside("y")] as const;
+        const commits: string[] = [];
+        for (const one of asides) {
+          const report = await agent({ ...CALL, name: `work ${one.name}`, aside: one, env: { WHAT: one.name } });
+          commits.push(report.commit ?? "");
+        }
+        for (const [at, one] of asides.entries())
+          merges.push(await mergeAside(`merge ${one.name}`, { aside: one, commit: commits[at] ?? "" }));
+        const [, second] = asides;
+        const mended = await agent({ ...CALL, name: "mend y", aside: second, env: { WHAT: "mended" } });
+        merges.push(await mergeAside("merge mended", { aside: second, commit: mended.commit ?? "" }));
+        const third = await aside("unused");
+        await dropAside(third);
+        expect(existsSync(third.root)).toBe(false);
+        return DONE;
+      },
+      (task) => {
+        const name = task.env["WHAT"] ?? "";
+        if (name === "mended") {
+          expect(readFileSync(join(task.cwd, "a.txt"), "utf8")).toBe("y\n");
+          writeFileSync(join(task.cwd, "a.txt"), "one\n");
+          writeFileSync(join(task.cwd, "other.txt"), "y\n");
+        } else writeFileSync(join(task.cwd, "a.txt"), `${name}\n`);
+        return {};
+      },
+    );
+    await toy.go(toy.workflow);
+    expect(merges).toMatchObject([
+      { kind: "merged", files: ["a.txt"] },
+      { kind: "conflict", files: ["a.txt"], detail: expect.stringContaining("a.txt") },
+      { kind: "merged", files: ["other.txt"] },
+    ]);
+    expect([inRun(toy, "a.txt"), inRun(toy, "other.txt")]).toEqual(["x\n", "y\n"]);
+    expect(await toy.workspaces.asides.list()).toEqual([]);
+  });
+
+  test("one that is opened while another is merged has all of the merge or nothing of it", async () => {
+    const names = Array.from({ length: 12 }, (_, at) => `m${at}.txt`);
+    const seen: string[] = [];
+    const toy = await started(
+      async ({ aside, agent, mergeAside }) => {
+        const x = await aside("x");
+        const { commit } = await agent({ ...CALL, name: "work x", aside: x });
+        const [, ...later] = await Promise.all([
+          mergeAside("merge x", { aside: x, commit: commit ?? "" }),
+          ...["p", "q"].map((name) => aside(name)),
+        ]);
+        for (const { root } of later) seen.push(...names.filter((name) => existsSync(join(root, name))));
+        return DONE;
+      },
+      (task) => {
+        for (const name of names) writeFileSync(join(task.cwd, name), "m\n");
+        return {};
+      },
+    );
+    await toy.go(toy.workflow);
+    expect(seen).toEqual([...names, ...names]);
+  });
+
+  test("an ignored file where a new one is to go is a conflict", async () => {
+    const seen = nothing();
+    const toy = await started(sideBySide(seen, ["x"]), (task) => {
+      writeFileSync(join(task.cwd, ".gitignore"), "");
+      writeFileSync(join(task.cwd, ".tmp"), "now a file\n");
+      return {};
+    });
+    toy.tree.write(".tmp/notes.txt", "mine\n");
+    await toy.go(toy.workflow);
+    expect(seen.merges).toMatchObject([{ kind: "conflict", files: [".tmp/notes.txt"] }]);
+    expect(toy.tree.read(".tmp/notes.txt")).toBe("mine\n");
+  });
+
+  test("asked for wrongly, it is refused", async () => {
+    const codes: unknown[] = [];
+    const codeOf = (work: Promise<unknown>) =>
+      work.then(
+        () => "fine",
+        (error: { code: string }) => error.code,
+      );
+    const toy = await started(
+      async ({ aside, agent, step, mergeAside }) => {
+        const x = await aside("x");
+        codes.push(await codeOf(aside("x")));
+        codes.push(await codeOf(agent({ ...CALL, name: "unknown", aside: { ...x, name: "never opened" } })));
+        const works = [1, 2].map((at) => codeOf(agent({ ...CALL, name: `at once ${at}`, aside: x })));
+        codes.push(...(await Promise.all(works)));
+        const { promise, resolve } = Promise.withResolvers<null>();
+        const writing = step("writes", () => promise, { changesFiles: true });
+        codes.push(await codeOf(mergeAside("merge", { aside: x, commit: x.base })));
+        resolve(null);
+        await writing;
+        codes.push(await codeOf(mergeAside("merge again", { aside: x, commit: "0".repeat(40) })));
+        return DONE;
+      },
+      () => ({}),
+    );
+    await toy.go(toy.workflow);
+    expect(codes).toEqual(["USAGE", "USAGE", "fine", "USAGE", "USAGE", "TREE_MISSING"]);
+    expect(await toy.workspaces.asides.list()).toEqual([]);
+  });
+});
+
+describe("a call aside that was cut off", () => {
+  test("begins anew where it began; what it had half done stays pinned", async () => {
+    const seen = nothing();
+    const stop = new AbortController();
+    let calls = 0;
+    const toy = await started(sideBySide(seen, ["x", "y"]), async (task) => {
+      calls += 1;
+      if (task.env["WHAT"] === "x") {
+        expect(existsSync(join(task.cwd, "half.txt"))).toBe(false);
+        if (!stop.signal.aborted) {
+          writeFileSync(join(task.cwd, "half.txt"), "half\n");
+          stop.abort();
+        }
+      }
+      return writeOwn(task);
+    });
+    toy.file("own.txt", "the run's own\n");
+    await expect(toy.go(toy.workflow, { signal: stop.signal })).resolves.toMatchObject({ kind: "interrupted" });
+    expect((await toy.workspaces.asides.list()).length).toBe(2);
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect(calls).toBeGreaterThanOrEqual(3);
+    expect(seen.merges).toMatchObject([{ files: ["x.txt"] }, { files: ["y.txt"] }]);
+    expect([inRun(toy, "half.txt"), inRun(toy, "own.txt")]).toEqual([null, "the run's own\n"]);
+    expect(await pinned(toy, "half.txt")).toEqual(["half\n"]);
+    expect(await toy.workspaces.asides.list()).toEqual([]);
+  });
+
+  test("goes on with its session and its files where the agent can", async () => {
+    const seen = nothing();
+    const sessions: (string | null)[] = [];
+    const stop = new AbortController();
+    const toy = await started(
+      sideBySide(seen, ["x"]),
+      (task) => {
+        sessions.push(task.session);
+        task.onEvent({ kind: "session", id: "s" });
+        if (task.session === null) {
+          writeFileSync(join(task.cwd, "half.txt"), "half\n");
+          stop.abort();
+        } else expect(readFileSync(join(task.cwd, "half.txt"), "utf8")).toBe("half\n");
+        return { session: "s" };
+      },
+      { resume: true },
+    );
+    await toy.go(toy.workflow, { signal: stop.signal });
+    const latest = await toy.store.latest(ID);
+    expect(latest?.planes.position.visit).toMatchObject({ sessions: { "work x": "s" }, asides: { "work x": "x" } });
+    await toy.go(toy.workflow);
+    expect(sessions).toEqual([null, "s"]);
+    expect(seen.merges).toEqual([{ kind: "merged", files: ["half.txt"] }]);
+  });
+
+  test("is tried again from where it began when the provider failed", async () => {
+    const seen = nothing();
+    let tries = 0;
+    const toy = await started(sideBySide(seen, ["x"]), (task) => {
+      tries += 1;
+      expect(existsSync(join(task.cwd, "half.txt"))).toBe(false);
+      if (tries > 1) return writeOwn(task);
+      writeFileSync(join(task.cwd, "half.txt"), "half\n");
+      return { kind: "failed", cause: "network", message: "cut off" };
+    });
+    await toy.go(toy.workflow);
+    expect(tries).toBe(2);
+    expect(seen.merges).toEqual([{ kind: "merged", files: ["x.txt"] }]);
+  });
+});
+
+test("an agent that deletes the folder it works in has failed, and the run goes on", async () => {
+  const reports: AgentReport[] = [];
+  const work: StageFunction<State> = async ({ aside, agent, dropAside, mergeAside }) => {
+    for (const attempt of ["1", "2"]) {
+      const place = await aside(`x${attempt}`);
+      const report = await agent({ ...CALL, name: `work ${attempt}`, aside: place, env: { WHAT: place.name } });
+      reports.push(report);
+      if (report.commit === null) await dropAside(place);
+      else await mergeAside("merge", { aside: place, commit: report.commit });
+    }
+    return DONE;
+  };
+  const toy = await started(work, (task) => {
+    if (task.env["WHAT"] === "x2") return writeOwn(task);
+    rmSync(task.cwd, { recursive: true });
+    return { text: "done" };
+  });
+  await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+  expect(reports).toMatchObject([
+    { outcome: "failed", cause: "crash", commit: null, message: expect.stringContaining("is gone") },
+    { outcome: "completed", changed: true },
+  ]);
+  expect(inRun(toy, "x2.txt")).toBe("x2\n");
+  expect(await toy.workspaces.asides.list()).toEqual([]);
+});
+
+test("no checkpoint by the clock holds half of a merge", async () => {
+  const toy = await started(sideBySide(nothing(), ["x"]), writeOwn);
+  const timers = async () => (await toy.store.listCheckpoints({ run: ID, trigger: "timer" })).length;
+  let meanwhile: number | undefined;
+  const find: ToyWorktree["workspaces"]["find"] = async (run) => {
+    const workspace = await toy.workspaces.find(run);
+    if (workspace === undefined) return undefined;
+    return {
+      ...workspace,
+      async applyRestore(plan) {
+        const before = await timers();
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        meanwhile = (await timers()) - before;
+        return await workspace.applyRestore(plan);
+      },
+    };
+  };
+  const parts = { ...toy.parts, workspaces: { ...toy.workspaces, find }, checkpointEveryMs: 1 };
+  await expect(toy.go(toy.workflow, { parts })).resolves.toMatchObject({ kind: "done" });
+  expect(meanwhile).toBe(0);
+});
+
+describe("a run that goes elsewhere", () => {
+  const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
+
+  test("restored to where an aside was open, it is made again and merged again", async () => {
+    const seen = nothing();
+    let calls = 0;
+    const toy = await started(sideBySide(seen, ["x"], park), (task) => {
+      calls += 1;
+      return writeOwn(task);
+    });
+    await toy.go(toy.workflow);
+    const all = await toy.store.listCheckpoints({ run: ID, limit: 20 });
+    const open = all.find(({ trigger }) => trigger === "manual")?.sequence ?? 0;
+    const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(toy.parts, run);
+    await handle.restore({ sequence: open });
+    await handle.close();
+    expect(inRun(toy, "x.txt")).toBe(null);
+    const lease = await toy.store.takeLease({ run: ID, label: "test" });
+    await toy.store.commit({ lease, entries: [{ kind: "run.reopened", body: { reason: "restored" } }] });
+    await toy.store.releaseLease(lease);
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect(inRun(toy, "x.txt")).toBe("x\n");
+    expect(calls).toBe(1);
+    expect(seen.merges).toEqual([
+      { kind: "merged", files: ["x.txt"] },
+      { kind: "merged", files: ["x.txt"] },
+    ]);
+  });
+
+  test("forked while a call was under way in an aside, the fork has an aside of its own and calls anew", async () => {
+    const roots: string[] = [];
+    const sessions: (string | null)[] = [];
+    const stop = new AbortController();
+    const seen = nothing();
+    const toy = await started(
+      sideBySide(seen, ["x"]),
+      (task) => {
+        roots.push(task.cwd);
+        sessions.push(task.session);
+        task.onEvent({ kind: "session", id: `s${roots.length}` });
+        if (!stop.signal.aborted) {
+          writeFileSync(join(task.cwd, "half.txt"), "half\n");
+          stop.abort();
+        }
+        return writeOwn(task);
+      },
+      { resume: true },
+    );
+    await toy.go(toy.workflow, { signal: stop.signal });
+    const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
+    const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(toy.parts, run);
+    const { id } = await handle.fork({ sequence, id: "forked" });
+    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "done" });
+    expect(sessions).toEqual([null, null]);
+    expect(roots[1]).not.toBe(roots[0]);
+    const forked = await toy.workspaces.find(id);
+    expect(readdirSync(forked?.root ?? "").toSorted()).toEqual([".git", ".gitignore", "a.txt", "x.txt"]);
+    expect(readFileSync(join(roots[0] ?? "", "half.txt"), "utf8")).toBe("half\n");
+    await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
+    expect(sessions).toEqual([null, null, "s1"]);
+    rmSync(forked?.root ?? "", { recursive: true, force: true });
+  });
+
+  test("forked while a node that must not run twice worked aside, the fork asks whether it happened", async () => {
+    const stop = new AbortController();
+    let calls = 0;
+    const toy = await started(
+      async (context) => {
+        await runGraph(context, {
+          graph: sampleGraph([sampleNode("once", [], { idempotent: false })]),
+          limit: 1,
+          work: async (_node, scope) => {
+            const beside = await context.aside(scope.name("aside"));
+            await context.agent({ ...CALL, name: scope.name("agent"), aside: beside });
+            return { kind: "complete", result: null };
+          },
+        });
+        return DONE;
+      },
+      () => {
+        calls += 1;
+        stop.abort();
+        return {};
+      },
+    );
+    await toy.go(toy.workflow, { signal: stop.signal });
+    const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
+    const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(toy.parts, run);
+    const { id } = await handle.fork({ sequence, id: "forked" });
+    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "parked", on: "person" });
+    expect(calls).toBe(1);
+    rmSync((await toy.workspaces.find(id))?.root ?? "", { recursive: true, force: true });
+  });
+});

@@ -1,0 +1,293 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { lookParams } from "./adapters.ts";
+import { type Json, isJsonArray, isJsonObject } from "./json.ts";
+import { playStep } from "./play-step.ts";
+import { reasonOf } from "./progress.ts";
+import { placing, takeBackStrays } from "./restore-files.ts";
+import type { RunSession } from "./run-session.ts";
+import type { OpenAside, Stay } from "./stage-execution.ts";
+import { rebaseRunning } from "./state.ts";
+import { beginStep, failStep } from "./step.ts";
+import type { Aside, AsideMerged } from "./workflow.ts";
+import {
+  type AsideClosed,
+  type AsideOpened,
+  type Asides,
+  type Look,
+  type RestorePlan,
+  type Workspace,
+  asideKey,
+  asideTip,
+  openAsides,
+} from "./workspace.ts";
+
+/**
+ * The base is pinned and on record before the folder is made, so whoever comes after a kill makes the same one. The folder itself is only ever made from
+ * what is on record, and so can be made again at any time.
+ */
+export async function openAside(stay: Stay, name: string): Promise<Aside> {
+  const { writer } = stay;
+  const { parts, run } = writer;
+  const asides = requireAsides(writer, name);
+  const known = stay.claim(name);
+  return await stay.busy(async () => {
+    if (parts.player !== undefined) return await playAside(stay, name, known);
+    // Never in the middle of a merge. What is known was recorded below, by us.
+    const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
+    const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
+    const commit = asideTip(Object.entries(writer.steps), { name, base });
+    const place = placeOf(writer, name);
+    // One that is closed is asked for only because the stage runs again; one in which a call continues its session, or had ended, keeps its files.
+    const isOpen = openAsides(Object.entries(writer.steps)).has(name);
+    const kept = isOpen && keepsFilesIn(writer, name) ? await asides.find(place) : undefined;
+    stay.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
+    const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
+    const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
+    writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
+    return { name, root, base, skipped };
+  });
+
+  async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
+    const { workspace } = writer;
+    if (workspace === undefined) throw noAsides(run.id, step);
+    await takeBackStrays(writer);
+    const look = lookParams(parts);
+    const files = await workspace.look(look);
+    const base = await through.base({ run: run.id, files, at: look.at });
+    at.open();
+    const opened: AsideOpened = { kind: "aside.opened", base, skipped: files.skipped };
+    await writer.append(at.finished(step, { result: opened, spent: null }));
+    return opened;
+  }
+}
+
+/** As it was recorded, without a folder: calls in it are answered from the record too. */
+async function playAside(stay: Stay, name: string, known: Json | undefined): Promise<Aside> {
+  // Recorded by us, when it was opened.
+  const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
+  const { writer } = stay;
+  stay.asides.set(name, {
+    name,
+    base,
+    commit: asideTip(Object.entries(writer.steps), { name, base }),
+    isKept: false,
+    busy: null,
+  });
+  return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
+}
+
+function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string): boolean {
+  return Object.entries(asides).some(
+    ([step, aside]) => aside === name && (Object.hasOwn(sessions, step) || answered.has(step)),
+  );
+}
+
+/** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
+export async function enterAside(
+  stay: Stay,
+  open: OpenAside,
+  params: { readonly goesOn: boolean },
+): Promise<Workspace> {
+  const asides = requireAsides(stay.writer, open.name);
+  const place = placeOf(stay.writer, open.name);
+  const there = params.goesOn ? await asides.find(place) : undefined;
+  return there ?? (await stay.inTurn(() => asides.place({ ...place, base: open.base, commit: open.commit })));
+}
+
+/** Given up: its folder goes, what lay there stays pinned. */
+export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
+  const { writer } = stay;
+  const open = requireOpen(stay, aside);
+  // Behind its name, so that it belongs to whatever the aside belongs to.
+  const step = `${aside.name}/drop`;
+  const known = stay.claim(step);
+  await stay.busy(async () => {
+    if (writer.parts.player !== undefined) {
+      if (known === undefined) await playStep(stay, step);
+      return;
+    }
+    if (known === undefined) {
+      const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
+      await writer.append(stay.finished(step, { result: closed, spent: null }));
+    }
+    await removeFolder(stay, open);
+  });
+}
+
+/** The folder of one that is closed. What cannot be removed now is removed when the stage ends or the run is taken up: no reason to fail. */
+async function removeFolder(stay: Stay, open: OpenAside): Promise<void> {
+  const { writer } = stay;
+  const { name } = open;
+  const params = { run: writer.run.id, key: asideKey(name), holding: open.commit };
+  try {
+    await stay.inTurn(() => requireAsides(writer, name).remove(params));
+  } catch (error) {
+    writer.tell({ kind: "note", text: `The aside ${name} could not be removed yet: ${reasonOf(error)}` });
+  }
+}
+
+export function requireOpen(stay: Stay, aside: Pick<Aside, "name">): OpenAside {
+  const open = stay.asides.get(aside.name);
+  if (open === undefined) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Stage ${stay.stage} uses the aside ${JSON.stringify(aside.name)} without having asked for it`,
+      hint: "Ask for it with context.aside in the same stage first.",
+    });
+  }
+  if (open.busy === null) return open;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `The aside ${JSON.stringify(aside.name)} is in use by ${open.busy}`,
+    hint: "Wait for one call before the next uses the same aside; work at the same time needs an aside each.",
+  });
+}
+
+export function requireAsides({ parts, run }: RunSession, step: string): Asides {
+  if (parts.workspaces === null) throw noAsides(run.id, step);
+  return parts.workspaces.asides;
+}
+
+function placeOf(
+  { parts, run }: RunSession,
+  name: string,
+): { readonly run: string; readonly name: string; readonly beside?: string } {
+  const { worktreePath } = parts;
+  return { run: run.id, name, ...(worktreePath === undefined ? {} : { beside: worktreePath(run.id) }) };
+}
+
+function noAsides(run: string, step: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_MISSING",
+    message: `Step ${step} of run ${run} works aside, and the run has no worktree to work beside`,
+    hint: "Begin the run with a worktree.",
+  });
+}
+
+/** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
+export async function sweepAsides(writer: RunSession, params: { readonly ended: boolean }): Promise<void> {
+  const { workspaces, player } = writer.parts;
+  if (workspaces === null || player !== undefined) return;
+  try {
+    const kept = new Set(params.ended ? [] : [...openAsides(Object.entries(writer.steps))].map(asideKey));
+    for (const { run, key } of await workspaces.asides.list(writer.run.id))
+      if (!kept.has(key)) await workspaces.asides.remove({ run, key });
+  } catch (error) {
+    writer.tell({ kind: "note", text: `Asides of ${writer.run.id} could not be removed yet: ${reasonOf(error)}` });
+  }
+}
+
+/**
+ * Worked out in objects first: a conflict changes nothing. What merges is a step that changes files as any other: killed in the middle, the files go back
+ * to where it began and it is done again.
+ */
+export async function mergeAside(
+  stay: Stay,
+  name: string,
+  { aside, commit }: { readonly aside: Aside; readonly commit: string },
+): Promise<AsideMerged> {
+  const { writer } = stay;
+  const open = requireOpen(stay, aside);
+  const known = stay.claim(name);
+  return await stay.busy(async () => {
+    if (writer.parts.player !== undefined) return parseMerged(known ?? (await playStep(stay, name)));
+    const merged = known === undefined ? await stay.inTurn(merge) : parseMerged(known);
+    if (known !== undefined) writer.tell({ kind: "step_finished", step: name, replayed: true });
+    if (merged.kind === "merged") await removeFolder(stay, open);
+    return merged;
+  });
+
+  async function merge(): Promise<AsideMerged> {
+    const workspace = requireQuiet(stay, name);
+    const asides = requireAsides(writer, name);
+    await takeBackStrays(writer);
+    const ours = await workspace.look(lookParams(writer.parts));
+    const found = await asides.merge({ base: open.base, ours, theirs: commit });
+    if (found.kind === "conflict")
+      return await conclude({ kind: "conflict", files: found.files, detail: found.detail });
+    const plan = await workspace.planRestore({ from: ours, to: found.to });
+    const inTheWay = obstaclesOf(plan, found.to);
+    if (inTheWay !== null) return await conclude(inTheWay);
+    const files = plan.changes.map(({ path }) => path);
+    if (files.length === 0) return await conclude({ kind: "merged", files });
+    return await place({ kind: "merged", files }, workspace, plan);
+  }
+
+  /** Nothing of the files is changed by it. */
+  async function conclude(merged: AsideMerged): Promise<AsideMerged> {
+    stay.open();
+    const result = recordOf(merged, aside.name);
+    await writer.append(stay.finished(name, { result, spent: null }));
+    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return merged;
+  }
+
+  async function place(merged: AsideMerged, workspace: Workspace, plan: RestorePlan): Promise<AsideMerged> {
+    await beginStep(stay, name, { files: true, estimate: null });
+    try {
+      await placing(writer, () => workspace.applyRestore(plan));
+    } catch (error) {
+      throw await failStep(stay, name, error);
+    }
+    stay.open();
+    const result = recordOf(merged, aside.name);
+    await writer.save({
+      trigger: "automatic",
+      name,
+      prepare: () => [stay.finished(name, { result, spent: null })],
+      change: (planes, { sequence }) => rebaseRunning(planes, sequence),
+    });
+    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return merged;
+  }
+}
+
+/** Files that others change now would be taken for the merge's, or go back with it. */
+function requireQuiet({ writer }: Stay, step: string): Workspace {
+  const { workspace, running, run } = writer;
+  const others = Object.entries(running)
+    .filter(([, { files }]) => files)
+    .map(([name]) => name);
+  if (workspace !== undefined && others.length === 0) return workspace;
+  throw new HoldfastError({
+    code: workspace === undefined ? "WORKSPACE_MISSING" : "USAGE",
+    message:
+      workspace === undefined
+        ? `Step ${step} of run ${run.id} merges an aside, and the run has no worktree to merge into`
+        : `Step ${step} merges an aside while ${others.join(", ")} changes the run's files`,
+    hint: "Merge asides when nothing works in the run's own worktree.",
+  });
+}
+
+/** What cannot be put into the files is a conflict too: something that no snapshot holds stands there, or is to be changed. */
+function obstaclesOf(plan: RestorePlan, to: Look): AsideMerged | null {
+  if (plan.blocked.length > 0) {
+    const detail = `Files that are ignored or too large for snapshots stand in the way:\n${plan.blocked.join("\n")}`;
+    return { kind: "conflict", files: plan.blocked, detail };
+  }
+  if (plan.toTree === to.tree) return null;
+  const left = plan.untouched.filter(({ reason }) => LEFT.has(reason));
+  const detail = left.map(({ path, reason }) => `${path} cannot be changed (${reason.replace("_", " ")})`).join("\n");
+  return { kind: "conflict", files: left.map(({ path }) => path), detail };
+}
+
+const LEFT: ReadonlySet<string> = new Set(["nested_repository", "sparse", "ignored"]);
+
+function recordOf(merged: AsideMerged, aside: string): Json {
+  if (merged.kind === "conflict") return merged;
+  const closed: AsideClosed & { readonly files: readonly string[] } = {
+    kind: "aside.closed",
+    aside,
+    files: merged.files,
+  };
+  return closed;
+}
+
+/** Recorded above. */
+function parseMerged(known: Json): AsideMerged {
+  const { kind, files, detail } = isJsonObject(known) ? known : {};
+  const paths = isJsonArray(files) ? files.filter((path) => typeof path === "string") : [];
+  return kind === "conflict"
+    ? { kind, files: paths, detail: typeof detail === "string" ? detail : "" }
+    : { kind: "merged", files: paths };
+}

@@ -1,0 +1,379 @@
+import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import type { Parts } from "./adapters.ts";
+import type { NewEntry } from "./journal.ts";
+import type { Lease } from "./lease.ts";
+import { type RunOutcome, Stopped, reasonOf } from "./progress.ts";
+import { takeBackStrays } from "./restore-files.ts";
+import type { RunSession, SaveRequest } from "./run-session.ts";
+import type { RunSummary } from "./run.ts";
+import type { CheckpointRequest, Order, Requests } from "./signal-files.ts";
+
+interface Orders extends AsyncDisposable {
+  /** What stopped the work is on record: the order that asked for it is done. */
+  settled(cause: Stopped): Promise<void>;
+}
+
+/** While this process carries the run, it does what others say shall become of it. */
+export function followOrders(writer: RunSession): Orders {
+  const { requests } = writer.parts;
+  if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
+  const followed = new Map<Error, Order>();
+  let last = "";
+  let troubled = false;
+  let looking: Promise<void> | undefined;
+  const look = async (): Promise<void> => {
+    const order = await requests.orderFor(writer.run.id);
+    if ((order?.id ?? "") === last) return;
+    last = order?.id ?? "";
+    writer.halt.unwish();
+    if (order === null) return;
+    const stopped = new Stopped(outcomeOf(order), { saved: false });
+    followed.set(stopped, order);
+    if (order.now) writer.halt.stop(stopped);
+    else {
+      writer.tell({ kind: "note", text: `${order.by} asks for a ${order.kind}: at the next safe point` });
+      writer.halt.wish(stopped);
+    }
+  };
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch((error: unknown) => {
+        if (!troubled) writer.tell({ kind: "note", text: `Orders cannot be read: ${reasonOf(error)}` });
+        troubled = true;
+      })
+      .finally(() => {
+        looking = undefined;
+      });
+  }, SIGNAL_POLL_MS);
+  timer.unref();
+  return {
+    async settled(cause) {
+      const order = followed.get(cause);
+      if (order !== undefined) await requests.settle(order).catch(() => undefined);
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await looking;
+    },
+  };
+}
+
+const SIGNAL_POLL_MS = 200;
+const NOTHING = (): Promise<void> => Promise.resolve();
+
+function outcomeOf(order: Order): Extract<RunOutcome, { readonly kind: "parked" | "fatal" }> {
+  const said = order.reason === "" ? "" : `: ${order.reason}`;
+  return order.kind === "abort"
+    ? { kind: "fatal", reason: `aborted by ${order.by}${said}` }
+    : { kind: "parked", on: "pause", reason: `paused by ${order.by}${said}`, until: null };
+}
+
+/**
+ * What somebody said shall become of a run that nobody carries at this moment, done under our lease; null: nothing was said. A run that waits for
+ * something keeps its reason when it is paused, so there the order itself stands, until somebody resumes it.
+ */
+export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
+  const order = await parts.requests?.orderFor(run.id);
+  if (order === undefined || order === null) return null;
+  const outcome = outcomeOf(order);
+  const { state } = run;
+  if (order.kind === "pause" && state.kind === "parked" && state.on !== "pause") return outcome;
+  if (state.kind === "open" || state.kind === "parked")
+    await parts.store.commit({ lease, entries: [entryOf(outcome)] });
+  await parts.requests?.settle(order);
+  if (outcome.kind === "fatal") await voidOrders(parts, run.id);
+  return outcome;
+}
+
+/** Of a run that is over nothing is left to do; and should it be taken up again, none of it was said of that. */
+export async function voidOrders({ requests }: Parts, run: string): Promise<void> {
+  for (const _kind of ["abort", "pause"]) {
+    const order = (await requests?.orderFor(run)) ?? null;
+    if (order !== null) await requests?.settle(order);
+  }
+}
+
+function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {
+  if (outcome.kind === "fatal") return abortedEntry(outcome.reason);
+  const { on, reason, until } = outcome;
+  return { kind: "run.parked", body: { on, reason, until } };
+}
+
+/** What is saved when work was stopped from outside. */
+export async function leaveInOrder(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
+  if (saved) return outcome;
+  if (outcome.kind === "interrupted")
+    await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
+  else if (outcome.kind === "fatal") {
+    await saveStopped(writer, { trigger: "interrupt", why: "aborted", entries: [abortedEntry(outcome.reason)] });
+    writer.tell({ kind: "ended", outcome: "fatal", reason: outcome.reason });
+  } else {
+    const { on, reason, until } = outcome;
+    const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { on, reason, until } }];
+    const why = on === "pause" ? "paused" : "the session ended";
+    await saveStopped(writer, { trigger: "session_end", why, entries });
+    writer.tell({ kind: "parked", on, reason, until });
+  }
+  return outcome;
+}
+
+function abortedEntry(reason: string): NewEntry {
+  return { kind: "run.ended", body: { outcome: "fatal", reason, cause: "aborted" } };
+}
+
+/** Files as they are, position with what is half-done named in it, and every effect that may or may not have happened. */
+async function saveStopped(
+  writer: RunSession,
+  params: {
+    readonly trigger: "interrupt" | "session_end";
+    readonly why: string;
+    readonly entries: readonly NewEntry[];
+  },
+): Promise<void> {
+  // Who goes on finds this checkpoint, and could not tell any more.
+  await takeBackStrays(writer);
+  await writer.save({
+    trigger: params.trigger,
+    prepare: () => [
+      ...Object.values(writer.state.effects)
+        .filter(({ state }) => state.kind === "intended")
+        .map(({ key }): NewEntry => ({ kind: "effect.unknown", body: { key, reason: params.why } })),
+      ...params.entries,
+    ],
+  });
+}
+
+/** Journal entry in the same commit as the checkpoint that answers a request: by it the one who asked knows. */
+const ANSWERED = "x.requested";
+
+/** While this process carries the run, whoever asks gets a checkpoint. Nothing that goes wrong here is the run's trouble. */
+export function answerRequests(writer: RunSession, epoch: number): AsyncDisposable {
+  const { requests } = writer.parts;
+  if (requests === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
+  const tell = (error: unknown): void =>
+    writer.tell({ kind: "note", text: `A checkpoint that was asked for failed: ${reasonOf(error)}` });
+  let looking: Promise<void> | undefined = requests.sweep({ run: writer.run.id, epoch }).catch(tell).finally(rest);
+  function rest(): void {
+    looking = undefined;
+  }
+  const timer = setInterval(() => {
+    if (mayAsk(writer)) looking ??= answerAll(writer, requests, epoch).catch(tell).finally(rest);
+  }, LOOK_MS);
+  timer.unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await looking;
+    },
+  };
+}
+
+const LOOK_MS = 200;
+
+async function answerAll(writer: RunSession, requests: Requests, epoch: number): Promise<void> {
+  for (const request of await requests.waiting(writer.run.id)) {
+    if (request.epoch !== epoch) await requests.withdraw(request);
+    else if (mayAsk(writer) && (await requests.take(request))) await answer(writer, requests, request);
+  }
+}
+
+async function answer(writer: RunSession, requests: Requests, request: CheckpointRequest): Promise<void> {
+  const { id, name } = request;
+  try {
+    await saveFromOutside(writer, {
+      trigger: "manual",
+      ...(name === null ? {} : { name }),
+      prepare: ({ sequence }) => [{ kind: ANSWERED, body: { request: id, sequence } }],
+    });
+  } finally {
+    await requests.finish(request);
+  }
+}
+
+export type Asked =
+  | { readonly kind: "saved"; readonly sequence: number; readonly by: Lease }
+  /** Nobody holds the run (any more), and nobody saved for us: whoever asked can do it. */
+  | { readonly kind: "free" }
+  /** The holder is on another host, where nobody can tell whether it lives. */
+  | { readonly kind: "elsewhere"; readonly by: Lease }
+  /** It lives and does not answer: it is none that carries a run, or has no time. */
+  | { readonly kind: "silent"; readonly by: Lease }
+  /** It tried, and could not. */
+  | { readonly kind: "failed"; readonly by: Lease };
+
+export interface AskParams {
+  readonly parts: Parts;
+  readonly run: string;
+  readonly name: string | null;
+  /** Aborted: the request is withdrawn. One that was taken is answered all the same. */
+  readonly signal: AbortSignal;
+  /** Until somebody has taken it. */
+  readonly patienceMs: number;
+  readonly onWaiting?: (by: Lease) => void;
+}
+
+/**
+ * Asks whoever holds the run for a checkpoint, and waits until the store has it. Killed at any point, it is taken once or not at all: the answer stands in
+ * the journal, in one commit with the checkpoint, and only the holder of the epoch that was asked can write it.
+ */
+export async function askCheckpoint(params: AskParams): Promise<Asked> {
+  const { parts, run, name, signal } = params;
+  const { requests, store } = parts;
+  const id = `${parts.random()}-${parts.random()}`.toLowerCase();
+  const journal = new Answers(parts, run, id, (await store.getRun(run))?.entries ?? 0);
+  for (;;) {
+    const lease = await store.getLease(run);
+    const alive = lease === undefined ? "dead" : parts.liveness(lease.owner);
+    if (lease === undefined || alive === "dead") return FREE;
+    if (alive === "unknown") return { kind: "elsewhere", by: lease };
+    const request = { id, run, epoch: lease.epoch, name };
+    if (requests === null) {
+      if (!(await leaves(params, lease))) return { kind: "silent", by: lease };
+      continue;
+    }
+    await requests.ask(request);
+    try {
+      const asked = await waitFor({ ...params, requests, request, lease, journal });
+      if (asked !== "left") return asked;
+    } finally {
+      await requests.withdraw(request);
+    }
+    signal.throwIfAborted();
+  }
+}
+
+const FREE: Asked = { kind: "free" };
+
+/** "left": the lease is not this holder's any more, and the journal has no answer of it. */
+async function waitFor(
+  params: AskParams & {
+    readonly requests: Requests;
+    readonly request: CheckpointRequest;
+    readonly lease: Lease;
+    readonly journal: Answers;
+  },
+): Promise<Asked | "left"> {
+  const { requests, request, lease, journal } = params;
+  const began = performance.now();
+  let told = false;
+  for (;;) {
+    params.signal.throwIfAborted();
+    const state = await requests.stateOf(request);
+    const held = await isHeld(params.parts, lease);
+    // Looked at last: what was committed before the holder left is seen.
+    const sequence = await journal.look();
+    if (sequence !== null) return { kind: "saved", sequence, by: lease };
+    if (!held) return "left";
+    if (state === "gone") return { kind: "failed", by: lease };
+    const waited = performance.now() - began;
+    const patience = state === "taken" ? TAKEN_MS : params.patienceMs;
+    if (waited > patience && (state === "taken" || (await requests.withdraw(request))))
+      return { kind: "silent", by: lease };
+    if (waited > NOTE_MS && !told) {
+      told = true;
+      params.onWaiting?.(lease);
+    }
+    await pause(params.signal);
+  }
+}
+
+const NOTE_MS = 1000;
+/** A snapshot of a very large worktree takes minutes. */
+const TAKEN_MS = 600_000;
+const POLL_MS = 50;
+
+/** Without a place for requests: a save takes milliseconds, so waiting a little beats failing. */
+async function leaves(params: AskParams, lease: Lease): Promise<boolean> {
+  const began = performance.now();
+  while (performance.now() - began < params.patienceMs) {
+    if (!(await isHeld(params.parts, lease))) return true;
+    await pause(params.signal);
+  }
+  return false;
+}
+
+async function isHeld(parts: Parts, { run, epoch }: Lease): Promise<boolean> {
+  const now = await parts.store.getLease(run);
+  return now !== undefined && now.epoch === epoch && parts.liveness(now.owner) !== "dead";
+}
+
+/** What the journal says of a request since it was made. */
+class Answers {
+  readonly #parts: Parts;
+  readonly #run: string;
+  readonly #id: string;
+  #after: number;
+
+  constructor(parts: Parts, run: string, id: string, after: number) {
+    this.#parts = parts;
+    this.#run = run;
+    this.#id = id;
+    this.#after = after;
+  }
+
+  async look(): Promise<number | null> {
+    for await (const { kind, body, entry } of this.#parts.store.readJournal({ run: this.#run, after: this.#after })) {
+      this.#after = entry;
+      const { request, sequence } = body;
+      if (kind === ANSWERED && request === this.#id && typeof sequence === "number") return sequence;
+    }
+    return null;
+  }
+}
+
+async function pause(signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, POLL_MS);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    }
+    signal.addEventListener("abort", done, { once: true });
+  });
+  signal.throwIfAborted();
+}
+
+/**
+ * Saves a checkpoint whenever the run has gone on for so long without one, whatever stage it is in: a safety net, whose own failure fails
+ * nothing. A run that waits and changes nothing is not saved again and again.
+ */
+export function saveByClock(writer: RunSession): AsyncDisposable {
+  const { checkpointEveryMs } = writer.parts;
+  if (checkpointEveryMs === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
+  let saving: Promise<void> | undefined;
+  const look = (): void => {
+    const unsaved = writer.unsavedFor;
+    if (saving !== undefined || unsaved === null || unsaved < checkpointEveryMs || !mayAsk(writer)) return;
+    saving = saveFromOutside(writer, { trigger: "timer" })
+      .catch((error: unknown) => writer.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
+      .finally(() => {
+        saving = undefined;
+      });
+  };
+  // More often than it is due: a checkpoint that something else took begins the time anew.
+  const timer = setInterval(look, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, LONGEST_TIMER_MS)));
+  timer.unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await saving;
+    },
+  };
+}
+
+const TIMED_SAVE_POLL_MS = 15_000;
+const PLACED_MS = 20;
+
+/** Not while work is being stopped, which saves by itself, nor while files are half in place. */
+function mayAsk(writer: RunSession): boolean {
+  return writer.halt.cause === undefined && writer.placing === 0;
+}
+
+/** A checkpoint in the middle of whatever the stage is doing. */
+async function saveFromOutside(writer: RunSession, request: SaveRequest): Promise<void> {
+  for (const bring of writer.beforeSave) await bring();
+  // Begun while the agents were asked what they know.
+  while (writer.placing > 0) await new Promise((resolve) => setTimeout(resolve, PLACED_MS));
+  await writer.save(request);
+}

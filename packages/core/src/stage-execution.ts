@@ -1,0 +1,339 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { runMark } from "./adapters.ts";
+import type { AgentUsage } from "./agent.ts";
+import { NOTHING, type Resource, assumedUsage, costOf, exceeded, priceOf, reserve, usedText } from "./budget.ts";
+import { belongsToGraph } from "./graph-state.ts";
+import type { NewEntry, RunParked, RunUnparked, StepFailed, StepFinished } from "./journal.ts";
+import { type Json, isJsonObject } from "./json.ts";
+import type { Amounts, Budget } from "./position.ts";
+import { Stopped } from "./progress.ts";
+import type { RunSession } from "./run-session.ts";
+import { own } from "./state.ts";
+
+/** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
+export class Stay {
+  readonly writer: RunSession;
+  readonly stage: string;
+  /** Begins the mark of every process of its steps. */
+  readonly mark: string;
+  /** Asides that it asked for, by name. */
+  readonly asides = new Map<string, OpenAside>();
+  /** Digests of changes in the main checkout that were asked about. */
+  readonly asked = new Set<string>();
+  readonly #asked = new Set<string>();
+  /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
+  readonly #unasked: Set<string>;
+  #active = 0;
+  #closed = false;
+  #waiting: (() => void)[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(writer: RunSession) {
+    this.writer = writer;
+    this.stage = writer.state.position.stage;
+    this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
+    const { graph = false, steps } = writer.state.position.visit;
+    const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!graph || !belongsToGraph(step));
+    this.#unasked = new Set(Object.keys(steps).filter(isOwn));
+  }
+
+  /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
+  get replaying(): boolean {
+    return this.#unasked.size > 0;
+  }
+
+  /** The result of a step that is finished; undefined: it is the caller's to run. */
+  claim(name: string): Json | undefined {
+    this.check();
+    if (this.#asked.has(name)) throw askedTwice(this.stage, name);
+    const result = own(this.writer.steps, name);
+    if (result === undefined) {
+      checkStepName(name);
+      // Between two steps, where no other is under way.
+      if (this.#active === 0) this.writer.halt.checkWish();
+    } else this.#unasked.delete(name);
+    this.#asked.add(name);
+    return result;
+  }
+
+  /** The result of a step that may be asked for more than once; undefined: it is not finished. */
+  recall(name: string): Json | undefined {
+    this.#unasked.delete(name);
+    return own(this.writer.steps, name);
+  }
+
+  /** After a failed try: the name may be asked for again. */
+  unclaim(name: string): void {
+    this.#asked.delete(name);
+  }
+
+  /** The entry that ends a step of this stage attempt. The keys are in canonical order, so that the store need not sort them. */
+  finished(step: string, { recorded, ...body }: Omit<StepFinished, "visit" | "step">): NewEntry {
+    const { visit } = this.writer;
+    const { result, spent } = body;
+    return {
+      kind: "step.finished",
+      body: recorded === undefined ? { result, spent, step, visit } : { recorded, result, spent, step, visit },
+    };
+  }
+
+  /** The entry of a failed try. */
+  failed(step: string, body: Omit<StepFailed, "visit" | "step">): NewEntry {
+    return { kind: "step.failed", body: { visit: this.writer.visit, step, ...body } };
+  }
+
+  /** A new call is refused once work must stop. */
+  check(): void {
+    this.writer.halt.check();
+    this.open();
+  }
+
+  /** A call under way may still write what it finished, until the stage is over. */
+  open(): void {
+    if (!this.#closed) return;
+    throw (
+      this.writer.halt.cause ??
+      new HoldfastError({
+        code: "USAGE",
+        message: `Stage ${this.stage} of run ${this.writer.run.id} is over and its context is used still`,
+        hint: "Wait for everything that the stage started before it returns.",
+      })
+    );
+  }
+
+  enter(): void {
+    this.#active += 1;
+  }
+
+  leave(): void {
+    this.#active -= 1;
+    if (this.#active === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  async busy<T>(work: () => Promise<T>): Promise<T> {
+    this.enter();
+    try {
+      return await work();
+    } finally {
+      this.leave();
+    }
+  }
+
+  /** One after the other: what is about folders of asides, or merges them. */
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return await done;
+  }
+
+  /** Settles when no call is under way. */
+  async idle(): Promise<void> {
+    if (this.#active > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** WORKFLOW_CHANGED when the stage concluded without steps that it had finished: it is not the code that began it. */
+  checkAsked(): void {
+    if (this.#unasked.size === 0) return;
+    const names = [...this.#unasked];
+    throw new HoldfastError({
+      code: "WORKFLOW_CHANGED",
+      message: `Stage ${this.stage} of run ${this.writer.run.id} concluded without steps that it had finished: ${names.join(", ")}`,
+      hint: "Its function has changed while it was under way, or depends on something that is no step. Bring the old code back, or restore the checkpoint at which the stage began.",
+      retry: "ask",
+      data: { stage: this.stage, steps: names },
+    });
+  }
+}
+
+/** A side worktree that this stage execution opened. */
+export interface OpenAside {
+  readonly name: string;
+  readonly base: string;
+  /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
+  commit: string;
+  /** Is its folder still the one in which a call was cut off, or had ended, when the process before this one died? */
+  readonly isKept: boolean;
+  /** The call that works in it. */
+  busy: string | null;
+}
+
+/** Begins the name of a question whose reason may be gone when the stage runs again, so that the stage need not ask it again. */
+export const RECHECK = "recheck:";
+
+/** It becomes part of a child's environment. */
+const STEP_NAME = /^[^\p{C}]{1,200}$/u;
+
+function checkStepName(name: string): void {
+  if (STEP_NAME.test(name)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(name)} cannot name a step`,
+    hint: "Use 1 to 200 characters without control characters.",
+  });
+}
+
+function askedTwice(stage: string, name: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one visit`,
+    hint: "Give each step a name of its own; number those of a loop.",
+    data: { stage, step: name },
+  });
+}
+
+/**
+ * In one commit: why, until when, and a checkpoint, so that whatever changes until somebody goes on can be told from
+ * what the run did. `prepare` adds what belongs to the same act.
+ */
+export async function parkRun(
+  stay: Stay,
+  parked: RunParked,
+  prepare: () => readonly NewEntry[] = () => [],
+): Promise<never> {
+  const { writer } = stay;
+  stay.check();
+  checkUntil(parked.until);
+  await stay.busy(() =>
+    writer.save({
+      trigger: "session_end",
+      name: `parked on ${parked.on}`,
+      prepare: () => [...prepare(), parkedOn(parked)],
+    }),
+  );
+  const { on, reason, until } = parked;
+  writer.tell({ kind: "parked", on, reason, until });
+  const stopped = new Stopped({ kind: "parked", on, reason, until }, { saved: true });
+  writer.halt.stop(stopped);
+  throw stopped;
+}
+
+export function parkedOn({ decision, ...parked }: RunParked): NewEntry {
+  return { kind: "run.parked", body: decision === undefined ? parked : { ...parked, decision } };
+}
+
+export function unparked(body: RunUnparked): NewEntry {
+  return { kind: "run.unparked", body: { ...body } };
+}
+
+function checkUntil(until: string | null): void {
+  if (until === null || Number.isFinite(Date.parse(until))) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(until)} is not a time to park until`,
+    hint: "Give an ISO 8601 time, or null.",
+  });
+}
+
+/** What the estimate would exceed; null: the call may start. Its `step.started` entry reserves the estimate, in the same turn. */
+export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly Resource[] | null {
+  const reservation = reserve(budget, estimate);
+  return reservation.kind === "exceeded" ? reservation.resources : null;
+}
+
+/** Before a pause: whoever waits for others uses up time as well, and nothing else. */
+export async function parkOutOfTime(stay: Stay): Promise<void> {
+  if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
+}
+
+export async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
+  return await parkRun(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+}
+
+/** Why a run is parked on its budget. */
+export function usedUp(budget: Budget, resources: readonly Resource[]): string {
+  return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
+}
+
+/** What to hold for a call that was cut off and whose usage is unknown. null: the run has no limit that depends on it. */
+export async function assumeUnknown(writer: RunSession): Promise<Amounts | null> {
+  const { limit } = writer.budget;
+  if (limit.tokens === null && limit.microUsd === null) return null;
+  let largest = NOTHING;
+  for await (const { body } of writer.parts.store.readJournal({ run: writer.run.id })) {
+    const { spent } = body;
+    if (!isJsonObject(spent)) continue;
+    const { tokens, microUsd } = spent;
+    largest = {
+      ...largest,
+      tokens: Math.max(largest.tokens, typeof tokens === "number" ? tokens : 0),
+      microUsd: Math.max(largest.microUsd, typeof microUsd === "number" ? microUsd : 0),
+    };
+  }
+  return assumedUsage(limit, largest);
+}
+
+/** By the agent's own word, else by the table; null stays null. */
+export function priced(writer: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
+  return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
+}
+
+/** What is unknown counts as a call without a price or without tokens, and is never called zero. Time is the run's, not the call's. */
+export function spentOf({ inputTokens, outputTokens, microUsd }: AgentUsage): Amounts {
+  return {
+    tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
+    microUsd: whole(microUsd ?? 0),
+    milliseconds: 0,
+    ...(microUsd === null ? { unpriced: 1 } : {}),
+    ...(inputTokens === null && outputTokens === null ? { uncounted: 1 } : {}),
+  };
+}
+
+interface Paid {
+  readonly agent: string;
+  readonly model: string | null;
+}
+
+/**
+ * A limit that hangs on what nobody tells cannot be kept: said once a run, with what still limits it. Asked before the call is settled: the first call
+ * without a price is the one that says it.
+ */
+export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): string | null {
+  const { limit, spent } = budget;
+  const { inputTokens, outputTokens, microUsd } = usage;
+  if (limit.microUsd !== null && microUsd === null && (spent.unpriced ?? 0) === 0) {
+    const name = who.model === null ? `${who.agent} with its default model` : `${who.agent}:${who.model}`;
+    const others = [...(limit.tokens === null ? [] : ["tokens"]), ...(limit.milliseconds === null ? [] : ["time"])];
+    const rest =
+      others.length > 0
+        ? `the limit on ${others.join(" and ")} holds`
+        : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
+    return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
+  }
+  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.uncounted ?? 0) === 0)
+    return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
+  return null;
+}
+
+function whole(amount: number): number {
+  return Number.isFinite(amount) ? Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount))) : 0;
+}
+
+/**
+ * While `work` is under way, checkpoints are taken by the clock and for whoever asks. `before` brings up to date what they are to hold. When this
+ * returns none is being taken.
+ */
+export async function withTimer<T>(
+  stay: Stay,
+  work: () => Promise<T>,
+  before: () => Promise<void> = () => Promise.resolve(),
+): Promise<T> {
+  const { writer } = stay;
+  let brought = Promise.resolve();
+  const bring = (): Promise<void> => {
+    brought = before();
+    return brought;
+  };
+  writer.beforeSave.add(bring);
+  try {
+    return await work();
+  } finally {
+    writer.beforeSave.delete(bring);
+    // What it would still bring is older than what is known when the work has ended.
+    await brought.catch(() => undefined);
+    await writer.quiet();
+  }
+}

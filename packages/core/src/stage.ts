@@ -1,0 +1,235 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { runMark } from "./adapters.ts";
+import { runAgent } from "./agent-call.ts";
+import { maskAndReport } from "./agent-result.ts";
+import { fenceOf } from "./agent-session.ts";
+import { runEffect } from "./effect.ts";
+import { type Json, type JsonObject, isJsonObject } from "./json.ts";
+import { playStep } from "./play-step.ts";
+import { reasonOf } from "./progress.ts";
+import { putFilesBack } from "./restore-files.ts";
+import type { RunSession } from "./run-session.ts";
+import { dropAside, mergeAside, openAside } from "./side-worktrees.ts";
+import { Stay, parkOutOfTime, parkRun } from "./stage-execution.ts";
+import { Recorder, decide, runStep, stageGraph } from "./step.ts";
+import type { StageResult } from "./transitions.ts";
+import type {
+  AgentCall,
+  AgentReport,
+  EffectOutcome,
+  EffectSpec,
+  StageContext,
+  StageFunction,
+  StepOptions,
+  StepScope,
+  Workflow,
+} from "./workflow.ts";
+
+/** How long steps get to end after they were told to. What does not, cannot write any more. */
+const GRACE_MS = 10_000;
+
+/**
+ * Runs a stage's function to its end, or until work must stop. Throws the cause then: what the stage may have concluded
+ * is not looked at, because a call that was refused may be behind it; run again, it concludes the same.
+ */
+export async function runStage<S extends JsonObject>(
+  writer: RunSession,
+  params: {
+    readonly workflow: Workflow<S>;
+    readonly work: StageFunction<S>;
+  },
+): Promise<StageResult<S>> {
+  const { halt } = writer;
+  const stay = new Stay(writer);
+  const context = createStageContext(stay, params.workflow);
+  let result: StageResult<S> | undefined;
+  const working = (async () => {
+    try {
+      result = await params.work(context);
+    } catch (error) {
+      // The others that it started are told to end.
+      halt.stop(error instanceof Error ? error : new Error(String(error)));
+    }
+    await stay.idle();
+  })();
+  await Promise.race([working, halt.halted]);
+  if (halt.cause !== undefined) {
+    await endWork(writer, working);
+    stay.close();
+    throw halt.cause;
+  }
+  await working;
+  stay.close();
+  stay.checkAsked();
+  if (result === undefined) throw new TypeError(`stage ${stay.stage} returned nothing`);
+  return result;
+}
+
+/**
+ * Steps are ended at once. What asks the world for something (an effect, a forge) gets the time to hear the answer: cut off, nobody would know
+ * whether it happened. Whoever took the lease may run processes under the same mark: ours end by their signal alone then.
+ */
+async function endWork(writer: RunSession, working: Promise<void>): Promise<void> {
+  const { parts, run, halt } = writer;
+  const end = async (mark: string): Promise<void> => {
+    if (isLeaseLost(halt.cause)) return;
+    // What cannot be ended now is ended before the run is taken up again; what is there is saved all the same.
+    await parts.commands.endMarked(mark).catch((error: unknown) => {
+      writer.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
+    });
+  };
+  await end(`${runMark(parts, run.id)}/${writer.visit}`);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const grace = new Promise<"late">((resolve) => {
+    timer = setTimeout(resolve, GRACE_MS, "late");
+  });
+  const ended = await Promise.race([working, grace]);
+  clearTimeout(timer);
+  if (ended === "late") await end(runMark(parts, run.id));
+}
+
+function isLeaseLost(cause: Error | undefined): boolean {
+  return cause instanceof HoldfastError && cause.code === "LEASE_LOST";
+}
+
+/** The context of one stay. Plain functions, so that a stage may take them apart. */
+function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow<S>): StageContext<S> {
+  const { writer } = stay;
+  const recorder = new Recorder(stay, workflow);
+  return {
+    run: writer.run,
+    get position() {
+      return writer.position;
+    },
+    get state() {
+      return recorder.state;
+    },
+    inputs: writer.inputs,
+    extensions: writer.state.extensions,
+    config: writer.config,
+    signal: writer.halt.signal,
+    workspace: writer.workspace,
+    now: () => readClock(writer),
+
+    step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
+      // What was recorded is a capture of what fn returned, now or before.
+      return runStep(stay, name, fn, options) as Promise<T>;
+    },
+    async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
+      // As above; what a target shows as present is the spec's own to type.
+      return (await runEffect(stay, spec)) as EffectOutcome<R>;
+    },
+    agent: async (call: AgentCall) => await askAboutDenial(stay, call, await runAgent(stay, call)),
+    aside: (name) => openAside(stay, name),
+    mergeAside: (name, params) => mergeAside(stay, name, params),
+    dropAside: (aside) => dropAside(stay, aside),
+    sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
+    park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
+    decide: (question) => decide(stay, question),
+    async checkpoint({ trigger, name }) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
+    },
+    restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
+    // A capture has the shape of what it was taken from, and the journal holds the capture.
+    record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
+    graph: stageGraph(stay),
+    fence: (call) => fenceOf(writer, call),
+    async mask(what, text) {
+      stay.check();
+      return await stay.busy(() => maskAndReport(writer, what, text));
+    },
+    async note(text) {
+      stay.check();
+      if (stay.replaying) return;
+      await stay.busy(() => writer.append({ kind: "note", body: { text } }));
+      writer.tell({ kind: "note", text });
+    },
+  };
+}
+
+/** A reading that decides something is part of what a record must give back. */
+function readClock({ parts }: Stay["writer"]): number {
+  const { clock, tape, player } = parts;
+  if (player !== undefined) return player.now();
+  return tape === undefined ? clock.now() : tape.read(clock.now());
+}
+
+/** Nobody may set a timer that ends later than asked because a clock jumped back. */
+async function sleep(stay: Stay, name: string, milliseconds: number): Promise<void> {
+  const { parts, halt } = stay.writer;
+  const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
+  const rest = Math.min(milliseconds, until - parts.clock.now());
+  if (rest > 0) {
+    await parkOutOfTime(stay);
+    // Rejects with what stops it.
+    await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+      halt.checkWish();
+      throw error;
+    });
+  }
+  halt.check();
+}
+
+/** The same denial in a second call would come in every further one. So the user decides, instead of another iteration. */
+async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport): Promise<AgentReport> {
+  const { writer } = stay;
+  const { player } = writer.parts;
+  const { cause, message } = report;
+  if (cause !== "permission_denied" || message === null) return report;
+  const name = `${call.name}/denied`;
+  const isAnswered = Object.hasOwn(writer.steps, name) || player?.has(writer, name) === true;
+  if (!isAnswered && (player !== undefined || !(await isRepeated(stay, call.name, message)))) return report;
+  const answer = await decide(stay, {
+    name,
+    question: `The same was denied in two calls: ${message}. Allow everything from now on (as --yolo does), continue without it, or stop?`,
+    options: ["allow", "continue", "stop"],
+  });
+  if (answer === "stop") writer.halt.abort(`Stopped by the user: ${message}`);
+  if (answer === "allow" && writer.state.position.yolo !== true)
+    await writer.append({ kind: "yolo.allowed", body: {} });
+  return report;
+}
+
+async function isRepeated({ writer }: Stay, step: string, message: string): Promise<boolean> {
+  for await (const { kind, body } of writer.parts.store.readJournal({ run: writer.run.id })) {
+    if (kind !== "step.finished" || (body["visit"] === writer.visit && body["step"] === step)) continue;
+    const result = body["result"] ?? null;
+    if (isJsonObject(result) && result["cause"] === "permission_denied" && result["message"] === message) return true;
+  }
+  return false;
+}
+
+async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {
+  const { writer } = stay;
+  const known = stay.claim(name);
+  // Recorded below, by us.
+  if (known !== undefined) return known as { readonly tree: string };
+  return await stay.busy(async () => {
+    // As above.
+    if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
+    let result = { tree: "" };
+    writer.fileSteps += 1;
+    await putFilesBack(writer, {
+      to: sequence,
+      trigger: "before_restore",
+      why: `before the files of ${writer.run.id}@${sequence}`,
+      finish: (tree) => {
+        if (tree === null) throw noFiles(writer.run.id, sequence);
+        result = { tree };
+        return [stay.finished(name, { result, spent: null })];
+      },
+    });
+    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return result;
+  });
+}
+
+function noFiles(run: string, sequence: number): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Checkpoint ${run}@${sequence} holds no files that could be put back, or the run has no worktree`,
+    hint: "Only checkpoints taken in a git worktree hold files.",
+  });
+}

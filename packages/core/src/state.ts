@@ -1,0 +1,506 @@
+import { NOTHING, addReserved, amountsBeyond, hold, reopenLost, settle, settleLost, spendTime } from "./budget.ts";
+import type { ConversationPlane, FilesPlane, Planes } from "./checkpoint.ts";
+import { type Effect, stepEffect } from "./effects.ts";
+import { graphEventShape, graphShape, stepGraph } from "./graph-state.ts";
+import {
+  type FilesSettled,
+  type GraphMoved,
+  type GraphSet,
+  type JournalEntry,
+  type RunResumed,
+  type StageEntered,
+  type StepAdopted,
+  type StepFailed,
+  type StepFinished,
+  type StepInterrupted,
+  type StepLost,
+  type StepSession,
+  type StepStarted,
+  isUnsavedChange,
+} from "./journal.ts";
+import {
+  type Digest,
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  flag,
+  json,
+  list,
+  nullable,
+  object,
+  optional,
+  parseShape,
+  text,
+} from "./json.ts";
+import {
+  type Amounts,
+  type Budget,
+  type Position,
+  type RecordTokens,
+  type RunningStep,
+  type Visit,
+  callErrorsShape,
+  verdictShape,
+} from "./position.ts";
+import { forgetAsideCalls } from "./workspace.ts";
+
+/**
+ * The state of a run, and the only code that changes it. `reduce` applies one journal entry, `takeCheckpoint` applies one checkpoint.
+ * The engine uses both while it works (RunSession), and `loadState` uses both to recover a run from what is stored.
+ *
+ * What is observed from outside has no entry: the files, the time, what an agent has said, and which version of the workflow runs. It becomes part of
+ * the state with the next checkpoint, whose planes hold it.
+ */
+
+export interface RunState {
+  readonly run: string;
+  /** Its visit has no `settled`: that describes one checkpoint. */
+  readonly position: Position;
+  /** The workflow's own values. */
+  readonly values: JsonObject;
+  readonly tokens: Planes["context"]["tokens"];
+  readonly inputs: Planes["inputs"];
+  readonly config: Planes["config"];
+  readonly extensions: JsonObject;
+  /** As the newest checkpoint has it, without `rewound` once an agent has been called. */
+  readonly conversation: ConversationPlane | null;
+  /** Of the newest checkpoint that can be used. */
+  readonly sequence: number;
+  readonly files: FilesPlane | null;
+  readonly settled: SettledFiles;
+  /** By key, in the order in which they were first intended. */
+  readonly effects: Readonly<Record<string, Effect>>;
+  /** Something happened since the newest checkpoint that only a checkpoint holds whole. */
+  readonly unsaved: boolean;
+}
+
+/** The newest checkpoint whose files were left by steps that may change files. */
+export interface SettledFiles {
+  readonly sequence: number;
+  readonly files: FilesPlane | null;
+}
+
+/** What an event that a stage recorded makes of the workflow's values. null: the workflow is not known, and events are collected. */
+export type ApplyEvent = ((values: JsonObject, event: Json) => JsonObject) | null;
+
+/** Entry numbers and hashes are the store's; the state does not depend on them. */
+export type StateEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
+
+/** The state after one more entry. Throws, and nothing has changed, when the entry cannot follow on this state. */
+export function reduce(state: RunState, entry: StateEntry, apply: ApplyEvent): RunState {
+  const after = reduceKind(state, entry, apply);
+  return after.unsaved || !isUnsavedChange(entry) ? after : { ...after, unsaved: true };
+}
+
+function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunState {
+  switch (entry.kind) {
+    case "run.resumed":
+      return resume(state, read(resumedShape, entry));
+    case "step.started":
+      return startStep(state, read(startedShape, entry));
+    case "step.finished":
+      return finishStep(state, read(finishedShape, entry), apply);
+    case "step.failed":
+      return failStep(state, read(failedShape, entry));
+    case "step.interrupted":
+      return interruptStep(state, read(interruptedShape, entry));
+    case "step.lost":
+      return loseStep(state, read(lostShape, entry));
+    case "step.adopted":
+      return adoptStep(state, read(adoptedShape, entry));
+    case "step.session":
+      return keepSession(state, read(sessionShape, entry));
+    case "graph.set": {
+      const { visit, graph } = read(graphSetShape, entry);
+      if (visit !== state.position.visit.number) return state;
+      return withVisit({ ...state, position: { ...state.position, graph } }, { graph: true });
+    }
+    case "graph.moved": {
+      const { visit, events } = read(graphMovedShape, entry);
+      const { graph } = state.position;
+      if (visit !== state.position.visit.number || graph === null) return state;
+      return { ...state, position: { ...state.position, graph: events.reduce(stepGraph, graph) } };
+    }
+    case "effect.intended":
+    case "effect.unknown":
+    case "effect.settled": {
+      const effect = stepEffect((key) => own(state.effects, key), entry);
+      return effect === null ? state : { ...state, effects: { ...state.effects, [effect.key]: effect } };
+    }
+    case "yolo.allowed":
+      return { ...state, position: { ...state.position, yolo: true } };
+    case "files.settled": {
+      const { sequence } = read(filesSettledShape, entry);
+      return sequence === state.sequence ? { ...state, settled: { sequence, files: state.files } } : state;
+    }
+    default:
+      return state;
+  }
+}
+
+/** A checkpoint holds everything, so the state after it is what it holds. */
+export function takeCheckpoint(
+  state: Pick<RunState, "run" | "effects" | "settled">,
+  { sequence, planes }: { readonly sequence: number; readonly planes: Planes },
+): RunState {
+  const { position, context, files, conversation, inputs, config, extensions } = planes;
+  const { settled, ...visit } = position.visit;
+  return {
+    run: state.run,
+    effects: state.effects,
+    position: { ...position, visit },
+    values: context.values,
+    tokens: context.tokens,
+    inputs,
+    config,
+    extensions,
+    conversation,
+    sequence,
+    files,
+    settled: settled?.of === sequence ? state.settled : { sequence, files },
+    unsaved: false,
+  };
+}
+
+/** What a checkpoint taken now holds. */
+export function planesOf(
+  state: RunState,
+  observed: {
+    /** Of the workflow that runs now; absent: the state's. */
+    readonly definition?: Digest | null;
+    readonly files: FilesPlane | null;
+    readonly conversation: ConversationPlane | null;
+    /** Working time that is not in the budget yet. */
+    readonly milliseconds: number;
+    /** Newest journal entry that the store has confirmed. */
+    readonly entry: number;
+  },
+): Planes {
+  const { position, inputs, config, extensions } = state;
+  const { definition = position.definition } = observed;
+  return {
+    position: { ...position, definition, budget: spendTime(position.budget, observed.milliseconds) },
+    context: { values: state.values, tokens: state.tokens },
+    files: observed.files,
+    conversation: observed.conversation,
+    effects: { entry: observed.entry, pending: pendingEffects(state) },
+    inputs,
+    config,
+    extensions,
+  };
+}
+
+/**
+ * Planes with a mark that their files are not settled: an agent call that must not change the run's files was under way, and they differ from the
+ * settled ones. `settles`: the files are as they should be, whatever is under way.
+ */
+export function markSettled(
+  planes: Planes,
+  params: { readonly sequence: number; readonly before: SettledFiles; readonly settles: boolean },
+): Planes {
+  const { sequence, before, settles } = params;
+  if (settles || (planes.files !== null && sameFiles(planes.files, before.files))) return planes;
+  const { position } = planes;
+  return {
+    ...planes,
+    position: { ...position, visit: { ...position.visit, settled: { of: sequence, at: before.sequence } } },
+  };
+}
+
+type FilesIdentity = Pick<FilesPlane, "tree" | "head" | "branch">;
+
+export function sameFiles(one: FilesIdentity, other: FilesIdentity | null): boolean {
+  return one.tree === other?.tree && one.head === other.head && one.branch === other.branch;
+}
+
+/** Steps are under way, and none of them may change the run's own files. */
+export function onlyReaders(state: RunState): boolean {
+  const running = Object.values(runningOf(state));
+  return running.length > 0 && running.every(({ files }) => !files);
+}
+
+/**
+ * A checkpoint at the end of a step that changes files also holds half of every other such step that is under way. They cannot be told apart, so
+ * those steps go back to this checkpoint.
+ */
+export function rebaseRunning(planes: Planes, sequence: number): Planes {
+  const { running } = planes.position.visit;
+  if (running === undefined) return planes;
+  const entries = Object.entries(running).map(([name, step]) => [name, { ...step, base: sequence }] as const);
+  const visit = { ...planes.position.visit, running: Object.fromEntries(entries) };
+  return { ...planes, position: { ...planes.position, visit } };
+}
+
+/** A conversation that the run went back to. One that was forked stays so: its session is also the parent's. */
+export function rewoundTo(kept: ConversationPlane | null, how: "restore" | "fork"): ConversationPlane | null {
+  return kept === null ? null : { ...kept, rewound: kept.rewound === "fork" ? "fork" : how };
+}
+
+export interface LoadedState {
+  readonly state: RunState;
+  /**
+   * Newer checkpoints than this one exist and cannot be used. What was finished after it is not taken over, because its files are gone. What
+   * was spent is taken over, and the visit gets a number that was never used.
+   */
+  readonly fellBack: boolean;
+}
+
+/** Recovers a run: its newest usable checkpoint, and all entries after it. */
+export function loadState(params: {
+  readonly run: string;
+  readonly checkpoint: { readonly sequence: number; readonly planes: Planes };
+  /** Behind the checkpoint. */
+  readonly entries: readonly StateEntry[];
+  /** The run's ledger as the store has it now. */
+  readonly effects: readonly Effect[];
+  /** Absent: the checkpoint's own files. */
+  readonly settled?: SettledFiles;
+  readonly apply: ApplyEvent;
+}): LoadedState {
+  const { run, checkpoint, entries, apply } = params;
+  const effects = Object.fromEntries(params.effects.map((effect) => [effect.key, effect]));
+  const settled = params.settled ?? { sequence: checkpoint.sequence, files: checkpoint.planes.files };
+  const start = applyCollected(takeCheckpoint({ run, effects, settled }, checkpoint), apply);
+  const fellBack = entries.some(({ kind }) => kind === "checkpoint");
+  if (!fellBack) return { state: entries.reduce((before, entry) => reduce(before, entry, apply), start), fellBack };
+  const state = entries
+    .filter(({ kind }) => kind !== "graph.set" && kind !== "graph.moved")
+    .reduce((before, entry) => reduce(before, entry, null), start);
+  const visits = entries.flatMap((entry) => (entry.kind === "stage.entered" ? [read(enteredShape, entry).visit] : []));
+  const number = Math.max(start.position.visit.number, ...visits) + 1;
+  const { lost: _counted, ...visit } = forgetAsideCalls(start.position.visit);
+  return {
+    state: {
+      ...start,
+      effects: state.effects,
+      settled: { sequence: start.sequence, files: start.files },
+      position: { ...start.position, budget: state.position.budget, visit: { ...visit, number } },
+      // Agents may remember what cannot be used any more.
+      conversation: rewoundTo(start.conversation, "restore"),
+    },
+    fellBack,
+  };
+}
+
+export function own<T>(record: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(record, key) ? record[key] : undefined;
+}
+
+export function runningOf(state: RunState): Readonly<Record<string, RunningStep>> {
+  return state.position.visit.running ?? {};
+}
+
+function pendingEffects({ effects }: RunState): readonly string[] {
+  return Object.values(effects)
+    .filter(({ state }) => state.kind === "intended" || state.kind === "unknown")
+    .map(({ key }) => key);
+}
+
+/** Events that a writer without the workflow left in a checkpoint. */
+function applyCollected(state: RunState, apply: ApplyEvent): RunState {
+  const { unreduced } = state.position.visit;
+  if (unreduced === undefined || apply === null) return state;
+  return withVisit({ ...state, values: unreduced.reduce(apply, state.values), unsaved: true }, { unreduced: [] });
+}
+
+/** Calls that died with their process: what was reserved for them counts as spent until it is known what they took. */
+function resume(state: RunState, { counts }: RunResumed): RunState {
+  const { running, lost } = unpack(state.position.visit);
+  const calls = Object.fromEntries(Object.entries(running).filter(([, { estimate }]) => estimate !== null));
+  const after = withBudget(state, settleLost(state.position.budget));
+  return withVisit(after, { running: {}, lost: counts ? { ...lost, ...calls } : {} });
+}
+
+function startStep(state: RunState, body: StepStarted): RunState {
+  const { step, files, estimate, counted, aside } = body;
+  const { running, asides, lost } = unpack(state.position.visit);
+  // Started again without an end: the first try never reported what it took.
+  const unreported = own(running, step)?.estimate ?? null;
+  const paid = unreported === null ? state : pay(state, step, unreported);
+  const started: RunningStep = { files, estimate, base: state.sequence, ...(counted === undefined ? {} : { counted }) };
+  return withVisit(estimate === null ? paid : withBudget(paid, addReserved(paid.position.budget, estimate)), {
+    running: { ...running, [step]: started },
+    lost: without(lost, step),
+    ...(aside === undefined ? {} : { asides: { ...asides, [step]: aside } }),
+  });
+}
+
+function finishStep(state: RunState, body: StepFinished, apply: ApplyEvent): RunState {
+  const { visit: number, step, result, spent, recorded } = body;
+  const paid = pay(state, step, spent);
+  const visit = unpack(paid.position.visit);
+  const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
+  if (number !== visit.number) return withVisit(paid, ended);
+  const done = withVisit(paid, {
+    ...ended,
+    steps: { ...visit.steps, [step]: result },
+    failures: without(visit.failures, step),
+    sessions: without(visit.sessions, step),
+    asides: without(visit.asides, step),
+    errors: without(visit.errors, step),
+  });
+  if (recorded !== true) return done;
+  if (apply === null) return withVisit(done, { unreduced: [...visit.unreduced, result] });
+  return { ...done, values: apply(done.values, result) };
+}
+
+function failStep(state: RunState, body: StepFailed): RunState {
+  const { visit: number, step, spent, verdict, errors } = body;
+  const paid = pay(state, step, spent);
+  const visit = unpack(paid.position.visit);
+  const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
+  if (number !== visit.number) return withVisit(paid, ended);
+  return withVisit(paid, {
+    ...ended,
+    failures: { ...visit.failures, [step]: (own(visit.failures, step) ?? 0) + 1 },
+    ...(errors === undefined ? {} : { errors: { ...visit.errors, [step]: errors } }),
+    // A session belongs to one agent; the next agent begins its own.
+    ...(verdict?.action === "fallback" ? { sessions: without(visit.sessions, step) } : {}),
+  });
+}
+
+/** A call that was stopped and reported what it took. The rest is as after a crash. */
+function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunState {
+  const { running } = unpack(state.position.visit);
+  const stopped = own(running, step);
+  if (stopped === undefined) return state;
+  const { counted: _known, ...rest } = stopped;
+  const settled: RunningStep = { ...rest, estimate: NOTHING, settled: true };
+  return withVisit(pay(state, step, spent), { running: { ...running, [step]: settled } });
+}
+
+/** What a lost call really took. The amounts that were reserved for it count as spent since the run was resumed. */
+function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
+  const visit = unpack(state.position.visit);
+  const counted = own(visit.lost, step)?.estimate ?? NOTHING;
+  const { budget } = pay(state, step, amountsBeyond(spent, counted)).position;
+  const after = withBudget(state, held === undefined ? budget : hold(budget, held));
+  return withVisit(after, { running: without(visit.running, step), lost: without(visit.lost, step) });
+}
+
+/** A lost call had finished after all: it is under way again until its result is on record. */
+function adoptStep(state: RunState, { step }: StepAdopted): RunState {
+  const { running, lost } = unpack(state.position.visit);
+  const call = own(lost, step);
+  if (call === undefined) return state;
+  const budget = reopenLost(state.position.budget, call.estimate ?? NOTHING);
+  return withVisit(withBudget(state, budget), { running: { ...running, [step]: call }, lost: without(lost, step) });
+}
+
+function keepSession(state: RunState, { visit: number, step, session }: StepSession): RunState {
+  const visit = unpack(state.position.visit);
+  const kept = number === visit.number ? withVisit(state, { sessions: { ...visit.sessions, [step]: session } }) : state;
+  // A session in a side worktree is not the run's own conversation.
+  if (Object.hasOwn(visit.asides, step) || kept.conversation?.rewound === undefined) return kept;
+  const { rewound: _over, ...conversation } = kept.conversation;
+  return { ...kept, conversation };
+}
+
+/** Releases what was reserved for the step and spends what it took. */
+function pay(state: RunState, step: string, actual: Amounts | null): RunState {
+  const estimate = own(runningOf(state), step)?.estimate ?? null;
+  if (estimate === null && actual === null) return state;
+  const { budget } = state.position;
+  return withBudget(state, settle(budget, { estimate: estimate ?? NOTHING, actual: actual ?? NOTHING }));
+}
+
+function withBudget(state: RunState, budget: Budget): RunState {
+  return { ...state, position: { ...state.position, budget } };
+}
+
+type FullVisit = Omit<Required<Visit>, "settled">;
+
+function unpack(visit: Visit): FullVisit {
+  const { number, steps, failures, running = {}, sessions = {}, graph = false } = visit;
+  const { unreduced = [], asides = {}, errors = {}, lost = {} } = visit;
+  return { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost };
+}
+
+/** Fields that are empty are absent, so that equal states are equal JSON. */
+function withVisit(state: RunState, change: Partial<FullVisit>): RunState {
+  const full = { ...unpack(state.position.visit), ...change };
+  const { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost } = full;
+  const visit: Visit = {
+    number,
+    steps,
+    failures,
+    ...(isEmpty(running) ? {} : { running }),
+    ...(isEmpty(sessions) ? {} : { sessions }),
+    ...(graph ? { graph } : {}),
+    ...(unreduced.length === 0 ? {} : { unreduced }),
+    ...(isEmpty(asides) ? {} : { asides }),
+    ...(isEmpty(errors) ? {} : { errors }),
+    ...(isEmpty(lost) ? {} : { lost }),
+  };
+  return { ...state, position: { ...state.position, visit } };
+}
+
+function isEmpty(record: object): boolean {
+  for (const _key in record) return false;
+  return true;
+}
+
+function without<T>(record: Readonly<Record<string, T>>, key: string): Readonly<Record<string, T>> {
+  if (!Object.hasOwn(record, key)) return record;
+  const { [key]: _gone, ...rest } = record;
+  return rest;
+}
+
+function read<T>(shape: Shape<T>, entry: StateEntry): T {
+  return parseShape({
+    shape,
+    value: entry.body,
+    what: `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`,
+  });
+}
+
+const amounts: Shape<Amounts> = object<Amounts>({
+  tokens: count,
+  microUsd: count,
+  milliseconds: count,
+  unpriced: optional(count),
+  uncounted: optional(count),
+});
+const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
+const resumedShape: Shape<RunResumed> = object<RunResumed>({ counts: flag });
+const startedShape: Shape<StepStarted> = object<StepStarted>({
+  visit: count,
+  step: text,
+  files: flag,
+  estimate: nullable(amounts),
+  counted: optional(object<RecordTokens>({ input: count, output: count })),
+  aside: optional(text),
+});
+const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({ visit: count, step: text, spent: amounts });
+const adoptedShape: Shape<StepAdopted> = object<StepAdopted>({ visit: count, step: text });
+const lostShape: Shape<StepLost> = object<StepLost>({
+  visit: count,
+  step: text,
+  spent: amounts,
+  held: optional(amounts),
+});
+const finishedShape: Shape<StepFinished> = object<StepFinished>({
+  visit: count,
+  step: text,
+  result: json,
+  spent: nullable(amounts),
+  recorded: optional(flag),
+});
+const failedShape: Shape<StepFailed> = object<StepFailed>({
+  visit: count,
+  step: text,
+  reason: text,
+  spent: nullable(amounts),
+  verdict: optional(verdictShape),
+  errors: optional(callErrorsShape),
+  code: optional(text),
+});
+const sessionShape: Shape<StepSession> = object<StepSession>({
+  visit: count,
+  step: text,
+  session: nullable(text),
+});
+const graphSetShape: Shape<GraphSet> = object<GraphSet>({ visit: count, graph: graphShape });
+const graphMovedShape: Shape<GraphMoved> = object<GraphMoved>({ visit: count, events: list(graphEventShape) });
+const filesSettledShape: Shape<FilesSettled> = object<FilesSettled>({ sequence: count });

@@ -1,0 +1,308 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import type { RunState } from "./run.ts";
+import {
+  NEW_RUN,
+  type RunStanding,
+  type StandingFacts,
+  concernsRun,
+  foldRun,
+  isAtWork,
+  isResumable,
+  parseRunFold,
+  standingOf,
+  stepRun,
+  unfinishedTarget,
+} from "./status.ts";
+
+describe("run fold", () => {
+  type Line = readonly [EntryKind, JsonObject?];
+
+  function journal(lines: readonly Line[]) {
+    return lines.map(([kind, body], index) => ({
+      run: "issue-42-k3f9",
+      entry: index + 1,
+      kind,
+      at: `2026-01-01T00:00:${String(index).padStart(2, "0")}Z`,
+      body: body ?? {},
+    }));
+  }
+
+  const parked: Line = ["run.parked", { on: "quota", reason: "rate limit", until: "2026-01-02T00:00:00Z" }];
+  const fatal: Line = ["run.ended", { outcome: "fatal", reason: "max iterations (7) reached" }];
+  const done: Line = ["run.ended", { outcome: "done" }];
+  const reopened: Line = ["run.reopened", { reason: "forced from 3" }];
+
+  test("a new run is open", () => {
+    expect(foldRun([])).toEqual({ state: { kind: "open" }, unfinishedRestore: null });
+  });
+
+  test("parked and unparked", () => {
+    expect(foldRun(journal([parked])).state).toEqual({
+      kind: "parked",
+      on: "quota",
+      reason: "rate limit",
+      until: "2026-01-02T00:00:00Z",
+    });
+    expect(foldRun(journal([parked, ["run.unparked"]])).state).toEqual({ kind: "open" });
+  });
+
+  test("a crash ends nothing: a run that only stopped writing is open (AIWG: crashed was terminal)", () => {
+    expect(foldRun(journal([["run.created"], ["lease.taken"], ["stage.entered"], ["step.started"]])).state).toEqual({
+      kind: "open",
+    });
+  });
+
+  test("the original reason of a fatal run is never lost (agentize: 'Fatal stage reached')", () => {
+    const later: Line = ["run.ended", { outcome: "fatal", reason: "No kernel for stage: fatal" }];
+    const state = foldRun(journal([fatal, later, parked, done, ["run.unparked"]])).state;
+    expect(state).toEqual({ kind: "fatal", at: "2026-01-01T00:00:00Z", reason: "max iterations (7) reached" });
+  });
+
+  test("resuming a done run does not make it fatal (agentize)", () => {
+    expect(foldRun(journal([done, fatal])).state).toMatchObject({ kind: "done" });
+  });
+
+  test("a fatal run that was re-opened by force is open, and can end again", () => {
+    expect(foldRun(journal([fatal, reopened])).state).toEqual({ kind: "open" });
+    expect(foldRun(journal([fatal, reopened, done])).state).toMatchObject({ kind: "done" });
+  });
+
+  test("a restore that did not finish is seen until one does", () => {
+    const started: Line = ["restore.started", { sequence: 3 }];
+    expect(foldRun(journal([started])).unfinishedRestore).toEqual({ entry: 1, body: { sequence: 3 } });
+    expect(foldRun(journal([started, ["note"], fatal])).unfinishedRestore).not.toBeNull();
+    expect(foldRun(journal([started, ["restore.finished"]])).unfinishedRestore).toBeNull();
+    expect(foldRun(journal([started, ["restore.started", { sequence: 2 }]])).unfinishedRestore?.body).toEqual({
+      sequence: 2,
+    });
+  });
+
+  test("a body that cannot be read is corrupt, with entry and path; it is never guessed at", () => {
+    const bad: Line = ["run.ended", { outcome: "fatal" }];
+    expect(() => foldRun(journal([["note"], bad]))).toThrow(/Journal entry 2 of run issue-42-k3f9.*\/reason/);
+    expect(() => foldRun(journal([["run.parked", { on: "moon", reason: "", until: null }]]))).toThrow(/\/on/);
+    expect(() => foldRun(journal([["run.reopened", {}]]))).toThrow(/\/reason/);
+  });
+
+  const anyLine = fc.constantFrom<Line>(
+    parked,
+    fatal,
+    done,
+    reopened,
+    ["run.unparked"],
+    ["restore.started", { sequence: 1 }],
+    ["restore.finished"],
+    ["note"],
+    ["x.own", { outcome: 1 }],
+    ["stage.entered"],
+  );
+
+  test("folding in two parts is folding in one", () => {
+    fc.assert(
+      fc.property(fc.array(anyLine), fc.nat(), (lines, cut) => {
+        const entries = journal(lines);
+        const at = cut % (entries.length + 1);
+        const first = foldRun(entries.slice(0, at));
+        expect(entries.slice(at).reduce(stepRun, first)).toEqual(foldRun(entries));
+      }),
+    );
+  });
+
+  test("an ended run leaves its end only by being re-opened", () => {
+    fc.assert(
+      fc.property(fc.array(anyLine), anyLine, (lines, next) => {
+        const entries = journal([...lines, next]);
+        const before = entries.slice(0, -1).reduce(stepRun, NEW_RUN).state;
+        if (before.kind !== "done" && before.kind !== "fatal") return;
+        const after = foldRun(entries).state;
+        expect(after).toEqual(next[0] === "run.reopened" ? { kind: "open" } : before);
+      }),
+    );
+  });
+
+  test("a fold that was kept is read back as it was, and anything else is corrupt", () => {
+    fc.assert(
+      fc.property(fc.array(anyLine), (lines) => {
+        const fold = foldRun(journal(lines));
+        expect(parseRunFold(JSON.parse(JSON.stringify(fold)), "fold")).toEqual(fold);
+      }),
+    );
+    expect(() => parseRunFold({ state: { kind: "asleep" }, unfinishedRestore: null }, "The fold")).toThrow(
+      /state\/kind/,
+    );
+    expect(() => parseRunFold({ state: { kind: "open" } }, "The fold")).toThrow(/unfinishedRestore/);
+  });
+
+  test("whoever keeps the fold may pass over every kind that does not concern the run", () => {
+    for (const kind of [...ENTRY_KINDS, "x.own"] as const)
+      if (!concernsRun(kind)) expect(stepRun(NEW_RUN, { ...anEntry, kind })).toBe(NEW_RUN);
+    fc.assert(
+      fc.property(fc.array(anyLine), (lines) => {
+        const entries = journal(lines);
+        expect(foldRun(entries.filter(({ kind }) => concernsRun(kind)))).toEqual(foldRun(entries));
+      }),
+    );
+  });
+
+  test("the target of an unfinished restore", () => {
+    expect(unfinishedTarget(NEW_RUN)).toBeNull();
+    expect(unfinishedTarget(foldRun(journal([["restore.started", { target: "r@3" }]])))).toBe("r@3");
+  });
+
+  const anEntry = { run: "r", entry: 1, at: "2026-01-01T00:00:00Z", body: {} };
+});
+
+describe("run standing", () => {
+  const NOW = Date.parse("2026-11-15T12:00:00.000Z");
+  const at = (secondsAgo: number): string => new Date(NOW - secondsAgo * 1000).toISOString();
+
+  const lease = (secondsAgo: number, slot?: Lease["slot"]): Lease => ({
+    run: "r",
+    epoch: 3,
+    owner: { token: "t", host: "far", pid: 7, started: "1", boot: "b", label: "holdfast run r" },
+    takenAt: at(3600),
+    heartbeatAt: at(secondsAgo),
+    ...(slot === undefined ? {} : { slot }),
+  });
+
+  const STATES: readonly RunState[] = [
+    { kind: "open" },
+    ...(["person", "quota", "provider", "forge", "budget", "ci", "disk", "session", "pause"] as const).map(
+      (on): RunState => ({
+        kind: "parked",
+        on,
+        reason: "why",
+        until: null,
+      }),
+    ),
+    { kind: "parked", on: "quota", reason: "why", until: at(-60) },
+    { kind: "parked", on: "quota", reason: "why", until: at(60) },
+    { kind: "done", at: at(5) },
+    { kind: "fatal", at: at(5), reason: "why" },
+    { kind: "fatal", at: at(5), reason: "why", cause: "aborted" },
+  ];
+  const HOLDERS: readonly StandingFacts["holder"][] = [
+    null,
+    ...(["alive", "dead", "unknown"] as const).flatMap((liveness) =>
+      [1, 50, 3600, -3600].flatMap((beat) =>
+        ([undefined, "working", "waiting"] as const).flatMap((slot) =>
+          (liveness === "alive" ? [false, true] : [false]).map((suspended) => ({
+            lease: lease(beat, slot),
+            liveness,
+            suspended,
+          })),
+        ),
+      ),
+    ),
+  ];
+  const ORDERS = [null, { kind: "pause", reason: "said" }, { kind: "abort", reason: "said" }] as const;
+  const STAGES = [null, "iterate", "done", "limit"];
+  const completing: ReadonlySet<string> = new Set(["done", "limit"]);
+
+  const all: readonly StandingFacts[] = STATES.flatMap((state) =>
+    HOLDERS.flatMap((holder) =>
+      ORDERS.flatMap((order) =>
+        STAGES.flatMap((stage) =>
+          [false, true].map((manual) => ({ state, holder, order, stage, manual, completing, now: NOW })),
+        ),
+      ),
+    ),
+  );
+
+  const isFresh = ({ holder }: StandingFacts, ms: number): boolean =>
+    holder !== null && Math.abs(NOW - Date.parse(holder.lease.heartbeatAt)) <= ms;
+
+  describe(`over all ${all.length} combinations`, () => {
+    const judged = all.map((facts) => ({ facts, standing: standingOf(facts) }));
+    const only = (keep: (facts: StandingFacts) => boolean): readonly RunStanding[] =>
+      judged.filter(({ facts }) => keep(facts)).map(({ standing }) => standing);
+    const kinds = (keep: (facts: StandingFacts) => boolean): ReadonlySet<string> =>
+      new Set(only(keep).map(({ kind }) => kind));
+
+    test("an end is an end, whoever holds it and whatever was said", () => {
+      expect(kinds(({ state }) => state.kind === "done")).toEqual(new Set(["completed"]));
+      expect(kinds(({ state }) => state.kind === "fatal" && state.cause === "aborted")).toEqual(new Set(["aborted"]));
+      expect(
+        kinds(({ state, stage }) => state.kind === "fatal" && state.cause === undefined && stage === "limit"),
+      ).toEqual(new Set(["limit_reached"]));
+      expect(
+        kinds(({ state, stage }) => state.kind === "fatal" && state.cause === undefined && stage !== "limit"),
+      ).toEqual(new Set(["failed"]));
+    });
+
+    test("nothing but a living process with a fresh heartbeat that is not stopped is running, completing or queued", () => {
+      for (const { facts, standing } of judged) {
+        if (!["running", "completing", "queued"].includes(standing.kind)) continue;
+        expect(facts.holder).toMatchObject({ liveness: "alive", suspended: false });
+        expect(isFresh(facts, 35_000)).toBe(true);
+        expect(facts.holder?.lease.slot === "waiting").toBe(standing.kind === "queued");
+        expect(facts.manual).toBe(false);
+      }
+    });
+
+    test("a process that hangs or was stopped is stale, never running; one in the future is no sign of life", () => {
+      const alive = ({ state, holder, manual }: StandingFacts): boolean =>
+        !manual && (state.kind === "open" || state.kind === "parked") && holder?.liveness === "alive";
+      expect(kinds((facts) => alive(facts) && (facts.holder?.suspended === true || !isFresh(facts, 35_000)))).toEqual(
+        new Set(["stale"]),
+      );
+    });
+
+    test("nobody is called crashed who is alive, nor while another host may still be at it", () => {
+      for (const { facts, standing } of judged) {
+        if (standing.kind !== "crashed") continue;
+        expect(facts.holder).not.toBeNull();
+        expect(facts.holder?.liveness).toBe(standing.known === "certain" ? "dead" : "unknown");
+        if (standing.known === "presumed") expect(isFresh(facts, 60_000)).toBe(false);
+        // A fresh loop has no pid to look at, and is none that crashed.
+        expect(facts.stage).not.toBeNull();
+        expect(facts.state.kind).toBe("open");
+        expect(isResumable(standing)).toBe(true);
+      }
+      expect(kinds(({ holder }) => holder === null)).not.toContain("crashed");
+    });
+
+    test("what was said stands when nobody is at it, and shows while somebody is", () => {
+      for (const { facts, standing } of judged) {
+        const { order, state, holder, manual } = facts;
+        if (order === null || manual || state.kind === "done" || state.kind === "fatal") continue;
+        if (standing.kind === "running") expect(standing.ordered).toBe(order.kind);
+        if (holder === null || holder.liveness === "dead")
+          expect(standing.kind).toBe(order.kind === "pause" ? "paused" : "aborted");
+      }
+    });
+
+    test("what it waits for is told, unless it is something a person must do", () => {
+      const idle = ({ holder, order, manual }: StandingFacts): boolean => holder === null && order === null && !manual;
+      const parkedOn = (on: string) =>
+        kinds((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.on === on);
+      expect(parkedOn("budget")).toEqual(new Set(["budget_exhausted"]));
+      expect(parkedOn("pause")).toEqual(new Set(["paused"]));
+      for (const on of ["person", "quota", "provider", "forge", "ci", "disk", "session"])
+        expect(parkedOn(on)).toEqual(new Set(["waiting"]));
+      const times = only((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.until !== null);
+      expect(new Set(times.map((one) => one.kind === "waiting" && one.due))).toEqual(new Set([true, false]));
+      expect(kinds((facts) => idle(facts) && facts.state.kind === "open")).toEqual(new Set(["new", "stopped"]));
+    });
+
+    test("whatever is at work cannot be resumed, and the other way round", () => {
+      for (const { standing } of judged) expect(isAtWork(standing) && isResumable(standing)).toBe(false);
+    });
+  });
+
+  test("time alone makes no dead process alive, and no living one dead", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...all), fc.integer({ min: -1_000_000, max: 1_000_000 }), (facts, later) => {
+        const [now, then] = [standingOf(facts), standingOf({ ...facts, now: NOW + later })];
+        const living = (one: RunStanding): boolean =>
+          isAtWork(one) || one.kind === "queued" || one.kind === "elsewhere";
+        if (facts.holder?.liveness === "alive") expect(living(now)).toBe(living(then));
+        if (facts.holder === null || facts.holder.liveness === "dead") expect(living(then)).toBe(false);
+      }),
+    );
+  });
+});

@@ -1,0 +1,289 @@
+import type { EntryKind, JournalEntry, RunEnded, RunParked, RunReopened } from "./journal.ts";
+import {
+  type JsonObject,
+  type Shape,
+  count,
+  flag,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  parseShape,
+  tagged,
+  text,
+} from "./json.ts";
+import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
+import type { ParkedOn, PendingDecision, RunState } from "./run.ts";
+
+/** What a person is told about a run: worked out from its journal, its lease and who holds that, and stored nowhere. */
+export type RunStanding =
+  /** A process that gives signs of life carries it. `ordered`: it was told to stop, and will at the next safe point. */
+  | { readonly kind: "running"; readonly ordered: "pause" | "abort" | null }
+  /** The same, in its last stage. */
+  | { readonly kind: "completing" }
+  /** Its process waits for a place among those at work. */
+  | { readonly kind: "queued" }
+  /** Its process is there and gives no sign of life: it hangs, or was stopped. Nobody can take the run from it. */
+  | { readonly kind: "stale"; readonly since: string; readonly suspended: boolean }
+  /** Somebody on another host holds it, and gave a sign of life not long ago. */
+  | { readonly kind: "elsewhere"; readonly host: string }
+  /** Parked, and goes on when it has what it waits for. `due`: the time has come. */
+  | {
+      readonly kind: "waiting";
+      readonly on: Exclude<ParkedOn, "budget" | "pause">;
+      readonly until: string | null;
+      readonly due: boolean;
+    }
+  | { readonly kind: "paused" }
+  | { readonly kind: "budget_exhausted" }
+  /** It came to the end that its own limits set. */
+  | { readonly kind: "limit_reached"; readonly reason: string }
+  | { readonly kind: "completed"; readonly at: string }
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string }
+  | { readonly kind: "aborted"; readonly reason: string }
+  /** Its process is gone and had not let go; "presumed": it was on another host and has been silent for too long. `resume` takes it up. */
+  | { readonly kind: "crashed"; readonly known: "certain" | "presumed" }
+  /** Let go in order before the end. `resume` takes it up. */
+  | { readonly kind: "stopped" }
+  /** Made, and not a stage of it begun. */
+  | { readonly kind: "new" }
+  /** Saved by hand: no workflow carries it. */
+  | { readonly kind: "manual" };
+
+export interface StandingFacts {
+  readonly state: RunState;
+  /** Does a workflow carry it, or is it saved by hand? */
+  readonly manual: boolean;
+  /** As its newest checkpoint has it; null: there is none. */
+  readonly stage: string | null;
+  /** Stages of its workflow in which the work itself is done; empty where that is not known. */
+  readonly completing: ReadonlySet<string>;
+  readonly holder: {
+    readonly lease: Lease;
+    readonly liveness: OwnerLiveness;
+    /** The kernel says that the process is stopped. */
+    readonly suspended: boolean;
+  } | null;
+  /** What somebody said shall become of it, and nobody has done yet. */
+  readonly order: { readonly kind: "pause" | "abort"; readonly reason: string } | null;
+  readonly now: number;
+}
+
+/** An end is an end; then whoever is at it; then what was said; then why nobody is. */
+export function standingOf(facts: StandingFacts): RunStanding {
+  const { state } = facts;
+  switch (state.kind) {
+    case "done":
+      return { kind: "completed", at: state.at };
+    case "fatal":
+      if (state.cause === "aborted") return { kind: "aborted", reason: state.reason };
+      return facts.stage === LIMIT
+        ? { kind: "limit_reached", reason: state.reason }
+        : { kind: "failed", at: state.at, reason: state.reason };
+    case "open":
+    case "parked":
+      return held(facts) ?? unheld(facts, state);
+  }
+}
+
+/** The end stage of a workflow whose own limits stopped it. */
+const LIMIT = "limit";
+
+/** null: nobody who could be alive has it. */
+function held({ holder, order, completing, stage, manual, now }: StandingFacts): RunStanding | null {
+  if (manual || holder === null || holder.liveness === "dead") return null;
+  const { lease, suspended } = holder;
+  // A heartbeat from the future was written under a wrong clock and proves as little as an old one.
+  const silence = Math.abs(now - Date.parse(lease.heartbeatAt));
+  if (holder.liveness === "unknown")
+    return silence <= DEFAULT_STALE_AFTER_MS ? { kind: "elsewhere", host: lease.owner.host } : null;
+  if (suspended || !(silence <= SILENT_AFTER_MS)) return { kind: "stale", since: lease.heartbeatAt, suspended };
+  if (lease.slot === "waiting") return { kind: "queued" };
+  if (order !== null) return { kind: "running", ordered: order.kind };
+  return stage !== null && completing.has(stage) ? { kind: "completing" } : { kind: "running", ordered: null };
+}
+
+function unheld(facts: StandingFacts, state: Extract<RunState, { readonly kind: "open" | "parked" }>): RunStanding {
+  const { order, holder, stage, now } = facts;
+  if (facts.manual) return { kind: "manual" };
+  // Whoever takes it up does this first.
+  if (order?.kind === "abort") return { kind: "aborted", reason: order.reason };
+  if (order?.kind === "pause") return { kind: "paused" };
+  if (state.kind === "parked") {
+    const { on, until } = state;
+    if (on === "pause") return { kind: "paused" };
+    if (on === "budget") return { kind: "budget_exhausted" };
+    return { kind: "waiting", on, until, due: until !== null && Date.parse(until) <= now };
+  }
+  if (stage === null) return { kind: "new" };
+  if (holder === null) return { kind: "stopped" };
+  return { kind: "crashed", known: holder.liveness === "dead" ? "certain" : "presumed" };
+}
+
+/** Would `resume` take it up now, as it is? */
+export function isResumable(standing: RunStanding): boolean {
+  switch (standing.kind) {
+    case "paused":
+    case "crashed":
+    case "stopped":
+      return true;
+    case "waiting":
+      if (standing.on === "provider") return true;
+      return standing.on !== "person" && (standing.until === null || standing.due);
+    default:
+      return false;
+  }
+}
+
+/** Is there a process that may carry it, at work or not? */
+export function isHeld({ kind }: RunStanding): boolean {
+  return HELD.has(kind);
+}
+
+const HELD: ReadonlySet<RunStanding["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
+
+/** Is a process at it that spends? */
+export function isAtWork(standing: RunStanding): boolean {
+  return standing.kind === "running" || standing.kind === "completing" || standing.kind === "stale";
+}
+
+/** What a run's journal says about the run as a whole. */
+export interface RunFold {
+  readonly state: RunState;
+  /** A restore that began and never said it finished: the files may be half of one checkpoint, half of another. */
+  readonly unfinishedRestore: { readonly entry: number; readonly body: JsonObject } | null;
+}
+
+export const NEW_RUN: RunFold = { state: { kind: "open" }, unfinishedRestore: null };
+
+type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
+
+export function foldRun(entries: Iterable<FoldedEntry>): RunFold {
+  let fold = NEW_RUN;
+  for (const entry of entries) fold = stepRun(fold, entry);
+  return fold;
+}
+
+/**
+ * One entry further; for stores that keep the fold beside the journal.
+ * An end stands until the run is re-opened: a later end or park changes nothing, so the first reason is never lost.
+ */
+export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
+  const ended = fold.state.kind === "done" || fold.state.kind === "fatal";
+  switch (entry.kind) {
+    case "run.parked":
+      return ended ? fold : { ...fold, state: { kind: "parked", ...parkedBody(entry) } };
+    case "run.unparked":
+      return fold.state.kind === "parked" ? { ...fold, state: { kind: "open" } } : fold;
+    case "run.ended":
+      return ended ? fold : { ...fold, state: endState(entry) };
+    case "run.reopened":
+      parseShape({ shape: reopenedShape, value: entry.body, what: nameOf(entry) });
+      return { ...fold, state: { kind: "open" } };
+    case "restore.started":
+      return { ...fold, unfinishedRestore: { entry: entry.entry, body: entry.body } };
+    case "restore.finished":
+      return { ...fold, unfinishedRestore: null };
+    default:
+      return fold;
+  }
+}
+
+/** The kinds that stepRun looks at; every other leaves the fold as it is. */
+export function concernsRun(kind: EntryKind): boolean {
+  return RUN_KINDS.has(kind);
+}
+
+const RUN_KINDS: ReadonlySet<EntryKind> = new Set<EntryKind>([
+  "run.parked",
+  "run.unparked",
+  "run.ended",
+  "run.reopened",
+  "restore.started",
+  "restore.finished",
+]);
+
+/** Id of the checkpoint whose restore did not finish. */
+export function unfinishedTarget(fold: RunFold): string | null {
+  const target = fold.unfinishedRestore?.body["target"];
+  return typeof target === "string" ? target : null;
+}
+
+/** A fold that was kept beside the journal. */
+export function parseRunFold(value: unknown, what: string): RunFold {
+  return parseShape({ shape: foldShape, value, what });
+}
+
+const aborted = oneOf({ aborted: true });
+const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
+  done: object({ outcome: oneOf({ done: true }) }),
+  fatal: object({ outcome: oneOf({ fatal: true }), reason: text, cause: optional(aborted) }),
+});
+const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
+const parkedOn: Shape<ParkedOn> = oneOf({
+  person: true,
+  quota: true,
+  provider: true,
+  forge: true,
+  budget: true,
+  ci: true,
+  disk: true,
+  session: true,
+  pause: true,
+});
+const decision: Shape<PendingDecision> = object<PendingDecision>({
+  name: text,
+  question: text,
+  options: list(text),
+  recheck: optional(flag),
+});
+const parkedShape: Shape<RunParked> = object<RunParked>({
+  on: parkedOn,
+  reason: text,
+  until: nullable(text),
+  decision: optional(decision),
+});
+
+const stateShape: Shape<RunState> = tagged<RunState, "kind">("kind", {
+  open: object({ kind: oneOf({ open: true }) }),
+  parked: object({
+    kind: oneOf({ parked: true }),
+    on: parkedOn,
+    reason: text,
+    until: nullable(text),
+    decision: optional(decision),
+  }),
+  done: object({ kind: oneOf({ done: true }), at: text }),
+  fatal: object({ kind: oneOf({ fatal: true }), at: text, reason: text, cause: optional(aborted) }),
+});
+const foldShape: Shape<RunFold> = object<RunFold>({
+  state: stateShape,
+  unfinishedRestore: nullable(object({ entry: count, body: jsonObject })),
+});
+
+function endState(entry: FoldedEntry): RunState {
+  const body = parseShape({ shape: endedShape, value: entry.body, what: nameOf(entry) });
+  switch (body.outcome) {
+    case "done":
+      return { kind: "done", at: entry.at };
+    case "fatal":
+      return {
+        kind: "fatal",
+        at: entry.at,
+        reason: body.reason,
+        ...(body.cause === undefined ? {} : { cause: body.cause }),
+      };
+  }
+}
+
+function parkedBody(entry: FoldedEntry): RunParked {
+  const body = parseShape({ shape: parkedShape, value: entry.body, what: nameOf(entry) });
+  const { on, reason, until } = body;
+  return body.decision === undefined ? { on, reason, until } : { on, reason, until, decision: body.decision };
+}
+
+function nameOf(entry: FoldedEntry): string {
+  return `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`;
+}

@@ -1,0 +1,187 @@
+import { appendFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { ID, type State, begin, define, worked } from "@holdfast/test-support/core/work-bench";
+import { readWorktree } from "@holdfast/test-support/git/repository";
+import { RunHandle } from "./run-handle.ts";
+import type { StageFunction } from "./workflow.ts";
+
+const FILES = { changesFiles: true };
+
+test("a step that changes files: its result and the files are one commit; failed or killed, the files go back", async () => {
+  const { parts, go, crash, workspace, file, store } = await startInWorktree();
+  const runs: string[] = [];
+  let fails = true;
+  const work: StageFunction<State> = async ({ step }) => {
+    await step("one", () => file("one.txt", "1") && runs.push("one"), FILES);
+    await step(
+      "two",
+      () => {
+        runs.push("two");
+        expect(file("two.txt")).toBe(false);
+        file("two.txt", "2");
+        if (fails) throw new Error("half-way");
+        return 2;
+      },
+      FILES,
+    );
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  await begin(parts, workflow, workspace);
+  await expect(go(workflow)).rejects.toThrow("half-way");
+  expect([file("one.txt"), file("two.txt")]).toEqual([true, false]);
+  fails = false;
+  // 1: step.started of two, 2: its end.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(file("two.txt")).toBe(true);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(runs).toEqual(["one", "two", "two", "two"]);
+  const triggers = (await store.listCheckpoints({ run: ID })).map(({ trigger }) => trigger).toReversed();
+  expect(triggers.join(" ")).toBe(
+    "stage automatic error_recovery restore error_recovery restore automatic stage stage",
+  );
+});
+
+test("killed in the step, then when the files were back and nobody had written it, then in the step again: it is done once", async () => {
+  const { parts, go, crash, workspace, file, store } = await startInWorktree();
+  const work: StageFunction<State> = async ({ step }) => {
+    const add = (): null => {
+      appendFileSync(join(workspace.root, "log.txt"), "x");
+      return null;
+    };
+    await step("add", add, FILES);
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  await begin(parts, workflow, workspace);
+  // 1: step.started, 2: its end.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  // 1: what was half done, 2: the files are back.
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(file("log.txt")).toBe(false);
+  // 1: that they are back, 2: step.started, 3: its end.
+  expect(await crash(workflow, 3, "before")).toBe("died");
+  expect(file("log.txt")).toBe(true);
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(readFileSync(join(workspace.root, "log.txt"), "utf8")).toBe("x");
+  expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
+});
+
+test("a step that moved the branch is not undone under its feet", async () => {
+  const { parts, go, crash, workspace, file, tree } = await startInWorktree();
+  const heads: string[] = [];
+  const work: StageFunction<State> = async ({ step }) => {
+    await step(
+      "commit",
+      () => {
+        if (!file("c.txt")) {
+          file("c.txt", "committed");
+          tree.git("add", "-A");
+          tree.git("commit", "-qm", "c");
+        }
+        heads.push(tree.git("rev-parse", "HEAD"));
+        return null;
+      },
+      FILES,
+    );
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  await begin(parts, workflow, workspace);
+  expect(await crash(workflow, 2, "before")).toBe("died");
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(new Set(heads).size).toBe(1);
+  expect(tree.git("status", "--porcelain")).toBe("");
+});
+
+test("files of an earlier checkpoint come back once, wherever the process dies", async () => {
+  const wanted = new Set<string>();
+  for (let at = 1, how = "died"; how === "died"; at += 1) {
+    const { parts, go, crash, workspace, file, store } = await startInWorktree();
+    const workflow = define({
+      work: async ({ step, restoreFiles }) => {
+        await step("good", () => file("good.txt", "good"), FILES);
+        await step("bad", () => file("bad.txt", "bad"), FILES);
+        const { tree } = await restoreFiles("best", { sequence: 2 });
+        wanted.add(tree);
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(parts, workflow, workspace);
+    how = await crash(workflow, at, at % 2 === 0 ? "before" : "after");
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(Object.keys(readWorktree(workspace.root)).toSorted()).toEqual([".gitignore", "a.txt", "good.txt"]);
+    expect((await store.latest(ID))?.tree).toBe([...wanted][0]);
+    expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
+    // Of files alone: one that a resume finds unfinished must not take the run's position back with them.
+    for await (const { kind, body } of store.readJournal({ run: ID }))
+      if (kind === "restore.started") expect(body["paths"]).toEqual(["."]);
+  }
+  expect(wanted.size).toBe(1);
+});
+
+test("a checkpoint that cannot be used is passed over aloud: the run goes on before it, and its files too", async () => {
+  const { parts, go, workspace, file, store } = await startInWorktree();
+  const runs: string[] = [];
+  let parks = true;
+  const work: StageFunction<State> = async ({ step, park }) => {
+    await step("one", () => file("one.txt", "1") && runs.push("one"), FILES);
+    await step("two", () => file("two.txt", "2") && runs.push("two"), FILES);
+    await step("plain", () => runs.push("plain"));
+    if (parks) await park({ on: "person", reason: "look" });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  await begin(parts, workflow, workspace);
+  await go(workflow);
+  await store.quarantine({ run: ID, sequences: [3, 4], reason: "damaged" });
+  parks = false;
+  const notes: string[] = [];
+  const listen = (event: { readonly kind: string; readonly text?: string }) => void notes.push(event.text ?? "");
+  expect(await go(workflow, { listen })).toMatchObject({ kind: "done" });
+  expect(runs).toEqual(["one", "two", "plain", "two", "plain"]);
+  expect(notes.join("\n")).toContain(`Put the files back to ${ID}@2`);
+  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
+  const visits = journal.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body["visit"]);
+  expect(visits).toEqual([1, 3, 4]);
+});
+
+test("after a restore no visit has a number that was given: old effects are not taken for new ones", async () => {
+  const { parts, go, workspace } = await startInWorktree();
+  const keys: string[] = [];
+  const work: StageFunction<State> = async ({ effect }) => {
+    await effect({
+      purpose: "tell",
+      kind: "toy.tell",
+      target: "outside",
+      payload: null,
+      lookUp: async () => ({ kind: "absent" }),
+      act: async (key) => ({ kind: "done", receipt: keys.push(key) }),
+    });
+    return { event: "worked", reason: "did it" };
+  };
+  let parks = true;
+  const check: StageFunction<State> = async ({ park }) => {
+    if (parks) await park({ on: "person", reason: "look" });
+    return { event: "passed", reason: "fine" };
+  };
+  const workflow = define({ work, check });
+  const run = await begin(parts, workflow, workspace);
+  await go(workflow);
+  await using handle = new RunHandle(parts, run);
+  await handle.restore({ sequence: 1 });
+  await handle.close();
+  parks = false;
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(keys).toEqual([`${ID}/work/tell.1`, `${ID}/work/tell.3`]);
+});
+
+test("a run whose worktree is gone does not go on silently without its files", async () => {
+  const { parts, go, workspace, workspaces } = await startInWorktree();
+  const workflow = define({ work: worked });
+  await begin(parts, workflow, workspace);
+  await workspaces.remove({ run: ID, force: true });
+  await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "WORKSPACE_MISSING" }));
+});

@@ -1,0 +1,374 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { lookParams } from "./adapters.ts";
+import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
+import { type Graph, checkGraph } from "./graph.ts";
+import type { NewEntry, RunParked, StepStarted } from "./journal.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { playStep } from "./play-step.ts";
+import { reasonOf } from "./progress.ts";
+import { putFilesBack } from "./restore-files.ts";
+import type { RunSession } from "./run-session.ts";
+import { RECHECK, type Stay, parkRun, withTimer } from "./stage-execution.ts";
+import { type ApplyEvent, own, rebaseRunning } from "./state.ts";
+import { capture } from "./values/capture.ts";
+import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./workflow.ts";
+
+type Work = (scope: StepScope) => Promise<Json> | Json;
+
+/** A plain step is one commit with one entry, after its work: begun and lost, it has changed nothing that counts. */
+export async function runStep(stay: Stay, name: string, work: Work, options?: StepOptions): Promise<Json> {
+  const { writer } = stay;
+  const known = stay.claim(name);
+  if (known !== undefined) {
+    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: true });
+    return known;
+  }
+  stay.enter();
+  try {
+    if (options?.risk !== undefined)
+      await saveBefore(writer, { trigger: "before_risky", name: options.risk, entries: () => [] });
+    if (writer.parts.player !== undefined) return await playStep(stay, name);
+    if (options?.changesFiles === true)
+      return await runFileStep(stay, name, { work, artifacts: options.artifacts ?? [] });
+    if (writer.listening) writer.tell({ kind: "step_started", step: name });
+    let result: Json;
+    try {
+      result = capture(await work(scopeOf(stay, name)));
+    } catch (error) {
+      throw await failStep(stay, name, error);
+    }
+    stay.open();
+    await writer.append(stay.finished(name, { result, spent: null }));
+    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+    return result;
+  } finally {
+    stay.leave();
+  }
+}
+
+async function runFileStep(
+  stay: Stay,
+  name: string,
+  { work, artifacts }: { readonly work: Work; readonly artifacts: readonly string[] },
+): Promise<Json> {
+  const { writer } = stay;
+  await beginStep(stay, name, { files: true, estimate: null });
+  let result: Json;
+  try {
+    result = capture(await withTimer(stay, () => Promise.resolve(work(scopeOf(stay, name)))));
+  } catch (error) {
+    throw await failStep(stay, name, error);
+  }
+  stay.open();
+  await writer.save({
+    trigger: (await areComplete(writer, artifacts)) ? "artifact_complete" : "automatic",
+    name,
+    prepare: () => [stay.finished(name, { result, spent: null })],
+    change: (planes, { sequence }) => rebaseRunning(planes, sequence),
+  });
+  if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+  return result;
+}
+
+async function areComplete({ parts, workspace }: Stay["writer"], artifacts: readonly string[]): Promise<boolean> {
+  if (workspace === undefined || artifacts.length === 0 || !parts.checkpoints.artifactComplete) return false;
+  const outputs = parts.outputs(workspace.root);
+  for (const path of artifacts) if ((await outputs.read(path)) === null) return false;
+  return true;
+}
+
+/** Durable before the work: found without an end, the files may be half of it. */
+export async function beginStep(
+  stay: Stay,
+  name: string,
+  params: Pick<StepStarted, "files" | "estimate" | "counted" | "aside">,
+): Promise<void> {
+  const { writer } = stay;
+  const body: StepStarted = { visit: writer.visit, step: name, ...params };
+  if (params.files) writer.fileSteps += 1;
+  await writer.append({ kind: "step.started", body });
+  if (writer.listening) writer.tell({ kind: "step_started", step: name });
+}
+
+/** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */
+export async function failStep(stay: Stay, name: string, error: unknown): Promise<unknown> {
+  const { writer } = stay;
+  if (writer.halt.cause !== undefined) return writer.halt.cause;
+  stay.open();
+  const reason = reasonOf(error);
+  const step = own(writer.running, name);
+  const spent = step?.estimate ?? null;
+  const code = error instanceof HoldfastError ? { code: error.code } : {};
+  const finish = (): readonly NewEntry[] => [stay.failed(name, { reason, spent, ...code })];
+  if (step?.files === true && !(await movedBranch(stay, step.base))) {
+    await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
+  } else {
+    await writer.append(...finish());
+  }
+  stay.unclaim(name);
+  if (writer.listening) writer.tell({ kind: "step_failed", step: name, reason, retryAt: null });
+  return error;
+}
+
+/**
+ * Steps of ours that move the branch do it whole and may be called again; the old files under the new head would look
+ * like changes to undo it.
+ */
+export async function movedBranch(stay: { readonly writer: Stay["writer"] }, base: number): Promise<boolean> {
+  const { workspace, parts, run } = stay.writer;
+  if (workspace === undefined) return false;
+  const { planes } = await parts.store.getCheckpoint({ run: run.id, sequence: base });
+  const { head } = await workspace.look(lookParams(parts));
+  return planes.files !== null && planes.files.head !== head;
+}
+
+export function markOf(stay: Stay, name: string): string {
+  return stay.mark + name;
+}
+
+export function attemptOf(stay: Stay, name: string): number {
+  return (own(stay.writer.state.position.visit.failures, name) ?? 0) + 1;
+}
+
+function scopeOf(stay: Stay, name: string): StepScope {
+  return { signal: stay.writer.halt.signal, attempt: attemptOf(stay, name), mark: markOf(stay, name) };
+}
+
+/**
+ * How things stand before something that the world may not give back: a push, a rebase, a call to somebody else. Where a checkpoint holds that already, none is
+ * taken, and the entries name the one there is. `entries` are of the same commit, so that a kill leaves both or neither.
+ */
+export async function saveBefore(
+  writer: RunSession,
+  params: {
+    readonly trigger: "before_risky" | "before_external";
+    readonly name: string;
+    /** Given the checkpoint that holds what was before; null: that was not asked for, or cannot be told. */
+    readonly entries: (before: number | null) => readonly NewEntry[];
+  },
+): Promise<void> {
+  const { trigger, name, entries } = params;
+  const { checkpoints, player } = writer.parts;
+  if (player !== undefined) {
+    const request = { trigger, name: nameOf(name) };
+    if (player.isNext(writer, request)) await writer.save(request);
+    return;
+  }
+  const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
+  // Files that a step of ours is changing right now are half of it: a checkpoint of them would be none to go back to.
+  const isQuiet = writer.placing === 0 && !Object.values(writer.running).some(({ files }) => files);
+  if (!isOn || !isQuiet) return await appendAll(writer, entries(null));
+  if (!writer.state.unsaved && !(await filesChanged(writer))) return await appendAll(writer, entries(writer.sequence));
+  await writer.save({ trigger, name: nameOf(name), prepare: ({ sequence }) => entries(sequence) });
+}
+
+async function filesChanged({ workspace, files, parts }: RunSession): Promise<boolean> {
+  if (workspace === undefined || files === null) return false;
+  const { tree, head, branch } = await workspace.look(lookParams(parts));
+  return tree !== files.tree || head !== files.head || branch !== files.branch;
+}
+
+async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await writer.append(...entries);
+}
+
+const NAME_CHARACTERS = 100;
+
+/** Targets are texts of the user's; a name is one line. */
+function nameOf(text: string): string {
+  return text.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed();
+}
+
+/** Waits for the user's answer; then the answer, the same for the rest of the visit. */
+export async function decide(stay: Stay, { name: own, question, options, recheck }: Decision): Promise<string> {
+  const name = recheck === true ? `${RECHECK}${own}` : own;
+  const known = stay.claim(name);
+  if (typeof known === "string") return known;
+  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
+  const parked: RunParked = {
+    on: "person",
+    reason: question,
+    until: null,
+    decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
+  };
+  return await parkRun(stay, parked);
+}
+
+/** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */
+export class Recorder<S extends JsonObject> {
+  readonly #stay: Stay;
+  readonly #workflow: Workflow<S>;
+  /** What was parsed, so that a state that did not change is the same object. */
+  #parsed: { readonly values: JsonObject; readonly state: S } | undefined;
+
+  constructor(stay: Stay, workflow: Workflow<S>) {
+    this.#stay = stay;
+    this.#workflow = workflow;
+    this.#parsed = { values: stay.writer.values, state: workflow.parseState(stay.writer.values) };
+  }
+
+  get state(): S {
+    const { values } = this.#stay.writer;
+    if (this.#parsed?.values !== values) this.#parsed = { values, state: this.#workflow.parseState(values) };
+    return this.#parsed.state;
+  }
+
+  /** The event and the values that it makes are one commit: an event that the workflow's reducer refuses is not written. */
+  async record(name: string, live: Json): Promise<Json> {
+    const stay = this.#stay;
+    const { writer } = stay;
+    const known = stay.claim(name);
+    if (known !== undefined) {
+      if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: true });
+      return known;
+    }
+    return await stay.busy(async () => {
+      let event: Json;
+      let written: Promise<void>;
+      try {
+        event = capture(live);
+        if (this.#workflow.reduce === null) throw noReducer(this.#workflow.shape.name);
+        if (writer.parts.player !== undefined) event = await writer.parts.player.recorded(writer, name, event);
+        written = writer.append(stay.finished(name, { recorded: true, result: event, spent: null }));
+      } catch (error) {
+        stay.unclaim(name);
+        throw error;
+      }
+      await written;
+      if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+      return event;
+    });
+  }
+}
+
+/** What the workflow's `reduce` makes of its values with a recorded event. */
+export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
+  const { reduce, shape } = workflow;
+  return (values, event) => {
+    if (reduce === null) {
+      throw new HoldfastError({
+        code: "WORKFLOW_CHANGED",
+        message: `Run ${run} has recorded events, and workflow ${shape.name} has no reducer any more`,
+        hint: "Continue it with the workflow version that recorded them.",
+        retry: "ask",
+        data: { run },
+      });
+    }
+    // The state is an object, and a capture has the shape of its source.
+    return capture(reduce(workflow.parseState(values), event), values) as S;
+  };
+}
+
+function noReducer(workflow: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Workflow ${workflow} records an event and has no reducer`,
+    hint: "Give defineWorkflow a `reduce` that says what the event makes of the state.",
+  });
+}
+
+/** The graph in the run's state, and the entries that change it. */
+export function stageGraph(stay: Stay): StageGraph {
+  const { writer } = stay;
+  /** The graph after the given events, while `choose` looks at it: the commit holds both. */
+  let tentative: Graph | null = null;
+  const view = viewGraph(() => tentative ?? requireGraph(stay));
+
+  async function commitMoves(params: {
+    readonly given: readonly GraphEvent[];
+    readonly choose: Parameters<StageGraph["moveThen"]>[1];
+    readonly also: readonly NewEntry[];
+  }): Promise<readonly GraphEvent[]> {
+    const given = params.given.map(captureEvent);
+    tentative = given.reduce(stepGraph, requireGraph(stay));
+    let chosen: readonly GraphEvent[];
+    try {
+      chosen = params.choose(view).map(captureEvent);
+    } finally {
+      tentative = null;
+    }
+    const events = [...given, ...chosen];
+    const entries = [...(events.length === 0 ? [] : [movedEntry(events, writer.visit)]), ...params.also];
+    if (entries.length > 0) await stay.busy(() => writer.append(...entries));
+    if (writer.listening && events.length > 0) writer.tell({ kind: "graph_moved", events });
+    return chosen;
+  }
+
+  const moveThen: StageGraph["moveThen"] = async (given, choose) => {
+    // A node that has ended may still be written while work stops; nothing starts then.
+    if (given.length > 0 && given.every(({ kind }) => kind === "complete")) stay.open();
+    else stay.check();
+    return await commitMoves({ given, choose, also: [] });
+  };
+  return {
+    now: () => currentGraph(stay),
+    view() {
+      requireGraph(stay);
+      return view;
+    },
+    set: (graph) => setGraph(stay, graph),
+    moveThen,
+    async move(...events) {
+      await moveThen(events, () => []);
+    },
+    async moveOnce(name, ...events) {
+      if (stay.claim(name) !== undefined) return;
+      await writer.parts.player?.recorded(writer, name, null);
+      const also = [stay.finished(name, { result: null, spent: null })];
+      await commitMoves({ given: events, choose: () => [], also }).catch((error: unknown) => {
+        stay.unclaim(name);
+        throw error;
+      });
+    },
+  };
+}
+
+async function setGraph(stay: Stay, live: Graph): Promise<void> {
+  const { writer } = stay;
+  stay.check();
+  const current = currentGraph(stay);
+  if (current !== null) {
+    if (current.id !== live.id) throw anotherGraph(stay, current.id, live.id);
+    return;
+  }
+  const graph = capture(live);
+  // A capture has the shape of its source.
+  checkGraph(graph as unknown as Graph);
+  await stay.busy(() => writer.append({ kind: "graph.set", body: { graph, visit: writer.visit } }));
+}
+
+function captureEvent(event: GraphEvent): GraphEvent {
+  // As above.
+  return capture(event) as unknown as GraphEvent;
+}
+
+export function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
+  // Plain data, captured or made by the engine.
+  return { kind: "graph.moved", body: { events: events as unknown as Json[], visit } };
+}
+
+/** null: this stage attempt has set none. What an earlier attempt left cannot be changed any more. */
+function currentGraph({ writer }: Stay): Graph | null {
+  const { graph, visit } = writer.state.position;
+  return visit.graph === true ? graph : null;
+}
+
+function requireGraph(stay: Stay): Graph {
+  const graph = currentGraph(stay);
+  if (graph !== null) return graph;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Stage ${stay.stage} moves a graph that it has not set`,
+    hint: "Call graph.set first; the graph of an earlier stage attempt cannot be changed.",
+    data: { stage: stay.stage },
+  });
+}
+
+function anotherGraph({ stage }: Stay, current: string, id: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Stage ${stage} sets graph ${id}, and this stage attempt has set ${current}`,
+    hint: "A stage attempt has one graph: add nodes to it, or set the second one in another stage.",
+    data: { stage },
+  });
+}

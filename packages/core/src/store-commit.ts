@@ -1,0 +1,380 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
+import { type Effect, checkIntent, concernsEffect, stepEffect } from "./effects.ts";
+import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
+import { type Json, type JsonObject, deepFreeze } from "./json.ts";
+import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
+import { RUN_ID, type Run, type Work } from "./run.ts";
+import { type RunFold, concernsRun, stepRun } from "./status.ts";
+import { type Commit, type NewCheckpoint, effectConflict, loopLimit } from "./store.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { capture } from "./values/capture.ts";
+import { type SmallStateWriter, createSmallStateWriter } from "./values/small-state.ts";
+
+/** A commit as captured in the call: nothing the caller still holds can change it. */
+export interface CapturedCommit {
+  readonly lease: LeaseClaim;
+  readonly entries: readonly CapturedEntry[];
+  readonly checkpoint: CapturedCheckpoint | null;
+}
+
+interface CapturedEntry {
+  readonly kind: EntryKind;
+  /** Canonical JSON of the body. */
+  readonly text: string;
+  /** Frozen. */
+  readonly body: () => JsonObject;
+}
+
+export interface CapturedCheckpoint {
+  readonly sequence: number | null;
+  readonly trigger: Trigger;
+  readonly name: string | null;
+  readonly parent: CheckpointParent | null;
+  readonly planes: CapturedPlanes;
+  readonly facts: PlaneFacts;
+}
+
+/** Small planes are captured as the very text that is stored. */
+export type CapturedPlanes =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "value"; readonly value: Planes & Json };
+
+/** What a handle remembers of the planes it captured last for a run. */
+export interface RunMemory {
+  readonly writer: SmallStateWriter;
+  /** Whether the planes were small the last time; looking at large ones as if they were small is wasted. */
+  small: boolean;
+  /** The value captured last: what is equal to it is shared. */
+  previous: Json | undefined;
+}
+
+export function createRunMemory(params: { readonly small: boolean }): RunMemory {
+  return { writer: createSmallStateWriter(), small: params.small, previous: undefined };
+}
+
+export function captureCommit(commit: Commit, memory: RunMemory): CapturedCommit {
+  const { entries, checkpoint } = commit;
+  return {
+    lease: claimOf(commit.lease),
+    entries: entries === undefined ? NO_ENTRIES : entries.map(captureEntry),
+    checkpoint: checkpoint === undefined ? null : captureCheckpoint(checkpoint, memory),
+  };
+}
+
+const NO_ENTRIES: readonly CapturedEntry[] = [];
+
+function captureEntry(entry: NonNullable<Commit["entries"]>[number]): CapturedEntry {
+  checkEntryKind(entry.kind);
+  const { kind, body } = entry;
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `The body of ${kind} is not an object`,
+      hint: "Give an object.",
+    });
+  }
+  const text = canonicalJson(body);
+  let parsed: JsonObject | undefined;
+  return { kind, text, body: () => (parsed ??= parseBody(text)) };
+}
+
+function parseBody(text: string): JsonObject {
+  const value: unknown = JSON.parse(text);
+  return isObject(value) ? deepFreeze(value) : {};
+}
+
+function captureCheckpoint(checkpoint: NewCheckpoint, memory: RunMemory): CapturedCheckpoint {
+  checkTrigger(checkpoint.trigger);
+  const { name, parent, sequence } = checkpoint;
+  const facts = planeFacts(checkpoint.planes);
+  return {
+    sequence: sequence === undefined ? null : checkSequence(sequence),
+    trigger: checkpoint.trigger,
+    name: name === undefined ? null : checkName(name),
+    parent: parent === undefined ? null : { id: parent.id, digest: parent.digest },
+    planes: capturePlanes(checkpoint.planes, memory),
+    facts,
+  };
+}
+
+function capturePlanes(live: Planes, memory: RunMemory): CapturedPlanes {
+  const text = memory.small ? memory.writer.write(live) : undefined;
+  if (text !== undefined) return { kind: "text", text };
+  const value = capture(live, memory.previous);
+  if (!isPlanes(value))
+    throw new HoldfastError({ code: "USAGE", message: "The planes are not an object", hint: "Give an object." });
+  memory.previous = value;
+  memory.small = false;
+  return { kind: "value", value };
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What the planes hold beyond the facts that lists show is the caller's; planeFacts looks at those. */
+function isPlanes(value: Json): value is Planes & JsonObject {
+  return isObject(value);
+}
+
+/** What a commit's entries make of the run as a whole; null when none of them speaks of it. USAGE for a body that cannot be read later. */
+export function foldRunEntries(params: {
+  readonly run: string;
+  readonly at: string;
+  readonly entries: readonly CapturedEntry[];
+  /** Number of the entry before the first of these. */
+  readonly after: number;
+  readonly current: () => RunFold;
+}): RunFold | null {
+  const { run, at, entries } = params;
+  let fold: RunFold | null = null;
+  for (const [i, { kind, body }] of entries.entries()) {
+    if (!concernsRun(kind)) continue;
+    fold = step(fold ?? params.current(), { run, entry: params.after + 1 + i, kind, at, body: body() });
+  }
+  return fold === null ? null : deepFreeze(fold);
+}
+
+function step(fold: RunFold, entry: Parameters<typeof stepRun>[1]): RunFold {
+  try {
+    return stepRun(fold, entry);
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    throw new HoldfastError({
+      code: "USAGE",
+      message: error.message,
+      hint: "Nothing was written. Give the entry the body that its kind asks for.",
+      data: error.data,
+      cause: error,
+    });
+  }
+}
+
+type Entry = Parameters<typeof stepEffect>[1];
+
+/** What a commit's entries make of the ledger; CONFLICT when one does not fit. Changes nothing. */
+export function foldEffects(params: {
+  readonly run: string;
+  readonly at: string;
+  readonly entries: readonly CapturedEntry[];
+  /** Number of the entry before the first of these. */
+  readonly after: number;
+  readonly current: (key: string) => Effect | undefined;
+}): readonly Effect[] {
+  const { run, at } = params;
+  const folded = new Map<string, Effect>();
+  for (const [i, entry] of params.entries.entries()) {
+    const { kind } = entry;
+    if (!concernsEffect(kind)) continue;
+    const body = entry.body();
+    const key = typeof body["key"] === "string" ? body["key"] : "";
+    if (key === "") throw effectConflict({ run, why: "the entry names no effect key" });
+    const before = folded.get(key) ?? params.current(key);
+    const change = fittingStep(before, { run, entry: params.after + 1 + i, kind, at, body });
+    if (change !== null) folded.set(key, deepFreeze(change));
+  }
+  return [...folded.values()];
+}
+
+/** What would be damage in a journal is a caller's mistake while nothing is written yet. */
+function fittingStep(before: Effect | undefined, entry: Entry): Effect | null {
+  try {
+    checkFit(before, entry);
+    return stepEffect(() => before, entry);
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.code !== "STORE_CORRUPT") throw error;
+    throw effectConflict({ run: entry.run, why: error.message });
+  }
+}
+
+/** The fold passes over what comes after "done"; a writer that says so is told instead. */
+function checkFit(before: Effect | undefined, entry: Entry): void {
+  if (entry.kind === "effect.intended") {
+    const wish = stepEffect(() => undefined, entry);
+    if (wish !== null) checkIntent(before, wish);
+  } else if (before?.state.kind === "done" && entry.body["outcome"] !== "done") {
+    throw effectConflict({ run: entry.run, why: `${before.key} is already done and cannot become anything else` });
+  }
+}
+
+/** What callers without a type checker can get wrong, refused before anything is queued. */
+
+export function checkRunId(run: unknown): string {
+  if (typeof run === "string" && RUN_ID.test(run)) return run;
+  throw usage(
+    `${JSON.stringify(run)} is not a run id`,
+    "A run id has 1 to 63 lower-case letters, digits and inner hyphens.",
+  );
+}
+
+/** Each once, without the one that they are others of. */
+export function othersOf(run: string, others: readonly string[]): readonly string[] {
+  return [...new Set(others.map(checkRunId))].filter((one) => one !== run);
+}
+
+/** Kinds that only the store itself writes: they are the record of its own methods. */
+const OWN_KINDS: ReadonlySet<string> = new Set([
+  "run.created",
+  "lease.taken",
+  "lease.released",
+  "checkpoint",
+  "checkpoint.dropped",
+  "checkpoint.quarantined",
+  "tag.added",
+  "tag.removed",
+]);
+const COMMITTABLE: ReadonlySet<string> = new Set(ENTRY_KINDS.filter((kind) => !OWN_KINDS.has(kind)));
+
+export function checkEntryKind(kind: string): void {
+  if (COMMITTABLE.has(kind) || /^x\.[^\p{C}]{1,200}$/u.test(kind)) return;
+  const why = OWN_KINDS.has(kind) ? "is written by the store alone" : "is not an entry kind";
+  throw usage(`${JSON.stringify(kind)} ${why}`, "Kinds of your own begin with `x.`.");
+}
+
+const TRIGGER_SET: ReadonlySet<string> = new Set(TRIGGERS);
+
+export function checkTrigger(trigger: string): void {
+  if (!TRIGGER_SET.has(trigger))
+    throw usage(`${JSON.stringify(trigger)} is not a trigger`, `One of: ${TRIGGERS.join(", ")}.`);
+}
+
+/** The few facts that lists show without reading the planes. */
+export interface PlaneFacts {
+  readonly stage: string;
+  readonly iteration: number;
+  readonly score: number | null;
+  readonly tree: string | null;
+}
+
+export function planeFacts(planes: Planes): PlaneFacts {
+  const { position, files } = planes;
+  if (typeof position !== "object" || position === null) throw usage("The planes lack a position", PLANES_HINT);
+  const { stage, iteration, score } = position;
+  const tree = files === null || files === undefined ? null : files.tree;
+  if (
+    typeof stage !== "string" ||
+    !stage.isWellFormed() ||
+    typeof iteration !== "number" ||
+    (score !== null && typeof score !== "number")
+  ) {
+    throw usage("The position lacks a stage, an iteration or a score", PLANES_HINT);
+  }
+  if (tree !== null && typeof tree !== "string") throw usage("The files plane lacks its tree", PLANES_HINT);
+  return { stage, iteration, score, tree };
+}
+
+const PLANES_HINT = "Start from the newest checkpoint's planes, or from empty ones.";
+
+/** It is addressed as `run@tag` beside `run@7` and `run@latest`, so it must not look like either. */
+/** What a person called a checkpoint. */
+export function checkName(name: unknown): string {
+  if (typeof name === "string" && name.length <= 1000 && name.isWellFormed()) return name;
+  throw usage("A checkpoint's name is a text of at most 1000 characters", "Shorten it.");
+}
+
+export function checkSequence(sequence: unknown): number {
+  if (typeof sequence === "number" && Number.isSafeInteger(sequence) && sequence >= 1) return sequence;
+  throw usage(`${JSON.stringify(sequence)} is not a checkpoint's sequence`, "Sequences are 1, 2, 3 …");
+}
+
+function usage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
+}
+
+/** Milliseconds of an ISO 8601 time. */
+export function checkTime(time: unknown): number {
+  const ms = typeof time === "string" ? Date.parse(time) : Number.NaN;
+  if (Number.isFinite(ms)) return ms;
+  throw usage(`${JSON.stringify(time)} is not a time`, "Give an ISO 8601 time.");
+}
+
+export function captureNewRun(run: NewRunArguments): Omit<Run, "createdAt"> {
+  checkRunId(run.id);
+  if (typeof run.workflow !== "string" || run.workflow === "")
+    throw usage("A run needs the name of its workflow", "Give `workflow`.");
+  const { forkedFrom } = run;
+  const work = capture(run.work);
+  const labels = capture(run.labels ?? {});
+  if (!isWork(work)) throw usage("A run needs its work", "An issue with its number, a task with its text, or none.");
+  if (!isLabelObject(labels)) throw usage("Labels must be an object", "Give names and values.");
+  return {
+    id: run.id,
+    workflow: run.workflow,
+    work,
+    forkedFrom: forkedFrom === undefined ? null : Object.freeze({ id: forkedFrom.id, digest: forkedFrom.digest }),
+    labels,
+  };
+}
+
+interface NewRunArguments {
+  readonly id: string;
+  readonly workflow: string;
+  readonly work: Work;
+  readonly forkedFrom?: CheckpointParent;
+  readonly labels?: JsonObject;
+}
+
+function isLabelObject(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isWork(value: Json): value is Work & JsonObject {
+  if (!isLabelObject(value)) return false;
+  switch (value["kind"]) {
+    case "issue":
+      return typeof value["number"] === "number";
+    case "task":
+      return typeof value["text"] === "string";
+    default:
+      return value["kind"] === "none";
+  }
+}
+
+/** Asking for the same run twice is one run; the time of asking is no part of what was asked. */
+export function sameBirth(a: Omit<Run, "createdAt">, b: Omit<Run, "createdAt">): boolean {
+  return asked(a) === asked(b);
+}
+
+function asked(run: Omit<Run, "createdAt">): string {
+  const { id, workflow, work, forkedFrom, labels } = run;
+  return canonicalJson({
+    id,
+    workflow,
+    work,
+    forkedFrom: forkedFrom === null ? null : { id: forkedFrom.id, digest: forkedFrom.digest },
+    labels,
+  });
+}
+
+/** What a writer shows: enough to tell whether its lease still holds. */
+export interface LeaseClaim {
+  readonly run: string;
+  readonly epoch: number;
+  readonly token: string;
+}
+
+export function claimOf(lease: Lease): LeaseClaim {
+  return { run: lease.run, epoch: lease.epoch, token: lease.owner.token };
+}
+
+/** The place that comes with a lease; LOOP_LIMIT where there is none and nobody wants to wait. */
+export function chooseSlot(params: {
+  readonly run: string;
+  readonly plan: Exclude<LeasePlan, { readonly kind: "refuse" }>;
+  readonly wish: { readonly limit: number | null; readonly wait: boolean };
+  readonly priority: number;
+  readonly others: readonly SlotLease[];
+  readonly now: number;
+  readonly staleAfterMs: number;
+}): NonNullable<Lease["slot"]> {
+  const { run, plan, wish, now } = params;
+  const held = plan.kind === "held_by_us" ? plan.lease : null;
+  // Whoever has a place keeps it, whatever the limit is now.
+  if (held?.slot === "working") return "working";
+  const since = held?.slot === "waiting" ? held.takenAt : new Date(now).toISOString();
+  const slot = planSlot({ ...params, limit: wish.limit, since });
+  if (slot.kind === "work") return "working";
+  if (wish.wait) return "waiting";
+  throw loopLimit({ run, limit: wish.limit, working: slot.working, ahead: slot.ahead });
+}

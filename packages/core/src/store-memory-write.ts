@@ -1,0 +1,325 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { livenessOf, randomId } from "@holdfast/platform/identity";
+import type { CheckpointParent, CheckpointSummary, Planes } from "./checkpoint.ts";
+import type { Effect } from "./effects.ts";
+import { type EntryKind, type JournalEntry, birthDigest, checkpointBody, entryHash } from "./journal.ts";
+import { type Digest, type Json, type JsonObject, deepFreeze, sha256 } from "./json.ts";
+import { type Lease, type LeaseOwner, type LeasePlan, planLease, priorityKey, readPriority } from "./lease.ts";
+import type { Run } from "./run.ts";
+import type { RunFold } from "./status.ts";
+import {
+  type CapturedCheckpoint,
+  type CapturedCommit,
+  type CapturedPlanes,
+  checkSequence,
+  chooseSlot,
+  foldEffects,
+  foldRunEntries,
+} from "./store-commit.ts";
+import {
+  type Committed,
+  type Drop,
+  type SlotWish,
+  type Tombstone,
+  checkpointNotFound,
+  dropConflict,
+  leaseHeld,
+  leaseLost,
+  sequenceConflict,
+} from "./store.ts";
+import { canonicalJson } from "./values/canonical-json.ts";
+import { encode } from "./values/encode.ts";
+import { type Memo, createMemo } from "./values/memo.ts";
+
+/** All checks first: when it throws, nothing was changed. */
+export function commit(
+  world: MemoryWorld,
+  run: MemoryRun,
+  params: { readonly captured: CapturedCommit; readonly token: string; readonly at: string },
+): Committed {
+  const { captured, at } = params;
+  const { epoch, token } = captured.lease;
+  const id = run.run.id;
+  if (token !== params.token || run.lease?.owner.token !== token || run.epoch !== epoch) {
+    throw leaseLost({ run: id, epoch, current: run.lease });
+  }
+  const expected = captured.checkpoint?.sequence ?? null;
+  if (expected !== null && expected !== run.sequence + 1) {
+    throw sequenceConflict({ run: id, expected, next: run.sequence + 1 });
+  }
+  const { entries } = captured;
+  const told = { run: id, at, entries, after: run.entries.length };
+  const effects = foldEffects({ ...told, current: (key) => run.effects.get(key) });
+  const fold = foldRunEntries({ ...told, current: () => run.fold });
+  for (const { kind, body } of entries) append(world, run, { kind, body: body(), epoch, at });
+  if (fold !== null) run.fold = fold;
+  for (const effect of effects) run.effects.set(effect.key, effect);
+  const checkpoint =
+    captured.checkpoint === null ? null : save(world, run, { checkpoint: captured.checkpoint, epoch, at });
+  const last = run.entries.at(-1);
+  return deepFreeze({ entry: last?.entry ?? 0, head: last?.hash ?? "", checkpoint });
+}
+
+function save(
+  world: MemoryWorld,
+  run: MemoryRun,
+  params: { readonly checkpoint: CapturedCheckpoint; readonly epoch: number; readonly at: string },
+): CheckpointSummary {
+  const { checkpoint, epoch, at } = params;
+  const id = run.run.id;
+  let added = 0;
+  const sink = {
+    put(digest: string, bytes: Uint8Array): number {
+      const known = world.chunks.get(digest);
+      if (known !== undefined) return known;
+      added += bytes.length;
+      world.chunks.set(digest, world.chunks.size);
+      return world.chunks.size - 1;
+    },
+  };
+  const planes = valueOf(checkpoint.planes);
+  const encoded = encode({ value: planes, memo: world.memo, hasher: sha256, sink });
+  const own: CheckpointParent | null = run.digest === null ? null : { id: `${id}@${run.sequence}`, digest: run.digest };
+  const parent = own ?? checkpoint.parent;
+  const head = {
+    sequence: run.sequence + 1,
+    trigger: checkpoint.trigger,
+    name: checkpoint.name,
+    ...checkpoint.facts,
+    logical: encoded.logicalBytes,
+    added: added + encoded.root.length,
+    root: encoded.digest,
+  };
+  const entry = append(world, run, { kind: "checkpoint", body: checkpointBody(head, parent), epoch, at });
+  const { root, logical, added: grown, ...rest } = head;
+  const summary: CheckpointSummary = deepFreeze({
+    ...rest,
+    parent,
+    id: `${id}@${head.sequence}`,
+    run: id,
+    entry: entry.entry,
+    createdAt: at,
+    tags: [],
+    size: { logical, added: grown },
+    digest: entry.digest,
+    quarantined: false,
+  });
+  run.checkpoints.set(head.sequence, { summary, planes, root });
+  run.sequence = head.sequence;
+  run.digest = entry.digest;
+  return summary;
+}
+
+function valueOf(planes: CapturedPlanes): Planes & Json {
+  if (planes.kind === "value") return planes.value;
+  throw new HoldfastError({
+    code: "INTERNAL",
+    message: "The memory store captures values only",
+    hint: "Report this defect.",
+  });
+}
+
+/** All checks first: when it throws, nothing was dropped. */
+export function drop(
+  world: MemoryWorld,
+  run: MemoryRun,
+  params: { readonly drops: readonly Drop[]; readonly at: string },
+): readonly Tombstone[] {
+  const fresh = new Map<number, string>();
+  for (const { sequence, why } of params.drops) {
+    const id = `${run.run.id}@${checkSequence(sequence)}` as const;
+    if (!run.checkpoints.has(sequence)) {
+      if (!run.tombstones.has(sequence)) throw checkpointNotFound(id);
+      continue;
+    }
+    if (sequence === run.sequence) throw dropConflict({ id, why: "it is the newest of its run" });
+    const names = [...run.tags].filter(([, tagged]) => tagged === sequence).map(([name]) => name);
+    if (names.length > 0) throw dropConflict({ id, why: `it carries the tag ${names.join(", ")}` });
+    if (!fresh.has(sequence)) fresh.set(sequence, why);
+  }
+  for (const [sequence, why] of fresh) {
+    const found = run.checkpoints.get(sequence);
+    if (found === undefined) continue;
+    const { entry, digest, trigger, createdAt } = found.summary;
+    run.tombstones.set(
+      sequence,
+      deepFreeze({ run: run.run.id, sequence, entry, digest, trigger, createdAt, droppedAt: params.at, why }),
+    );
+    run.checkpoints.delete(sequence);
+  }
+  if (fresh.size > 0) {
+    const drops = [...fresh].map(([sequence, why]) => ({ sequence, why }));
+    append(world, run, { kind: "checkpoint.dropped", body: { drops }, epoch: 0, at: params.at });
+  }
+  const wanted = new Set(params.drops.map(({ sequence }) => sequence));
+  return Object.freeze(
+    [...run.tombstones.values()].filter(({ sequence }) => wanted.has(sequence)).sort((a, b) => a.sequence - b.sequence),
+  );
+}
+
+export function takeLease(
+  world: MemoryWorld,
+  run: MemoryRun,
+  params: {
+    readonly owner: LeaseOwner;
+    readonly now: number;
+    readonly staleAfterMs: number;
+    readonly slot: SlotWish | undefined;
+    /** Called when nothing refuses it, before anything is written: the run may not be there yet. */
+    readonly make: () => void;
+  },
+): Lease {
+  const { owner, now } = params;
+  const held = run.lease;
+  const liveness = held === null ? "dead" : livenessOf(held.owner, owner);
+  const plan = planLease({
+    epoch: run.epoch,
+    held,
+    token: owner.token,
+    liveness,
+    now,
+    staleAfterMs: params.staleAfterMs,
+  });
+  if (plan.kind === "refuse") throw leaseHeld(plan.lease);
+  const slot = slotFor(world, run, plan, params);
+  params.make();
+  const place = slot === undefined ? {} : { slot };
+  switch (plan.kind) {
+    case "held_by_us":
+      if (plan.lease.slot !== slot) run.lease = deepFreeze({ ...plan.lease, ...place });
+      return run.lease ?? plan.lease;
+    case "take": {
+      const at = new Date(now).toISOString();
+      const lease: Lease = deepFreeze({
+        run: run.run.id,
+        epoch: plan.epoch,
+        owner: { ...owner },
+        takenAt: at,
+        heartbeatAt: at,
+        ...place,
+      });
+      run.lease = lease;
+      run.epoch = plan.epoch;
+      const from = plan.from === null ? null : { ...ownerRecord(plan.from), heartbeatAt: plan.from.heartbeatAt };
+      const body: JsonObject = { owner: ownerRecord(lease), from };
+      append(world, run, { kind: "lease.taken", body, epoch: plan.epoch, at });
+      return lease;
+    }
+  }
+}
+
+function slotFor(
+  world: MemoryWorld,
+  run: MemoryRun,
+  plan: Exclude<LeasePlan, { readonly kind: "refuse" }>,
+  params: Parameters<typeof takeLease>[2],
+): Lease["slot"] {
+  const { slot: wish, now, staleAfterMs, owner } = params;
+  if (wish === undefined) return plan.kind === "held_by_us" ? plan.lease.slot : undefined;
+  const priorityOf = (id: string): number => readPriority(world.facts.get(priorityKey(id)));
+  const others = [...world.runs.values()].flatMap(({ lease }) =>
+    lease?.slot === undefined
+      ? []
+      : [{ lease, liveness: livenessOf(lease.owner, owner), priority: priorityOf(lease.run) }],
+  );
+  const { id } = run.run;
+  return chooseSlot({ run: id, plan, wish, priority: priorityOf(id), others, now, staleAfterMs });
+}
+
+interface Claim {
+  readonly lease: Lease;
+  readonly token: string;
+  readonly at: string;
+}
+
+export function renewLease(run: MemoryRun, claim: Claim): Lease {
+  if (!holds(run, claim)) throw leaseLost({ run: run.run.id, epoch: claim.lease.epoch, current: run.lease });
+  const lease: Lease = deepFreeze({ ...(run.lease ?? claim.lease), heartbeatAt: claim.at });
+  run.lease = lease;
+  return lease;
+}
+
+export function releaseLease(world: MemoryWorld, run: MemoryRun, claim: Claim): void {
+  if (!holds(run, claim)) return;
+  run.lease = null;
+  append(world, run, {
+    kind: "lease.released",
+    body: { owner: ownerRecord(claim.lease) },
+    epoch: run.epoch,
+    at: claim.at,
+  });
+}
+
+function holds(run: MemoryRun, { lease, token }: Claim): boolean {
+  return lease.owner.token === token && run.lease?.owner.token === token && run.epoch === lease.epoch;
+}
+
+function ownerRecord(lease: Lease): JsonObject {
+  const { host, pid, started, boot, label } = lease.owner;
+  return { host, pid, started, boot, label, epoch: lease.epoch };
+}
+
+/** Numbers and chains an entry. */
+export function append(
+  world: MemoryWorld,
+  run: MemoryRun,
+  entry: { readonly kind: EntryKind; readonly body: JsonObject; readonly epoch: number; readonly at: string },
+): JournalEntry {
+  const { kind, at, epoch, body } = entry;
+  const text = canonicalJson(body);
+  const previous = run.entries.at(-1)?.hash ?? birthDigest(run.run, sha256);
+  const link = { run: run.run.id, entry: run.entries.length + 1, kind, at, epoch };
+  const hash = entryHash(previous, { ...link, body: text }, sha256);
+  const digest = kind === "checkpoint" ? hash : sha256(text);
+  const journal: JournalEntry = deepFreeze({ ...link, body, digest, hash });
+  run.entries.push(journal);
+  world.log.push(journal);
+  return journal;
+}
+
+/** What the handles of one memory store share. Gone with the process. */
+export interface MemoryWorld {
+  readonly id: string;
+  /** In the order of creation. */
+  readonly runs: Map<string, MemoryRun>;
+  /** Every entry of every run, in the order of commit. */
+  readonly log: JournalEntry[];
+  readonly facts: Map<string, string>;
+  readonly listeners: Set<() => void>;
+  readonly memo: Memo;
+  readonly chunks: Map<Digest, number>;
+}
+
+export interface MemoryRun {
+  readonly run: Run;
+  epoch: number;
+  lease: Lease | null;
+  readonly entries: JournalEntry[];
+  fold: RunFold;
+  /** By sequence; without tags and quarantine, which are added on the way out. */
+  readonly checkpoints: Map<number, MemoryCheckpoint>;
+  sequence: number;
+  digest: Digest | null;
+  readonly tags: Map<string, number>;
+  readonly effects: Map<string, Effect>;
+  readonly tombstones: Map<number, Tombstone>;
+  readonly quarantined: Set<number>;
+}
+
+export interface MemoryCheckpoint {
+  readonly summary: CheckpointSummary;
+  readonly planes: Planes & Json;
+  readonly root: Digest;
+}
+
+export function createMemoryWorld(): MemoryWorld {
+  return {
+    id: randomId(),
+    runs: new Map(),
+    log: [],
+    facts: new Map(),
+    listeners: new Set(),
+    memo: createMemo(),
+    chunks: new Map(),
+  };
+}

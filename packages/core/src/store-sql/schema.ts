@@ -1,0 +1,166 @@
+import { crc32 } from "node:zlib";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { ReadTransaction, Row, WriteTransaction } from "./driver.ts";
+
+/*
+ * The tables of the store.
+ *
+ * entries      the journal of every run. Each hash covers the one before it (journal.ts). `body` is the canonical JSON that the hash
+ *              covers. A long body is kept in `content` instead, as a value in chunks (values.ts); of a checkpoint, `content` holds the planes.
+ *              step, started, summary and size are derived from kind, time and body, so that a list need not read the bodies.
+ * checkpoints  those that are there. A drop moves the row to tombstones and sets the entry's `content` to NULL; the chain stays.
+ * runs         the head of each run: what the next entry continues, and what lists show.
+ * chunks       parts of states, shared by all runs. `sweep` is the number of the sweep under which a save last relied on the chunk.
+ * effects, leases, tags, tombstones    what the journal says, as tables; verify compares the two.
+ * meta         the store's id, schema and number of sweeps, and the facts that users of the store keep, each with a checksum.
+ */
+const TABLES = `
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INT NOT NULL);
+CREATE TABLE runs (run KEY, id TEXT NOT NULL UNIQUE, workflow TEXT NOT NULL, birth TEXT NOT NULL, epoch INT NOT NULL,
+  entries INT NOT NULL, head BYTES NOT NULL, sequence INT NOT NULL, digest BYTES, checkpoints INT NOT NULL, state TEXT);
+CREATE TABLE entries (place KEY, run INT NOT NULL, entry INT NOT NULL, kind TEXT NOT NULL, at INT NOT NULL, epoch INT NOT NULL,
+  hash BYTES NOT NULL, step TEXT, started INT, summary TEXT, size INT NOT NULL, body TEXT, content BYTES, UNIQUE (run, entry));
+CREATE TABLE checkpoints (run INT NOT NULL, sequence INT NOT NULL, entry INT NOT NULL, cause TEXT NOT NULL, stage TEXT NOT NULL,
+  quarantined INT, PRIMARY KEY (run, sequence)) COMPACT;
+CREATE TABLE tombstones (run INT NOT NULL, sequence INT NOT NULL, entry INT NOT NULL, dropped INT NOT NULL, why TEXT NOT NULL,
+  PRIMARY KEY (run, sequence)) COMPACT;
+CREATE TABLE chunks (place KEY, digest BYTES NOT NULL UNIQUE, sweep INT NOT NULL, bytes BYTES NOT NULL);
+CREATE TABLE effects (run INT NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, payload TEXT NOT NULL,
+  state TEXT NOT NULL, at TEXT NOT NULL, outcome TEXT NOT NULL, PRIMARY KEY (run, key)) COMPACT;
+CREATE TABLE leases (run INT PRIMARY KEY, epoch INT NOT NULL, token TEXT NOT NULL, host TEXT NOT NULL, pid INT NOT NULL, started TEXT,
+  boot TEXT, label TEXT NOT NULL, taken TEXT NOT NULL, heartbeat TEXT NOT NULL, slot TEXT);
+CREATE TABLE tags (run INT NOT NULL, name TEXT NOT NULL, sequence INT NOT NULL, PRIMARY KEY (run, name)) COMPACT;
+CREATE INDEX tags_by_checkpoint ON tags (run, sequence);
+CREATE INDEX runs_by_workflow ON runs (workflow, run);
+`;
+
+export const SCHEMA = 1;
+
+/** What each of the words above is called in a database. */
+export interface Dialect {
+  readonly KEY: string;
+  readonly INT: string;
+  readonly BYTES: string;
+  readonly COMPACT: string;
+}
+
+export const SQLITE: Dialect = { KEY: "INTEGER PRIMARY KEY", INT: "INTEGER", BYTES: "BLOB", COMPACT: "WITHOUT ROWID" };
+
+/** Statements that make the tables in an empty database, and name the store. */
+export function createTables(tx: WriteTransaction, dialect: Dialect, id: string): void {
+  const sql = TABLES.replace(/\b(?:KEY|INT|BYTES|COMPACT)\b/g, (word, at: number) =>
+    // PRIMARY KEY is the same everywhere.
+    isWord(word) && !(word === "KEY" && TABLES.slice(0, at).endsWith("PRIMARY ")) ? dialect[word] : word,
+  );
+  for (const statement of sql.split(";")) if (statement.trim() !== "") tx.run(statement.trim());
+  putMeta(tx, "store/id", id);
+  putMeta(tx, "store/schema", String(SCHEMA));
+  putMeta(tx, "store/sweeps", "0");
+}
+
+function isWord(word: string): word is keyof Dialect {
+  return word === "KEY" || word === "INT" || word === "BYTES" || word === "COMPACT";
+}
+
+/** Facts of users are kept under this prefix, beside the store's own. */
+export const FACT = "fact/";
+
+/** No journal covers these rows, so each has a checksum. */
+export function putMeta(tx: WriteTransaction, key: string, value: string): void {
+  tx.run(
+    "INSERT INTO meta (key, value, checksum) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
+    [key, value, checksum(key, value)],
+  );
+}
+
+export async function getMeta(tx: ReadTransaction, key: string): Promise<string | undefined> {
+  const [row] = await tx.all("SELECT key, value, checksum FROM meta WHERE key = ?", [key]);
+  return row === undefined ? undefined : checkedMeta(row);
+}
+
+export function checkedMeta(row: Row): string {
+  const [key, value] = [text(row, "key"), text(row, "value")];
+  if (integer(row, "checksum") === checksum(key, value)) return value;
+  throw new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `The fact ${JSON.stringify(key.startsWith(FACT) ? key.slice(FACT.length) : key)} of the store is damaged`,
+    hint: "Set it again; no run depends on it.",
+    data: { key },
+  });
+}
+
+function checksum(key: string, value: string): number {
+  return crc32(`${key}\n${value}`);
+}
+
+/** STORE_TOO_NEW for a schema that a newer Holdfast has written. */
+export function checkSchema(schema: string | undefined, location: string): void {
+  if (schema === String(SCHEMA)) return;
+  const found = Number(schema);
+  throw found > SCHEMA
+    ? new HoldfastError({
+        code: "STORE_TOO_NEW",
+        message: `The store ${location} has schema ${found}; this Holdfast supports up to ${SCHEMA}`,
+        hint: "Use the Holdfast version that wrote it, or a newer one.",
+        data: { location, schema: found, known: SCHEMA },
+      })
+    : new HoldfastError({
+        code: "STORE_CORRUPT",
+        message: `The store ${location} does not name its schema`,
+        hint: "Restore the store from a backup.",
+        data: { location },
+      });
+}
+
+/* Columns as a driver hands them out, parsed once here. A wrong type is damage. */
+
+export function integer(row: Row, column: string): number {
+  const value = row[column];
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  throw damaged(column, value);
+}
+
+export function text(row: Row, column: string): string {
+  const value = row[column];
+  if (typeof value === "string") return value;
+  throw damaged(column, value);
+}
+
+export function textOrNull(row: Row, column: string): string | null {
+  return row[column] === null ? null : text(row, column);
+}
+
+export function bytes(row: Row, column: string): Uint8Array {
+  const value = row[column];
+  if (value instanceof Uint8Array) return value;
+  throw damaged(column, value);
+}
+
+/** Digests of entries are hex to callers and 32 bytes in the database. */
+export function digest(row: Row, column: string): string {
+  return Buffer.from(bytes(row, column)).toString("hex");
+}
+
+export function digestOrNull(row: Row, column: string): string | null {
+  return row[column] === null ? null : digest(row, column);
+}
+
+export function fromHex(hex: string): Uint8Array {
+  return Buffer.from(hex, "hex");
+}
+
+/** A time in milliseconds; damage where a date cannot hold it. */
+export function isoTime(row: Row, column: string): string {
+  const time = new Date(integer(row, column));
+  if (!Number.isNaN(time.getTime())) return time.toISOString();
+  throw damaged(column, row[column]);
+}
+
+function damaged(column: string, value: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `The column ${column} holds ${value === null ? "nothing" : `a ${typeof value} that does not belong there`}`,
+    hint: "Run `holdfast verify` to see what is still whole.",
+    data: { column },
+  });
+}

@@ -1,0 +1,308 @@
+import type { Clock } from "@holdfast/platform/clock";
+import type { ProcessIdentity } from "@holdfast/platform/identity";
+import type { JournalEntry } from "../journal.ts";
+import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
+import { checkTagName } from "../run.ts";
+import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../store-commit.ts";
+import { type CutRun, type Store, storeClosed } from "../store.ts";
+import { addTag, captureCommit, commit, createRun, drop, quarantine, removeTag, setFact } from "./changes.ts";
+import type { Driver, ReadTransaction } from "./driver.ts";
+import { endToken, releaseLease, renewLease, takeLease } from "./leases.ts";
+import {
+  type RunRef,
+  cutError,
+  findCuts,
+  findRun,
+  findTombstones,
+  getCheckpoint,
+  getRun,
+  journalPage,
+  latestCheckpoint,
+  listCheckpoints,
+  listEffects,
+  listRuns,
+  readStats,
+} from "./read.ts";
+import { readLease, readLeases } from "./records.ts";
+import { FACT, getMeta } from "./schema.ts";
+import { sweep } from "./sweep.ts";
+import { type ValueMemory, createValueMemory } from "./values.ts";
+import { verify } from "./verify.ts";
+import { watchEntries } from "./watch.ts";
+import { type Handle, type Job, createGroup, momentsOf } from "./write.ts";
+
+/* The store port over a driver: captures arguments in the call, then queues a write or answers from one snapshot. */
+
+const PAGE = 256;
+
+export function createSqlStore(params: {
+  readonly driver: Driver;
+  readonly id: string;
+  readonly access: "write" | "read";
+  readonly token: string;
+  readonly identity: ProcessIdentity;
+  readonly clock: Clock;
+}): Store {
+  const { driver, id, token } = params;
+  const { location } = driver;
+  const handle: Handle = {
+    driver,
+    storeId: id,
+    token,
+    identity: params.identity,
+    now: momentsOf(params.clock),
+  };
+  /** For each run that this handle writes: what the next state is compared with. */
+  const memories = new Map<string, ValueMemory>();
+  const held = new Map<string, Lease>();
+  const listeners = new Set<() => void>();
+  let closing: Promise<void> | undefined;
+  const notify = (): void => {
+    for (const listener of listeners) listener();
+  };
+  const group = createGroup({ handle, committed: notify, onDistrust: () => endToken(token) });
+  const cuts = createCuts(driver, id, params.access);
+
+  function checkOpen(): void {
+    if (closing !== undefined) throw storeClosed(location);
+  }
+
+  /** Arguments are checked and captured in here, before the promise is returned. */
+  function write<T>(prepare: () => Job<T>): Promise<T> {
+    try {
+      checkOpen();
+      return group.submit(prepare());
+    } catch (error) {
+      return Promise.reject(driver.toError(error));
+    }
+  }
+
+  async function read<T>(work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
+    checkOpen();
+    try {
+      return await driver.read(work);
+    } catch (error) {
+      throw driver.toError(error);
+    }
+  }
+
+  async function readRun<T>(run: string, work: (tx: ReadTransaction, run: RunRef) => Promise<T>): Promise<T> {
+    checkRunId(run);
+    return read(async (tx) => {
+      await cuts.refuse(tx, run);
+      return work(tx, await findRun(tx, run));
+    });
+  }
+
+  async function* readJournal(query: {
+    readonly run: string;
+    readonly after?: number;
+    readonly limit?: number;
+  }): AsyncGenerator<JournalEntry> {
+    let left = query.limit ?? Number.POSITIVE_INFINITY;
+    let reached = query.after ?? 0;
+    await readRun(query.run, async () => undefined);
+    while (left > 0) {
+      const wanted = Math.min(PAGE, left);
+      const from = reached;
+      const page = await readRun(query.run, (tx, { number, run }) =>
+        journalPage(tx, { number, id: run.id }, from, wanted),
+      );
+      for (const entry of page) {
+        yield entry;
+        reached = entry.entry;
+        left -= 1;
+      }
+      if (page.length < wanted) return;
+    }
+  }
+
+  async function shut(): Promise<void> {
+    await Promise.allSettled([...held.values()].map((lease) => group.submit(releaseLease(handle, lease))));
+    await group.idle();
+    notify();
+    endToken(token);
+    driver.highWater?.close();
+    try {
+      await driver.close();
+    } catch (error) {
+      throw driver.toError(error);
+    }
+  }
+
+  return {
+    id,
+    location,
+
+    createRun: (run) =>
+      write(() => {
+        const { plan, make } = createRun(handle, captureNewRun(run));
+        return async (writing) => ((await plan(writing)) ?? (await make(writing))).run;
+      }),
+    async getRun(run) {
+      checkRunId(run);
+      return read(async (tx) => {
+        await cuts.refuse(tx, run);
+        const found = await getRun(tx, run);
+        if (found === undefined) await cuts.refuseNameless(tx);
+        return found;
+      });
+    },
+    listRuns: (query = {}) => read(async (tx) => listRuns(tx, query, await cuts.hide(tx))),
+
+    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) {
+      const lease = await write(() => {
+        const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
+        return takeLease(handle, { run: checkRunId(run), label, staleAfterMs, slot, born });
+      });
+      held.set(run, lease);
+      return lease;
+    },
+    renewLease: (lease) => write(() => renewLease(handle, lease)),
+    async releaseLease(lease) {
+      await write(() => releaseLease(handle, lease));
+      if (held.get(lease.run)?.epoch === lease.epoch) held.delete(lease.run);
+      memories.delete(lease.run);
+    },
+    getLease: (run) => readRun(run, async (tx, { number }) => (await readLease(tx, { number, id: run })) ?? undefined),
+    listLeases: () => read(async (tx) => Object.freeze(await readLeases(tx))),
+
+    commit: (wish) =>
+      write(() => {
+        const run = checkRunId(wish.lease.run);
+        const memory = memories.get(run) ?? createValueMemory();
+        memories.set(run, memory);
+        return commit(handle, captureCommit(wish, memory));
+      }),
+
+    async getCheckpoint({ run, sequence }) {
+      checkSequence(sequence);
+      return readRun(run, (tx, found) => getCheckpoint(tx, found, sequence));
+    },
+    latest: (run) => readRun(run, latestCheckpoint),
+    listCheckpoints: (query) => readRun(query.run, (tx, run) => listCheckpoints(tx, run, query)),
+
+    readJournal,
+    watch({ run, after, signal }) {
+      checkOpen();
+      if (run !== undefined) checkRunId(run);
+      const watch = watchEntries(driver, {
+        run: run ?? null,
+        after: after ?? null,
+        signal,
+        isClosed: () => closing !== undefined,
+        check: (tx, one) => cuts.refuse(tx, one),
+        onCommit(listener) {
+          listeners.add(listener);
+          return () => listeners.delete(listener);
+        },
+      });
+      group.hold(watch.started);
+      return watch.entries;
+    },
+
+    listEffects: (run) => readRun(run, listEffects),
+
+    tag: ({ run, sequence, name, move = false, from = [] }) =>
+      write(() =>
+        addTag(handle, {
+          run: checkRunId(run),
+          sequence: checkSequence(sequence),
+          name: checkTagName(name),
+          move,
+          from: othersOf(run, from),
+        }),
+      ),
+    untag: ({ run, name }) => write(() => removeTag(handle, { run: checkRunId(run), name: String(name) })),
+
+    drop: ({ run, drops }) =>
+      write(() =>
+        drop(handle, {
+          run: checkRunId(run),
+          drops: drops.map(({ sequence, why }) => ({ sequence: checkSequence(sequence), why: String(why) })),
+        }),
+      ),
+    listTombstones: (run) => readRun(run, async (tx, found) => Object.freeze(await findTombstones(tx, found))),
+
+    async sweep(options = {}) {
+      try {
+        checkOpen();
+        // Chunks are compressed when they are written, so there is nothing to compress later.
+        if (options.compressBefore !== undefined) checkTime(options.compressBefore);
+        return await sweep(driver, group, { dryRun: options.dryRun ?? false });
+      } catch (error) {
+        throw driver.toError(error);
+      }
+    },
+
+    async *verify(options = {}) {
+      try {
+        if (options.run !== undefined) checkRunId(options.run);
+        yield* verify(driver, { ...options, storeId: id, checkOpen });
+      } catch (error) {
+        throw driver.toError(error);
+      }
+    },
+    quarantine: ({ run, sequences, reason }) =>
+      write(() =>
+        quarantine(handle, {
+          run: checkRunId(run),
+          sequences: sequences.map(checkSequence),
+          reason: String(reason),
+        }),
+      ),
+
+    ...(params.access === "read" ? { withheld: cuts.withheld } : {}),
+    makeRoom: async () => driver.makeRoom(),
+    stats: () => read((tx) => readStats(tx, driver)),
+    getMeta: (key) => read((tx) => getMeta(tx, FACT + key)),
+    setMeta: (key, value) => write(() => setFact(String(key), String(value))),
+
+    close() {
+      closing ??= shut();
+      return closing;
+    },
+  };
+}
+
+/** Runs of which a reader's files hold less than was written: refused one by one, while the others stay readable. A writer is never opened on them. */
+interface Cuts {
+  /** STORE_CUT for a run that was cut. */
+  refuse(tx: ReadTransaction, run: string): Promise<void>;
+  /** A run that is gone altogether has left no name: a run that is not found may be this one. */
+  refuseNameless(tx: ReadTransaction): Promise<void>;
+  /** Numbers of the runs that a list leaves out; they are reported by `withheld`. */
+  hide(tx: ReadTransaction): Promise<ReadonlySet<number>>;
+  readonly withheld: () => readonly CutRun[];
+}
+
+function createCuts(driver: Driver, storeId: string, access: "write" | "read"): Cuts {
+  const withheld = new Map<number, CutRun>();
+  let known: { readonly generation: number; readonly cuts: readonly CutRun[] } | undefined;
+
+  async function current(tx: ReadTransaction): Promise<readonly CutRun[]> {
+    if (access === "write" || driver.highWater === null) return [];
+    const generation = driver.generation();
+    if (known?.generation !== generation) {
+      // The mark is read first; the snapshot begins with the first question.
+      const mark = driver.highWater.read();
+      known = { generation, cuts: await findCuts(tx, mark, { storeId, damaged: "skip" }) };
+    }
+    return known.cuts;
+  }
+
+  function refuse(cut: CutRun | undefined): void {
+    if (cut !== undefined) throw cutError(driver.location, driver.highWater?.path ?? "", cut);
+  }
+
+  return {
+    refuse: async (tx, run) => refuse((await current(tx)).find((cut) => cut.run === run)),
+    refuseNameless: async (tx) => refuse((await current(tx)).find((cut) => cut.run === null)),
+    async hide(tx) {
+      const cuts = await current(tx);
+      for (const cut of cuts) withheld.set(cut.number, cut);
+      return new Set(cuts.map(({ number }) => number));
+    },
+    withheld: () => [...withheld.values()],
+  };
+}

@@ -1,0 +1,192 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import type { InputsPlane, Trigger } from "./checkpoint.ts";
+import { nearest } from "./options.ts";
+import type { Position } from "./position.ts";
+
+/** Which stage follows which event, as data. Pairs that are absent are errors, not silence. */
+export type TransitionTable = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** The part of a workflow that is data: what is checked when it is defined, hashed into its definition, and shown. */
+export interface WorkflowShape {
+  readonly name: string;
+  /** Raised by its author when stages mean something else than before. Part of the definition's hash. */
+  readonly version: number;
+  readonly initial: string;
+  readonly stages: readonly string[];
+  readonly events: readonly string[];
+  readonly transitions: TransitionTable;
+  /** Stages that end the run. One may have a function all the same: it runs before the end is written (a report, a last restore). */
+  readonly ends: Readonly<Record<string, "done" | "fatal">>;
+}
+
+/** What a stage's work concluded. */
+export interface StageResult<S> {
+  readonly event: string;
+  /** In plain words, for people: why this event. */
+  readonly reason: string;
+  /** The workflow's own values from now on; absent: unchanged. */
+  readonly state?: S;
+  /** What the run turned out to work on (issue, base), once it is known; what is absent stays. */
+  readonly inputs?: Partial<InputsPlane>;
+  /** What the next prompt must be told; absent: unchanged; null: nothing. */
+  readonly feedback?: string | null;
+  /** Of a review; remembered as the best one when it is. */
+  readonly score?: number;
+  /** Why the checkpoint at its end is taken, where the stage knows better; absent: "iteration" when a new one begins, else "stage". */
+  readonly trigger?: Trigger;
+}
+
+/**
+ * The position after a stage concluded this. Counters are not touched: the guard has counted already. The visit is new,
+ * so nothing that was finished in the old one answers in the next.
+ */
+export function transition(shape: WorkflowShape, position: Position, result: StageResult<unknown>): Position {
+  const stage = nextStage(shape, position.stage, result.event);
+  return {
+    ...position,
+    stage,
+    score: result.score ?? position.score,
+    feedback: result.feedback === undefined ? position.feedback : result.feedback,
+    reason: result.reason,
+    visit: { number: position.visit.number + 1, steps: {}, failures: {} },
+  };
+}
+
+/** WORKFLOW_INVALID, in this order: an unknown stage, an unknown event, a pair that the table lacks. */
+export function nextStage(shape: WorkflowShape, stage: string, event: string): string {
+  if (!shape.stages.includes(stage)) throw unknown("stage", stage, shape, shape.stages);
+  if (!shape.events.includes(event)) throw unknown("event", event, shape, shape.events);
+  const row = Object.hasOwn(shape.transitions, stage) ? shape.transitions[stage] : undefined;
+  const next = row !== undefined && Object.hasOwn(row, event) ? row[event] : undefined;
+  if (next !== undefined) return next;
+  throw new HoldfastError({
+    code: "WORKFLOW_INVALID",
+    message: `Workflow ${shape.name} has no transition for ${stage}+${event}`,
+    hint: `Add the pair to its table, or let ${stage} end with one of ${Object.keys(row ?? {}).join(", ") || "its events"}.`,
+    data: { stage, event },
+  });
+}
+
+function unknown(what: string, name: string, shape: WorkflowShape, known: readonly string[]): HoldfastError {
+  const [guess] = nearest(name, known);
+  return new HoldfastError({
+    code: "WORKFLOW_INVALID",
+    message: `Workflow ${shape.name} has no ${what} ${JSON.stringify(name)}`,
+    hint: guess === undefined ? `It has ${known.join(", ")}.` : `Did you mean ${guess}?`,
+    data: { [what]: name },
+  });
+}
+
+export type Pair = readonly [stage: string, event: string];
+
+/** Throws WORKFLOW_INVALID with everything that is wrong, so that an author mends it in one go. */
+export function checkWorkflow(params: {
+  readonly shape: WorkflowShape;
+  /** Stages that have a function. */
+  readonly functions: readonly string[];
+  /** Pairs that the table must have. */
+  readonly required: readonly Pair[];
+}): void {
+  const { shape } = params;
+  const problems = [
+    ...badNames(shape),
+    ...unknownNames(shape, params.functions),
+    ...missingFunctions(shape, params.functions),
+    ...missingPairs(shape, params.required),
+  ];
+  // Reachability means something only in a table whose names hold.
+  if (problems.length === 0) problems.push(...unreachable(shape));
+  if (problems.length === 0) return;
+  throw new HoldfastError({
+    code: "WORKFLOW_INVALID",
+    message: `Workflow ${JSON.stringify(shape.name)} does not hold together: ${problems.join("; ")}`,
+    hint: "Mend the definition; every stage, event and pair that is wrong is named.",
+    data: { problems },
+  });
+}
+
+/** Stages become part of an effect's key. */
+const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/;
+
+function badNames(shape: WorkflowShape): readonly string[] {
+  const bad = [shape.name, ...shape.stages, ...shape.events].filter((name) => !NAME.test(name));
+  return [
+    ...(bad.length === 0 ? [] : [`not a name (lower-case letters, digits, . _ -): ${quoted(bad)}`]),
+    ...told("stage named twice", repeated(shape.stages)),
+    ...told("event named twice", repeated(shape.events)),
+    ...(Number.isSafeInteger(shape.version) && shape.version >= 1 ? [] : ["the version must be a whole number from 1"]),
+  ];
+}
+
+function unknownNames(shape: WorkflowShape, functions: readonly string[]): readonly string[] {
+  const stages = new Set(shape.stages);
+  const events = new Set(shape.events);
+  const named = [shape.initial, ...Object.keys(shape.ends), ...functions, ...Object.keys(shape.transitions)];
+  const badEvents: string[] = [];
+  const used = new Set<string>();
+  for (const [stage, row] of Object.entries(shape.transitions)) {
+    for (const [event, target] of Object.entries(row)) {
+      named.push(target);
+      used.add(event);
+      if (!events.has(event)) badEvents.push(`${stage}+${event}`);
+    }
+  }
+  return [
+    ...told("unknown stage", [...new Set(named.filter((name) => !stages.has(name)))]),
+    ...told("unknown event", badEvents),
+    ...told(
+      "event that no stage has",
+      shape.events.filter((event) => !used.has(event)),
+    ),
+  ];
+}
+
+function missingFunctions(shape: WorkflowShape, functions: readonly string[]): readonly string[] {
+  const working = shape.stages.filter((stage) => !Object.hasOwn(shape.ends, stage));
+  return [
+    ...told(
+      "stage without a function",
+      working.filter((stage) => !functions.includes(stage)),
+    ),
+    ...(Object.hasOwn(shape.ends, shape.initial) ? [`the initial stage ${shape.initial} is an end`] : []),
+  ];
+}
+
+function missingPairs(shape: WorkflowShape, required: readonly Pair[]): readonly string[] {
+  const rowOf = (stage: string): readonly string[] =>
+    Object.hasOwn(shape.transitions, stage) ? Object.keys(shape.transitions[stage] ?? {}) : [];
+  const stuck = shape.stages.filter(
+    (stage) => !Object.hasOwn(shape.ends, stage) && rowOf(stage).every((event) => event === "fatal"),
+  );
+  const missing = required.filter(([stage, event]) => !rowOf(stage).includes(event));
+  return [
+    ...told("stage without a transition", stuck),
+    ...told(
+      "missing transition",
+      missing.map(([stage, event]) => `${stage}+${event}`),
+    ),
+  ];
+}
+
+function unreachable(shape: WorkflowShape): readonly string[] {
+  const reached = new Set([shape.initial]);
+  for (const stage of reached) {
+    for (const target of Object.values(shape.transitions[stage] ?? {})) reached.add(target);
+  }
+  return told(
+    "stage that nothing leads to",
+    shape.stages.filter((stage) => !reached.has(stage)),
+  );
+}
+
+function told(what: string, names: readonly string[]): readonly string[] {
+  return names.length === 0 ? [] : [`${what}: ${names.join(", ")}`];
+}
+
+function repeated(names: readonly string[]): readonly string[] {
+  return [...new Set(names.filter((name, index) => names.indexOf(name) !== index))];
+}
+
+function quoted(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(", ");
+}

@@ -1,0 +1,188 @@
+import { type Parts, newerRefs } from "./adapters.ts";
+import type { CheckpointSummary } from "./checkpoint.ts";
+import { type Problem, type VerifyEvent, allCheckpoints } from "./store.ts";
+import { type SnapshotRef, neededAside } from "./workspace.ts";
+
+/** The store's own examination, then every tree that a checkpoint names; one summary for both. */
+export async function* examine(
+  parts: Parts,
+  params: { readonly run?: string; readonly signal?: AbortSignal },
+): AsyncGenerator<VerifyEvent> {
+  const damaged = new Set<string>();
+  let problems = 0;
+  let summary: Extract<VerifyEvent, { kind: "summary" }> | undefined;
+  for await (const event of parts.store.verify(params)) {
+    if (event.kind === "summary") {
+      summary = event;
+      continue;
+    }
+    if (event.kind === "problem") damaged.add(keyOf(event.problem));
+    yield event;
+  }
+  for await (const problem of treeProblems(parts, params)) {
+    if (damaged.has(keyOf(problem))) continue;
+    problems += 1;
+    yield { kind: "problem", problem };
+  }
+  if (summary !== undefined)
+    yield { ...summary, ok: summary.ok && problems === 0, problems: summary.problems + problems };
+}
+
+export interface Repaired {
+  readonly run: string;
+  /** Marked as damaged: nothing resumes from them. */
+  readonly quarantined: readonly number[];
+  /** Pinned again: their objects were there, but nothing held on to them. */
+  readonly pinned: readonly number[];
+  readonly newestIntact: number | null;
+}
+
+/** Marks what the examination found damaged, so that nothing resumes from it, and pins what lost its ref. */
+export async function repair(parts: Parts, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+  const byRun = new Map<string, Problem[]>();
+  for (const event of events) {
+    if (event.kind !== "problem" || event.problem.run === null || event.problem.sequence === null) continue;
+    byRun.set(event.problem.run, [...(byRun.get(event.problem.run) ?? []), event.problem]);
+  }
+  const done: Repaired[] = [];
+  for (const [run, problems] of byRun) {
+    const pinned = sequencesOf(problems.filter(({ code }) => code === "PIN_MISSING" || code === "PIN_MOVED"));
+    const broken = problems.filter(({ code }) => !UNDAMAGED.has(code));
+    const quarantined = sequencesOf(broken);
+    for (const sequence of pinned) await pinAgain(parts, run, sequence);
+    const [first] = broken;
+    if (first !== undefined) await parts.store.quarantine({ run, sequences: quarantined, reason: first.what });
+    done.push({ run, quarantined, pinned, newestIntact: first?.newestIntact ?? null });
+  }
+  return done;
+}
+
+/** The checkpoint itself is whole. */
+const UNDAMAGED: ReadonlySet<Problem["code"]> = new Set<Problem["code"]>([
+  "PIN_MISSING",
+  "PIN_MOVED",
+  "HIGH_WATER_CUT",
+  "STORE_ROLLED_BACK",
+]);
+
+function sequencesOf(problems: readonly Problem[]): readonly number[] {
+  return [...new Set(problems.flatMap(({ sequence }) => (sequence === null ? [] : [sequence])))];
+}
+
+async function pinAgain(parts: Parts, run: string, sequence: number): Promise<void> {
+  const { files, position } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+  if (files !== null) await parts.workspaces?.pin({ run, sequence, commit: files.commit });
+  for (const commit of neededAside(Object.entries(position.visit.steps)))
+    await parts.workspaces?.asides.pin({ run, commit });
+}
+
+async function* treeProblems(
+  parts: Parts,
+  params: { readonly run?: string; readonly signal?: AbortSignal },
+): AsyncGenerator<Problem> {
+  const { store, workspaces } = parts;
+  if (workspaces === null) return;
+  const runs = params.run === undefined ? (await store.listRuns()).map((run) => run.id) : [params.run];
+  const refs = await workspaces.refs();
+  const pins = new Map<string, SnapshotRef[]>();
+  for (const ref of refs) pins.set(keyOf(ref), [...(pins.get(keyOf(ref)) ?? []), ref]);
+  if (parts.ownsRefs) yield* rolledBack(parts, refs, params.run);
+  const pinned = new Set((await workspaces.asides.refs()).map(({ commit }) => commit));
+  const present = new Map<string, boolean>();
+  for (const run of runs) {
+    const missing: CheckpointSummary[] = [];
+    let newestIntact: number | null = null;
+    for await (const checkpoint of allCheckpoints(store, run)) {
+      if (params.signal?.aborted === true) return;
+      const { id, entry, sequence, tree } = checkpoint;
+      if (!(await hasTree(parts, checkpoint, present))) {
+        missing.push(checkpoint);
+        continue;
+      }
+      const asides = await examineAsides(parts, checkpoint, pinned);
+      if (asides === "missing") {
+        missing.push(checkpoint);
+        continue;
+      }
+      newestIntact ??= sequence;
+      if (tree === null) continue;
+      const held = pins.get(id) ?? [];
+      const commit = await commitOf(parts, checkpoint);
+      const [other] = held;
+      if (commit !== null && other !== undefined && !held.some((ref) => ref.commit === commit)) {
+        const what = `the ref ${other.ref} names ${other.commit} instead of ${commit}: the next \`git gc\` may take its git objects`;
+        yield { code: "PIN_MOVED", run, entry, sequence, what, trustedTo: null, newestIntact };
+        continue;
+      }
+      if (held.length > 0 && asides === "whole") continue;
+      const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
+      yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
+    }
+    for (const { entry, sequence, tree } of missing) {
+      const what = `the git objects of tree ${tree ?? "?"}, or of an aside that it holds open, are missing or damaged`;
+      yield { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
+    }
+  }
+}
+
+/** null: it cannot be read, which the store's own examination reports. */
+async function commitOf({ store }: Parts, { run, sequence }: CheckpointSummary): Promise<string | null> {
+  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
+  return checkpoint?.planes.files?.commit ?? null;
+}
+
+async function* rolledBack(
+  parts: Parts,
+  refs: readonly SnapshotRef[],
+  only: string | undefined,
+): AsyncGenerator<Problem> {
+  for (const run of new Set(refs.map((ref) => ref.run))) {
+    if (only !== undefined && run !== only) continue;
+    const newer = await newerRefs(parts, run, refs);
+    const [first] = newer;
+    if (first === undefined) continue;
+    const what = `the repository has ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs` : ""}, of checkpoints that the store ${parts.store.location} does not know: it is an older copy of itself`;
+    const { sequence } = first;
+    yield { code: "STORE_ROLLED_BACK", run, entry: null, sequence, what, trustedTo: null, newestIntact: null };
+  }
+}
+
+/** Of the asides that the checkpoint holds open: without their commits the run cannot go on from it. */
+async function examineAsides(
+  { store, workspaces }: Parts,
+  { run, sequence }: CheckpointSummary,
+  pinned: ReadonlySet<string>,
+): Promise<"whole" | "unpinned" | "missing"> {
+  // One that cannot be read is reported by the store's own examination.
+  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
+  const needed = neededAside(Object.entries(checkpoint?.planes.position.visit.steps ?? {}));
+  for (const commit of needed) {
+    const tree = await workspaces?.asides.treeOf(commit).catch(() => null);
+    if (tree === null || tree === undefined || !(await workspaces?.has({ tree, commit }))) return "missing";
+  }
+  return [...needed].every((commit) => pinned.has(commit)) ? "whole" : "unpinned";
+}
+
+async function hasTree(
+  parts: Parts,
+  { run, sequence, tree }: CheckpointSummary,
+  present: Map<string, boolean>,
+): Promise<boolean> {
+  if (tree === null || parts.workspaces === null) return true;
+  const known = present.get(tree);
+  if (known !== undefined) return known;
+  let here: boolean;
+  try {
+    const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+    here = files === null || (await parts.workspaces.has(files));
+  } catch {
+    // The store's own examination reports a checkpoint that cannot be read.
+    here = true;
+  }
+  present.set(tree, here);
+  return here;
+}
+
+function keyOf(problem: Pick<Problem, "run" | "sequence">): string {
+  return `${problem.run ?? ""}@${problem.sequence ?? ""}`;
+}

@@ -1,0 +1,288 @@
+import { setTimeout } from "node:timers/promises";
+import * as z from "zod/mini";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import type { Clock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type ApiAnswer, type ApiRequest, type LossCause, type Transport, hideSecrets } from "./transport.ts";
+
+/** A forge's API with what every call needs: reads are tried again, lists are complete, writes tell apart "no" and "nobody knows". */
+export interface Api {
+  /** null: not there, or hidden from us. */
+  read<T>(path: string, shape: z.ZodMiniType<T>): Promise<T | null>;
+  /** All pages; null as for `read`. `items` finds the list in a page. */
+  list<T>(
+    path: string,
+    shape: z.ZodMiniType<T>,
+    items?: (page: Json | undefined) => unknown,
+  ): Promise<readonly T[] | null>;
+  write(request: ApiRequest & { readonly body: JsonObject }): Promise<Exclude<Judged, { kind: "turned_away" }>>;
+  parse<T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T;
+  /** For a write whose outcome nobody knows, when looking for its result found nothing. */
+  lost(what: string, lost: Omit<Extract<Judged, { kind: "lost" }>, "kind">): HoldfastError;
+}
+
+interface ApiParams {
+  /** For people: "GitHub". */
+  readonly forge: string;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  /** Before a read is tried again; doubled each time. */
+  readonly pauseMs?: number;
+}
+
+export function createApi(params: ApiParams): Api {
+  const { forge, transport, clock, pauseMs = 1000 } = params;
+
+  const once = async (request: ApiRequest): Promise<Exclude<Judged, { kind: "turned_away" }>> => {
+    const answer = await transport.send(request);
+    const what = `${request.method} ${withoutQuery(request.path)}`;
+    const judged = judgeAnswer(answer, { forge, what, fix: transport.fix, now: clock.now() });
+    if (judged.kind === "turned_away") throw judged.error;
+    return judged;
+  };
+  const get = async (path: string): Promise<Extract<Judged, { kind: "ok" | "absent" }>> => {
+    for (let attempt = 1; ; attempt += 1) {
+      const judged = await once({ method: "GET", path });
+      if (judged.kind === "ok" || judged.kind === "absent") return judged;
+      const what = `GET ${withoutQuery(path)}`;
+      if (judged.kind === "refused")
+        throw unreadable(forge, what, { reason: `status ${judged.status}: ${judged.message}` });
+      if (attempt === ATTEMPTS) throw unreadable(forge, what, judged);
+      await setTimeout(pauseMs * 2 ** (attempt - 1));
+    }
+  };
+  const parse = <T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T => {
+    const parsed = z.safeParse(shape, value);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    const where = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+    throw unreadable(forge, what, { reason: `the answer has another shape than expected${where}` });
+  };
+  return {
+    parse,
+    async read(path, shape) {
+      const judged = await get(path);
+      return judged.kind === "absent" ? null : parse(judged.body, shape, `GET ${withoutQuery(path)}`);
+    },
+    async list(path, shape, items = (page) => page) {
+      const found = [];
+      for (let next: string | null = withSize(path); next !== null;) {
+        const judged = await get(next);
+        if (judged.kind === "absent") return null;
+        found.push(...parse(items(judged.body), z.array(shape), `GET ${withoutQuery(path)}`));
+        next = nextPage(withSize(path), judged.headers.get("link"));
+      }
+      return found;
+    },
+    write: once,
+    lost: (what, loss) =>
+      unreadable(forge, what, { ...loss, reason: `${loss.reason}; whether it was done is not known` }),
+  };
+}
+
+/** Only the query is taken from the link: the way to the host stays ours. */
+export function nextPage(path: string, link: string | undefined): string | null {
+  const next = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? "")?.[1];
+  const query = next?.split("?")[1];
+  return query === undefined ? null : `${withoutQuery(path)}?${query}`;
+}
+
+const ATTEMPTS = 3;
+
+function withSize(path: string): string {
+  return `${path}${path.includes("?") ? "&" : "?"}per_page=100`;
+}
+
+function withoutQuery(path: string): string {
+  return path.split("?")[0] ?? path;
+}
+
+function unreadable(
+  forge: string,
+  what: string,
+  { reason, until, why }: Omit<Extract<Judged, { kind: "lost" }>, "kind">,
+): HoldfastError {
+  const failed = why === "connection" ? `The connection to ${forge} failed` : `${forge} gave no usable answer`;
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `${failed} (${what}): ${reason}`,
+    hint: "Try again when the network and the forge work; what was done already is found and not done again.",
+    retry: "later",
+    data: { ...(until === undefined ? {} : { until }), ...(why === undefined ? {} : { why }) },
+  });
+}
+
+type Answered = Extract<ApiAnswer, { kind: "answered" }>;
+
+/** What an answer means, whatever was asked. */
+export type Judged =
+  | { readonly kind: "ok"; readonly headers: Answered["headers"]; readonly body: Json | undefined }
+  /** Not there, or hidden from us: forges do not tell those apart. */
+  | { readonly kind: "absent" }
+  | { readonly kind: "refused"; readonly status: number; readonly message: string; readonly body: Json | undefined }
+  /** It may have acted or not. */
+  | { readonly kind: "lost"; readonly reason: string; readonly until?: string; readonly why?: LossCause }
+  /** Not let in, or sent away for a while: it has not acted. */
+  | { readonly kind: "turned_away"; readonly error: HoldfastError };
+
+export function judgeAnswer(
+  answer: ApiAnswer,
+  at: { readonly forge: string; readonly what: string; readonly fix: string; readonly now: number },
+): Judged {
+  if (answer.kind === "lost") return answer;
+  if (answer.kind === "no_login") return { kind: "turned_away", error: denied(at, answer.reason, at.fix) };
+  const { status, headers, body } = answer;
+  const message = messageOf(answer);
+  if (status >= 200 && status < 300) return { kind: "ok", headers, body };
+  const until = limitedUntil(answer, message, at.now);
+  if (until !== null) return { kind: "turned_away", error: limited(at, message, until) };
+  if (status === 401) return { kind: "turned_away", error: denied(at, `the login is not valid (${message})`, at.fix) };
+  if (status === 403) return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
+  // GitHub hides what a token has no scope for: to such a login it is "not found".
+  if (status === 404 && lacksScope(answer))
+    return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
+  if (status === 404 || status === 410) return { kind: "absent" };
+  // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
+  if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
+  if (status >= 400 && status < 500) return { kind: "refused", status, message, body };
+  const again = retryAfter(headers, at.now);
+  return { kind: "lost", reason: `status ${status}: ${message}`, ...(again === null ? {} : { until: again }) };
+}
+
+/** The forge's own words, its details with them. */
+function messageOf({ status, body }: Answered): string {
+  if (!isJsonObject(body)) return typeof body === "string" ? cut(body) : `status ${status}`;
+  const message = body["message"] ?? body["error_description"] ?? body["error"];
+  const errors = isJsonArray(body["errors"]) ? body["errors"] : [];
+  const details = errors.flatMap((error) => {
+    if (typeof error === "string") return [error];
+    const told = isJsonObject(error) ? error["message"] : undefined;
+    return typeof told === "string" ? [told] : [];
+  });
+  const text =
+    typeof message === "string" ? message : message === undefined ? `status ${status}` : JSON.stringify(message);
+  return cut([text, ...details].join(": "));
+}
+
+/** When to come back; null: it is not that. A limit of the day is told by what is left, one of the moment by Retry-After or in words. */
+function limitedUntil({ status, headers }: Answered, message: string, now: number): string | null {
+  const isTooQuick = (status === 403 || status === 422) && /submitted too quickly/i.test(message);
+  if (status !== 403 && status !== 429 && status !== 503 && !isTooQuick) return null;
+  const again = retryAfter(headers, now);
+  if (again !== null) return again;
+  const [left, reset] = ["remaining", "reset"].map((name) =>
+    Number(headers.get(`x-ratelimit-${name}`) ?? headers.get(`ratelimit-${name}`) ?? Number.NaN),
+  );
+  // GitLab sends RateLimit-Reset with 429 whatever is left by then.
+  if ((left === 0 || status === 429) && reset !== undefined && Number.isFinite(reset))
+    return iso(Math.max(now, reset * 1000));
+  if (
+    status === 429 ||
+    isTooQuick ||
+    (status === 403 && /secondary rate limit|abuse detection|rate limit exceeded/i.test(message))
+  )
+    return iso(now + UNTOLD_MS);
+  return null;
+}
+
+/** In seconds or as a date; null: there is none that can be read. */
+function retryAfter(headers: Answered["headers"], now: number): string | null {
+  const after = headers.get("retry-after");
+  if (after === undefined || after.trim() === "") return null;
+  const seconds = Number(after);
+  if (Number.isFinite(seconds)) return iso(now + Math.max(0, seconds) * 1000);
+  const date = Date.parse(after);
+  return Number.isFinite(date) ? iso(Math.max(now, date)) : null;
+}
+
+const MOVED = "it has moved; set the remote to its new address";
+const LAST_TIME = Date.UTC(9999, 0);
+
+/** What GitHub asks for where it does not say how long. */
+const UNTOLD_MS = 60_000;
+
+/** The forge names the scopes that would do, and the token has none of them. */
+function lacksScope({ headers }: Answered): boolean {
+  const has = headers.get("x-oauth-scopes");
+  const wanted = scopesIn(headers.get("x-accepted-oauth-scopes"));
+  if (has === undefined || wanted.length === 0) return false;
+  const own = scopesIn(has);
+  return !own.includes("repo") && !wanted.some((scope) => own.includes(scope));
+}
+
+function scopesIn(header: string | undefined): readonly string[] {
+  return (header ?? "").split(",").flatMap((scope) => (scope.trim() === "" ? [] : [scope.trim()]));
+}
+
+function permissionFix({ headers, body }: Answered, fix: string): string {
+  if (isJsonObject(body) && body["error"] === "insufficient_scope" && typeof body["scope"] === "string")
+    return `The token needs one of the scopes "${body["scope"]}". ${fix}`;
+  const permissions = headers.get("x-accepted-github-permissions") ?? "";
+  if (permissions !== "") return `The token needs the permission "${permissions}" for this repository. ${fix}`;
+  if (headers.get("x-github-sso")?.startsWith("required") === true)
+    return "Authorise the login for the organisation's single sign-on, then try again.";
+  const [wanted, has] = [headers.get("x-accepted-oauth-scopes") ?? "", headers.get("x-oauth-scopes")];
+  if (wanted !== "" && has !== undefined) return `The login has "${has}" and needs one of "${wanted}". ${fix}`;
+  return `Give the login access to this repository: contents, issues and pull requests, and to read checks. ${fix}`;
+}
+
+function denied(at: { readonly forge: string; readonly what: string }, why: string, hint: string): HoldfastError {
+  const message = `${at.forge} does not let us in (${at.what}): ${why}`;
+  return new HoldfastError({ code: "FORGE_DENIED", message, hint, retry: "ask" });
+}
+
+function limited(at: { readonly forge: string; readonly what: string }, why: string, until: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `${at.forge} takes no more requests until ${until} (${at.what}): ${why}`,
+    hint: "Wait until then; it goes on by itself where it was parked, or resume it then.",
+    retry: "later",
+    data: { why: "rate_limit", until, undone: true },
+  });
+}
+
+/** A time beyond what a date can be is a slip of the forge; it must not become one of ours. */
+function iso(time: number): string {
+  return new Date(Math.min(time, LAST_TIME)).toISOString();
+}
+
+function cut(text: string): string {
+  const line = hideSecrets(text.replaceAll(/\s+/g, " ").trim());
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}
+
+/** How the four ways in which a write can end are told from each other, the same for every forge and every thing. */
+interface Written<T> {
+  readonly request: Parameters<Api["write"]>[0];
+  /** What was made, from the answer that says so. */
+  readonly done: (body: Json | undefined, what: string) => T | Promise<T>;
+  /** The answer was lost: is it there all the same? null: it is not. */
+  readonly find: () => Promise<T | null>;
+  /** A thing that can be read, and of which the write says that it is not there. */
+  readonly hidden: () => HoldfastError | Promise<HoldfastError>;
+  /** Refused; it may be there because somebody was quicker. */
+  readonly refused: (refusal: Extract<Judged, { kind: "refused" }>) => T | HoldfastError | Promise<T | HoldfastError>;
+}
+
+/** Sent once. Nothing is sent again blindly: what was lost and is not found is an error that says so. */
+export async function writeOnce<T>(api: Api, written: Written<T>): Promise<T> {
+  const { request } = written;
+  const what = `${request.method} ${request.path}`;
+  const judged = await api.write(request);
+  switch (judged.kind) {
+    case "ok":
+      return await written.done(judged.body, what);
+    case "lost": {
+      const made = await written.find();
+      if (made !== null) return made;
+      throw api.lost(what, judged);
+    }
+    case "absent":
+      throw await written.hidden();
+    case "refused": {
+      const answer = await written.refused(judged);
+      if (answer instanceof HoldfastError) throw answer;
+      return answer;
+    }
+  }
+}

@@ -1,0 +1,89 @@
+import type { Subject } from "@holdfast/core/forge";
+import { HoldfastError } from "@holdfast/platform/error";
+
+/** The body with the key in it, unseen by readers: by it the thing is found again, whoever made it and whenever. */
+export function withMarker(body: string, key: string): string {
+  requireKey(key);
+  if (hasMarker(body, key)) return body;
+  const text = body.trimEnd();
+  return `${text}${text === "" ? "" : "\n\n"}${markerOf(key)}\n`;
+}
+
+export function hasMarker(body: string, key: string): boolean {
+  return body.includes(markerOf(key));
+}
+
+/** A new body must not make a thing lose its keys. */
+export function keepMarkers(body: string, before: string): string {
+  const keys = Array.from(before.matchAll(MARKER), ([, key = ""]) => key);
+  return keys.reduce(withMarker, body);
+}
+
+/** A key comes from run, stage and purpose. What could end the comment early is none. */
+export function requireKey(key: string): void {
+  if (/^[^\s<>]{1,200}$/.test(key)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(key)} cannot be used as a key`,
+    hint: "Use 1 to 200 characters without spaces and without < or >.",
+  });
+}
+
+const MARKER = /<!-- holdfast:([^\s<>]+) -->/g;
+
+function markerOf(key: string): string {
+  return `<!-- holdfast:${key} -->`;
+}
+
+/**
+ * A body that the forge takes. `finish` puts the keys in; what is too long is cut before that, so that a key is never what gets
+ * lost: without it the thing could not be found again, and would be made twice.
+ */
+export function fitBody(body: string, most: number, finish: (body: string) => string): string {
+  const whole = finish(body);
+  if (whole.length <= most) return whole;
+  const room = most - finish("").length - NOTE.length - 2;
+  const cut = body.slice(0, Math.max(0, room)).replace(/[\uD800-\uDBFF]$/, "");
+  return finish(`${cut}${NOTE}`);
+}
+
+const NOTE = "\n\n(cut: the forge takes no more)";
+
+export function requireText(name: string, text: string): void {
+  if (text.trim() !== "" && !/[\n\r\0]/.test(text)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(text)} cannot be used as a ${name}`,
+    hint: "Give one line of text.",
+  });
+}
+
+/** Numbers of the issues that a pull request's body says it closes. `Closes #42` is not about 4, and 420 is not 42. */
+export function closedIssues(body: string): readonly number[] {
+  const named = body.matchAll(/\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\s*:?\s+#(\d{1,9})(?!\d)/gi);
+  return [...new Set(Array.from(named, ([, digits]) => Number(digits)))];
+}
+
+/** What a review says, as one text that somebody can work from. */
+export function reviewText(
+  body: string,
+  remarks: readonly { readonly file: string; readonly line: number | null; readonly body: string }[],
+): string {
+  const lines = remarks.map(
+    ({ file, line, body: said }) => `${file}${line === null ? "" : `:${line}`}: ${said.trim()}`,
+  );
+  return [body.trim(), ...lines].filter((part) => part !== "").join("\n\n");
+}
+
+export function numberOf(on: Subject): number {
+  return typeof on === "number" ? on : on.pullRequest;
+}
+
+export function requireNumber(number: number): void {
+  if (Number.isSafeInteger(number) && number > 0 && number < 1e9) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${String(number)} is not the number of an issue or pull request`,
+    hint: "Numbers start at 1.",
+  });
+}

@@ -1,0 +1,333 @@
+import * as z from "zod/mini";
+import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Judged, writeOnce } from "./api.ts";
+import { fitBody, hasMarker, keepMarkers, requireText, reviewText, withMarker } from "./body-text.ts";
+import {
+  type GithubPlace,
+  LONGEST_BODY,
+  absent,
+  hiddenWrite,
+  locationOf,
+  readRepository,
+  repositoryPath,
+} from "./github-issues.ts";
+
+export async function findPull(place: GithubPlace, head: string): Promise<PullRequest | null> {
+  const all = await listPulls(place, head);
+  const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
+  // Only asked for by itself does it say whether it can be merged.
+  return found === undefined ? null : await getPull(place, found.number);
+}
+
+export async function getPull(place: GithubPlace, number: number): Promise<PullRequest | null> {
+  const found = await place.api.read(pathOf(place, number), PULL);
+  return found === null ? await absent(place) : viewPull(found);
+}
+
+export async function createPull(place: GithubPlace, request: NewPullRequest): Promise<PullRequest> {
+  requireText("title", request.title);
+  const { title, base, draft, key } = request;
+  const body = fitBody(request.body, LONGEST_BODY, (text) => withMarker(text, key));
+  const made = await findMade(place, request);
+  if (made !== null) return made;
+  const path = `${repositoryPath(place)}/pulls`;
+  const head = headOf(place, request.head);
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body: { title, body, base, draft, ...head } },
+    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
+    find: () => findMade(place, request),
+    async hidden() {
+      await readRepository(place);
+      return hiddenWrite(place, "create a pull request");
+    },
+    async refused(judged) {
+      const refusal = refusalOf(judged);
+      // Another one with the same key was quicker, or the same one a moment ago.
+      const there = refusal.why === "exists" ? await findMade(place, request) : null;
+      if (there !== null) return there;
+      const open = refusal.why === "exists" ? await findPull(place, request.head) : null;
+      return new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `no pull request of ${request.head} into ${base} can be made in ${locationOf(place)}: ${judged.message}`,
+        hint: refusal.hint,
+        data: { why: refusal.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
+      });
+    },
+  });
+}
+
+export async function updatePull(
+  place: GithubPlace,
+  number: number,
+  change: { readonly title?: string; readonly body?: string },
+): Promise<PullRequest> {
+  if (change.title !== undefined) requireText("title", change.title);
+  const pull = await requirePull(place, number);
+  const title = change.title ?? pull.title;
+  const body =
+    change.body === undefined ? pull.body : fitBody(change.body, LONGEST_BODY, (text) => keepMarkers(text, pull.body));
+  if (title === pull.title && body === pull.body) return pull;
+  const path = pathOf(place, number);
+  return await writeOnce(place.api, {
+    request: { method: "PATCH", path, body: { title, body } },
+    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
+    async find() {
+      const after = await requirePull(place, number);
+      return after.title === title && after.body === body ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `change pull request ${number}`),
+    refused: ({ message }) =>
+      new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `pull request ${number} in ${locationOf(place)} cannot be changed: ${message}`,
+        hint: "Look at the title and the body that were asked for.",
+        data: { why: "change_refused", number },
+      }),
+  });
+}
+
+async function requirePull(place: GithubPlace, number: number): Promise<PullRequest> {
+  const pull = await getPull(place, number);
+  if (pull !== null) return pull;
+  throw new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `there is no pull request ${number} in ${locationOf(place)}`,
+    hint: "Name another number.",
+    data: { why: "pull_missing", number },
+  });
+}
+
+async function findMade(place: GithubPlace, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listPulls(place, request.head);
+  const made = all.find((pull) => hasMarker(pull.body ?? "", request.key));
+  return made === undefined ? null : await getPull(place, made.number);
+}
+
+/** Newest first. What does not have this very head is left out: a filter that GitHub does not understand finds everything. */
+async function listPulls(place: GithubPlace, head: string): Promise<readonly GithubPull[]> {
+  const label = `${place.head.owner}:${head}`;
+  const path = `${repositoryPath(place)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
+  const all = (await place.api.list(path, PULL)) ?? (await absent(place)) ?? [];
+  return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, place.head.owner));
+}
+
+function isOwner(label: string | null | undefined, owner: string): boolean {
+  return label === null || label === undefined || label.split(":")[0]?.toLowerCase() === owner.toLowerCase();
+}
+
+/** Within one repository the branch alone; from a fork its owner, and its name where one owner has both. */
+function headOf(place: GithubPlace, branch: string): { readonly head: string; readonly head_repo?: string } {
+  const { owner, name } = place.head;
+  if (owner.toLowerCase() !== place.owner.toLowerCase()) return { head: `${owner}:${branch}` };
+  if (name.toLowerCase() === place.name.toLowerCase()) return { head: branch };
+  return { head: `${owner}:${branch}`, head_repo: name };
+}
+
+function pathOf(place: GithubPlace, number: number): string {
+  return `${repositoryPath(place)}/pulls/${number}`;
+}
+
+interface PullRefusal {
+  readonly why: "exists" | "head_missing" | "base_missing" | "nothing_new" | "drafts_off" | "refused";
+  readonly hint: string;
+}
+
+/** GitHub names the field where it can, and has only words for the rest. */
+export function refusalOf({
+  message,
+  body,
+}: Pick<Extract<Judged, { kind: "refused" }>, "message" | "body">): PullRefusal {
+  const parsed = z.safeParse(BODY, body);
+  const errors = parsed.success ? (parsed.data.errors ?? []) : [];
+  const isInvalid = (field: string): boolean =>
+    errors.some((error) => typeof error === "object" && error.field === field && error.code === "invalid");
+  if (/pull request already exists/i.test(message)) return { why: "exists", hint: "Use that one, or close it first." };
+  if (/no commits between/i.test(message)) return { why: "nothing_new", hint: "Commit and push something first." };
+  if (isInvalid("head")) return { why: "head_missing", hint: "Push it first, then create the pull request." };
+  if (isInvalid("base")) return { why: "base_missing", hint: "Name a branch that the repository has." };
+  if (/draft pull requests are not supported/i.test(message))
+    return { why: "drafts_off", hint: "Set impl.draft to false: this repository has no drafts." };
+  return { why: "refused", hint: "Look at the repository's rules for pull requests." };
+}
+
+const BODY = z.object({
+  errors: z.optional(
+    z.array(z.union([z.string(), z.object({ field: z.optional(z.string()), code: z.optional(z.string()) })])),
+  ),
+});
+
+/** A pull request as GitHub has it. Lists leave out what has to be reckoned: merged, mergeable. */
+const PULL = z.object({
+  number: z.number(),
+  html_url: z.string(),
+  title: z.string(),
+  body: z.nullish(z.string()),
+  state: z.enum(["open", "closed"]),
+  draft: z.optional(z.boolean()),
+  labels: z.array(z.object({ name: z.string() })),
+  merged_at: z.nullish(z.string()),
+  mergeable: z.nullish(z.boolean()),
+  mergeable_state: z.nullish(z.string()),
+  // A fork that is gone leaves its repository empty, and the label behind.
+  head: z.object({ ref: z.string(), sha: z.string(), label: z.nullish(z.string()) }),
+  base: z.object({ ref: z.string() }),
+});
+
+type GithubPull = z.infer<typeof PULL>;
+
+function viewPull(pull: GithubPull): PullRequest {
+  const { number, title, body, head, base, draft = false } = pull;
+  const state = stateOf(pull);
+  return {
+    number,
+    url: pull.html_url,
+    title,
+    body: body ?? "",
+    state,
+    draft,
+    head: head.ref,
+    headCommit: head.sha,
+    base: base.ref,
+    labels: pull.labels.map((label) => label.name),
+    mergeability: state === "open" ? mergeabilityOf(pull) : "unknown",
+  };
+}
+
+function stateOf(pull: Pick<GithubPull, "state" | "merged_at">): PullRequest["state"] {
+  return pull.merged_at !== null && pull.merged_at !== undefined ? "merged" : pull.state;
+}
+
+/**
+ * GitHub says "dirty" for a conflict and "draft" before anything but a conflict. "unstable" and "has_hooks" can be merged: what is
+ * red there is not required. While `mergeable` is null it is still reckoning, whatever the other word was the last time.
+ */
+export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_state" | "draft">): Mergeability {
+  const { mergeable, mergeable_state: word } = pull;
+  if (mergeable === false || word === "dirty") return "conflicting";
+  if (mergeable === null || mergeable === undefined) return "unknown";
+  if (pull.draft === true) return "blocked";
+  switch (word) {
+    case "clean":
+    case "unstable":
+    case "has_hooks":
+      return "mergeable";
+    case "behind":
+      return "behind";
+    case "blocked":
+    case "draft":
+      return "blocked";
+    default:
+      return "unknown";
+  }
+}
+
+/** GitHub merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
+export async function mergePull(
+  place: GithubPlace,
+  number: number,
+  params: { readonly head: string },
+): Promise<PullRequest> {
+  const pull = await requirePull(place, number);
+  if (pull.state === "merged") return pull;
+  if (pull.state === "closed") throw cannot(place, number, "closed", "it is closed");
+  if (pull.headCommit !== params.head)
+    throw cannot(place, number, "head_moved", `${pull.head} is at ${pull.headCommit}, not at ${params.head}`);
+  if (pull.draft) throw cannot(place, number, "draft", "it is a draft");
+  const path = `${repositoryPath(place)}/pulls/${number}/merge`;
+  const method = await methodOf(place);
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { sha: params.head, merge_method: method } },
+    done: () => requirePull(place, number),
+    async find() {
+      const after = await getPull(place, number);
+      return after?.state === "merged" ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `merge pull request ${number}`),
+    async refused({ status, message }) {
+      const after = await requirePull(place, number);
+      // Somebody else was quicker.
+      return after.state === "merged"
+        ? after
+        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
+    },
+  });
+}
+
+/** A merge commit where the repository takes them: only that keeps the commits that were reviewed. */
+async function methodOf(place: GithubPlace): Promise<"merge" | "squash" | "rebase"> {
+  const repository = await readRepository(place);
+  if (repository.allow_merge_commit !== false) return "merge";
+  return repository.allow_squash_merge === false ? "rebase" : "squash";
+}
+
+function whyOf({ mergeability }: PullRequest): string {
+  return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
+}
+
+function cannot(place: GithubPlace, number: number, why: string, message: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `pull request ${number} in ${locationOf(place)} cannot be merged: ${message}`,
+    hint: "Look at the pull request again; nothing was merged.",
+    data: { why, number },
+  });
+}
+
+/** With what they say on lines of files, which GitHub keeps apart. What nobody has handed in yet is no review. */
+export async function readReviews(place: GithubPlace, number: number): Promise<readonly PullRequestReview[]> {
+  const path = `${repositoryPath(place)}/pulls/${number}`;
+  const reviews = await place.api.list(`${path}/reviews`, REVIEW);
+  const remarks = reviews === null || reviews.length === 0 ? [] : await place.api.list(`${path}/comments`, REMARK);
+  if (reviews === null || remarks === null) {
+    await requirePull(place, number);
+    throw hiddenWrite(place, `read the reviews of pull request ${number}`);
+  }
+  return reviews.flatMap((review) => {
+    const state = STATES.get(review.state);
+    if (state === undefined) return [];
+    const own = remarks.filter(({ pull_request_review_id: of }) => of === review.id);
+    const lines = own.map(({ path: file, line, original_line: was, body }) => ({
+      file,
+      line: line ?? was ?? null,
+      body,
+    }));
+    return [
+      {
+        id: String(review.id),
+        author: review.user?.login ?? "ghost",
+        byPerson: review.user?.type !== "Bot",
+        state,
+        body: reviewText(review.body ?? "", lines),
+        commit: review.commit_id ?? null,
+        at: review.submitted_at ?? null,
+      },
+    ];
+  });
+}
+
+/** Left out is PENDING: its author is still writing, and only the author sees it. */
+const STATES: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
+  ["APPROVED", "approved"],
+  ["CHANGES_REQUESTED", "changes_requested"],
+  ["COMMENTED", "commented"],
+  ["DISMISSED", "dismissed"],
+]);
+
+const REVIEW = z.object({
+  id: z.number(),
+  // null: an account that is gone.
+  user: z.nullish(z.object({ login: z.string(), type: z.optional(z.string()) })),
+  body: z.nullish(z.string()),
+  state: z.string(),
+  commit_id: z.nullish(z.string()),
+  submitted_at: z.nullish(z.string()),
+});
+const REMARK = z.object({
+  pull_request_review_id: z.nullish(z.number()),
+  path: z.string(),
+  // null: the line is not in the diff any more.
+  line: z.nullish(z.number()),
+  original_line: z.nullish(z.number()),
+  body: z.string(),
+});

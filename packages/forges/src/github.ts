@@ -1,0 +1,232 @@
+import * as z from "zod/mini";
+import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
+import { isJsonObject } from "@holdfast/core/json";
+import { systemClock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Api, createApi } from "./api.ts";
+import { numberOf, requireNumber } from "./body-text.ts";
+import { MOST_LOGS, checksOf, logTail, requireCommit, unknownCommit } from "./checks.ts";
+import {
+  type GithubPlace,
+  addComment,
+  createIssue,
+  findComment,
+  findIssue,
+  locationOf,
+  readIssue,
+  readRepository,
+  repositoryPath,
+  setLabels,
+} from "./github-issues.ts";
+import { createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
+import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
+
+/** GitHub, or an Enterprise server of one's own. */
+export function openGithubForge(options: ServerForgeOptions): Forge {
+  const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
+  const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
+  const { head = { owner, name } } = options;
+  const place: GithubPlace = { api, host, owner, name, head, login: rememberLogin(api) };
+  const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
+    requireNumber(number);
+    return await work();
+  };
+  return {
+    name: "github",
+    location: locationOf(place),
+    lateMs: LATE_MS,
+    marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
+    getIssue: (number) => numbered(number, () => readIssue(place, number)),
+    createIssue: async (issue) => await createIssue(place, issue),
+    findIssue: async (key) => await findIssue(place, key),
+    setLabels: (on, labels) => numbered(numberOf(on), () => setLabels(place, numberOf(on), labels)),
+    findComment: (on, key) => numbered(numberOf(on), () => findComment(place, numberOf(on), key)),
+    comment: (on, comment) => numbered(numberOf(on), () => addComment(place, numberOf(on), comment)),
+    defaultBranch: async () => (await readRepository(place)).default_branch,
+    findPullRequest: (branch) => findPull(place, branch),
+    getPullRequest: (number) => numbered(number, () => getPull(place, number)),
+    createPullRequest: async (request) => await createPull(place, request),
+    updatePullRequest: (number, change) => numbered(number, () => updatePull(place, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergePull(place, number, params)),
+    checks: async (commit) => await readChecks(place, commit),
+    reviews: (number) => numbered(number, () => readReviews(place, number)),
+  };
+}
+
+/** GitHub ends each request after ten seconds, whoever waits for it. */
+const LATE_MS = 12_000;
+
+/** Through `gh`, which holds the login. */
+export function createGhTransport(params: {
+  readonly program: string;
+  readonly host: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly timeoutMs?: number;
+}): Transport {
+  const { host } = params;
+  const fix = `Run \`gh auth login --hostname ${host}\`, or set ${tokenVariables(host)[0]} to a valid token.`;
+  return createProgramTransport({ ...params, name: "gh", headers: HEADERS, fix });
+}
+
+/** With a token from the environment. */
+export function createTokenTransport(params: {
+  readonly host: string;
+  readonly token: string;
+  /** Default: where GitHub has its API for this host. */
+  readonly root?: string;
+  readonly timeoutMs?: number;
+}): Transport {
+  const { host, token, root = apiRoot(host) } = params;
+  return createHttpTransport({
+    root,
+    token,
+    headers: { ...HEADERS, authorization: `Bearer ${token}`, "user-agent": "holdfast" },
+    fix: `Set ${tokenVariables(host)[0]} to a valid token, or install gh and run \`gh auth login --hostname ${host}\`.`,
+    ...(params.timeoutMs === undefined ? {} : { timeoutMs: params.timeoutMs }),
+  });
+}
+
+/** github.com and its tenants have an API host of their own, an Enterprise server has it below a path. */
+export function apiRoot(host: string): string {
+  if (host === "github.com" || host.endsWith(".ghe.com")) return `https://api.${host}`;
+  return `https://${host}/api/v3`;
+}
+
+/** In this order, as `gh` has them. */
+export function tokenVariables(host: string): readonly string[] {
+  return host === "github.com" || host.endsWith(".ghe.com")
+    ? ["GH_TOKEN", "GITHUB_TOKEN"]
+    : ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+}
+
+const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };
+
+/** Who we are, asked once; null: a login without a user, such as that of an app. A failure is not remembered. */
+function rememberLogin(api: Api): () => Promise<string | null> {
+  let known: Promise<string | null> | undefined;
+  return () => {
+    known ??= ownLogin(api).catch((error: unknown) => {
+      known = undefined;
+      throw error;
+    });
+    return known;
+  };
+}
+
+async function ownLogin(api: Api): Promise<string | null> {
+  try {
+    return (await api.read("user", z.object({ login: z.string() })))?.login ?? null;
+  } catch (error) {
+    // "Resource not accessible by integration": whether we may see the repository is for the next request to say.
+    if (error instanceof HoldfastError && error.code === "FORGE_DENIED") return null;
+    throw error;
+  }
+}
+
+/** Check runs and commit statuses: older services write only those, and a commit is good when both say so. */
+async function readChecks(place: GithubPlace, commit: string): Promise<Checks> {
+  requireCommit(commit);
+  const path = `${repositoryPath(place)}/commits/${commit}`;
+  const [runs, statuses] = await Promise.all([
+    listCheckRuns(place, path),
+    place.api.list(`${path}/status`, STATUS, (page) => fieldOf(page, "statuses")),
+  ]);
+  if (runs === null || statuses === null) {
+    await readRepository(place);
+    throw unknownCommit("GitHub", commit);
+  }
+  const failed = runs.filter((run) => stateOfRun(run) === "failed").slice(0, MOST_LOGS);
+  const logs = new Map(await Promise.all(failed.map(async (run) => [run.id, await readLog(place, run)] as const)));
+  return checksOf([...runs.map((run) => viewCheckRun(run, logs.get(run.id) ?? null)), ...statuses.map(viewStatus)]);
+}
+
+/**
+ * Fine-grained tokens are never let in here, whatever they were given. The jobs of Actions could be read in another way, but not what other
+ * apps say, and half of the checks must not pass for all of them.
+ */
+async function listCheckRuns(place: GithubPlace, path: string): Promise<readonly z.infer<typeof CHECK_RUN>[] | null> {
+  try {
+    return await place.api.list(`${path}/check-runs?filter=latest`, CHECK_RUN, (page) => fieldOf(page, "check_runs"));
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.code !== "FORGE_DENIED") throw error;
+    throw new HoldfastError({
+      code: "FORGE_DENIED",
+      message: error.message,
+      hint: `Fine-grained tokens cannot read check runs: log in with gh, or use a classic token with the scope repo. ${error.hint ?? ""}`,
+      retry: "ask",
+    });
+  }
+}
+
+/** Of a job of GitHub Actions: its check run has the job's own number, and says itself nothing about why it failed. */
+async function readLog(place: GithubPlace, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
+  if (run.app?.slug !== "github-actions") return null;
+  return await logTail(() => place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string()));
+}
+
+function fieldOf(page: Parameters<typeof isJsonObject>[0], name: string): unknown {
+  return isJsonObject(page) ? page[name] : undefined;
+}
+
+const CHECK_RUN = z.object({
+  id: z.number(),
+  name: z.string(),
+  status: z.string(),
+  conclusion: z.nullish(z.string()),
+  html_url: z.nullish(z.string()),
+  details_url: z.nullish(z.string()),
+  output: z.nullish(
+    z.object({ title: z.nullish(z.string()), summary: z.nullish(z.string()), text: z.nullish(z.string()) }),
+  ),
+  app: z.nullish(z.object({ slug: z.nullish(z.string()) })),
+});
+
+const STATUS = z.object({
+  context: z.string(),
+  state: z.string(),
+  description: z.nullish(z.string()),
+  target_url: z.nullish(z.string()),
+});
+
+/** `log`: the end of the job's output, where there is one. */
+function viewCheckRun(run: z.infer<typeof CHECK_RUN>, log: string | null): CheckRun {
+  const { title, summary, text } = run.output ?? {};
+  const said = [title, summary, text, log].filter((part) => part !== null && part !== undefined && part !== "");
+  return {
+    name: run.name,
+    state: stateOfRun(run),
+    url: run.html_url ?? run.details_url ?? null,
+    summary: said.join("\n\n").slice(-LONGEST_SUMMARY),
+  };
+}
+
+function viewStatus({ context, state, description, target_url }: z.infer<typeof STATUS>): CheckRun {
+  return { name: context, state: stateOfStatus(state), url: target_url ?? null, summary: description ?? "" };
+}
+
+/** A conclusion that is not known is no success: somebody has to look. */
+export function stateOfRun(run: {
+  readonly status: string;
+  readonly conclusion?: string | null | undefined;
+}): CheckRun["state"] {
+  if (run.status !== "completed") return "pending";
+  switch (run.conclusion) {
+    case "success":
+      return "passed";
+    case "neutral":
+    case "skipped":
+      return "skipped";
+    // Given up by GitHub for want of news: it says nothing of the commit, and may be run again.
+    case "stale":
+      return "pending";
+    default:
+      return "failed";
+  }
+}
+
+function stateOfStatus(state: string): CheckRun["state"] {
+  if (state === "success") return "passed";
+  return state === "pending" ? "pending" : "failed";
+}
+
+const LONGEST_SUMMARY = 8000;

@@ -1,0 +1,239 @@
+import * as z from "zod/mini";
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { Forge, Subject } from "@holdfast/core/forge";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Api, writeOnce } from "./api.ts";
+import { fitBody, hasMarker, numberOf, requireKey, requireText, withMarker } from "./body-text.ts";
+
+export async function readIssue(place: GitlabPlace, number: number): Promise<IssueSnapshot | null> {
+  const found = await place.api.read(pathOf(place, number), ISSUE);
+  return found === null ? await absent(place) : snapshotOf(found);
+}
+
+/** Through the list of what this login made, newest first: that is complete, and the search index is not. */
+export async function findIssue(place: GitlabPlace, key: string): Promise<IssueSnapshot | null> {
+  requireKey(key);
+  const query = "scope=created_by_me&state=all&order_by=created_at&sort=desc";
+  const all =
+    (await place.api.list(`${projectPath(place.project)}/issues?${query}`, ISSUE)) ?? (await absent(place)) ?? [];
+  const found = all.find(({ description }) => hasMarker(description ?? "", key));
+  return found === undefined ? null : snapshotOf(found);
+}
+
+export async function createIssue(
+  place: GitlabPlace,
+  issue: Parameters<Forge["createIssue"]>[0],
+): Promise<IssueSnapshot> {
+  requireText("title", issue.title);
+  const description = fitBody(issue.body, LONGEST_BODY, (text) => withMarker(text, issue.key));
+  const there = await findIssue(place, issue.key);
+  if (there !== null) return there;
+  const path = `${projectPath(place.project)}/issues`;
+  const body = { title: issue.title, description, labels: joinedLabels(issue.labels) };
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body },
+    done: (made, what) => snapshotOf(place.api.parse(made, ISSUE, what)),
+    find: () => findIssue(place, issue.key),
+    async hidden() {
+      await readProject(place);
+      return hiddenWrite(place, "create an issue");
+    },
+    refused: ({ message }) =>
+      new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `no issue can be created in ${locationOf(place)}: ${message}`,
+        hint: "Look whether the project has issues turned on.",
+        data: { why: "issue_refused" },
+      }),
+  });
+}
+
+const ISSUE = z.object({
+  iid: z.number(),
+  title: z.string(),
+  description: z.nullish(z.string()),
+  state: z.enum(["opened", "closed"]),
+  labels: z.array(z.string()),
+  updated_at: z.string(),
+});
+
+function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
+  const { iid, title, description, state, labels } = issue;
+  return {
+    number: iid,
+    title,
+    body: description ?? "",
+    labels,
+    state: state === "opened" ? "open" : "closed",
+    updatedAt: issue.updated_at,
+  };
+}
+
+function pathOf(place: GitlabPlace, number: number): string {
+  return `${projectPath(place.project)}/issues/${number}`;
+}
+
+export async function findComment(
+  place: GitlabPlace,
+  on: Subject,
+  key: string,
+): Promise<{ readonly url: string } | null> {
+  requireKey(key);
+  const { name, path, url } = subjectOf(place, on);
+  const all = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+  if (all === null) {
+    await requireSubject(place, on);
+    throw hiddenWrite(place, `read the comments of ${name}`);
+  }
+  const found = all.find(({ body }) => hasMarker(body, key));
+  return found === undefined ? null : { url: `${url}#note_${found.id}` };
+}
+
+export async function addComment(
+  place: GitlabPlace,
+  on: Subject,
+  comment: { readonly body: string; readonly key: string },
+): Promise<{ readonly url: string }> {
+  const body = fitBody(comment.body, LONGEST_BODY, (text) => withMarker(text, comment.key));
+  const there = await findComment(place, on, comment.key);
+  if (there !== null) return there;
+  const { name, path, url, number } = subjectOf(place, on);
+  return await writeOnce(place.api, {
+    request: { method: "POST", path: `${path}/notes`, body: { body } },
+    done: (made, what) => ({ url: `${url}#note_${place.api.parse(made, NOTE, what).id}` }),
+    find: () => findComment(place, on, comment.key),
+    hidden: () => hiddenWrite(place, `comment on ${name}`),
+    refused: ({ message }) =>
+      new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `${name} in ${locationOf(place)} takes no comment: ${message}`,
+        hint: "Look whether its discussion is locked.",
+        data: { why: "comment_refused", number },
+      }),
+  });
+}
+
+const NOTE = z.object({ id: z.number(), body: z.string() });
+
+/** Equal labels are left alone: each change is an event that people see. */
+export async function setLabels(place: GitlabPlace, on: Subject, labels: readonly string[]): Promise<void> {
+  const wanted = [...new Set(labels)];
+  const { name, path, number } = subjectOf(place, on);
+  if (sameLabels((await requireSubject(place, on)).labels, wanted)) return;
+  await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { labels: joinedLabels(wanted) } },
+    done: () => true,
+    find: async () => (sameLabels((await requireSubject(place, on)).labels, wanted) ? true : null),
+    hidden: () => hiddenWrite(place, `set labels of ${name}`),
+    refused: ({ message }) =>
+      new HoldfastError({
+        code: "FORGE_REFUSED",
+        message: `the labels of ${name} in ${locationOf(place)} cannot be set: ${message}`,
+        hint: "Look at the labels that were asked for.",
+        data: { why: "labels", number },
+      }),
+  });
+}
+
+/** GitLab takes them as one text, and has no way to write a comma within one. */
+function joinedLabels(labels: readonly string[]): string {
+  const bad = labels.find((label) => label.includes(","));
+  if (bad === undefined) return [...new Set(labels)].join(",");
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(bad)} cannot be a label at GitLab`,
+    hint: "Use labels without commas.",
+  });
+}
+
+function sameLabels(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && b.every((label) => a.includes(label));
+}
+
+/** An issue or a merge request, which GitLab numbers apart: below paths of their own, with the same things there. */
+interface GitlabSubject {
+  readonly number: number;
+  /** For people. */
+  readonly name: string;
+  readonly path: string;
+  readonly url: string;
+}
+
+export function subjectOf(place: GitlabPlace, on: Subject): GitlabSubject {
+  const number = numberOf(on);
+  const [kind, name] = typeof on === "number" ? ["issues", "issue"] : ["merge_requests", "merge request"];
+  return {
+    number,
+    name: `${name} ${number}`,
+    path: `${projectPath(place.project)}/${kind}/${number}`,
+    url: `${locationOf(place)}/-/${kind}/${number}`,
+  };
+}
+
+/** Throws FORGE_DENIED when the whole project cannot be seen. */
+export async function requireSubject(place: GitlabPlace, on: Subject): Promise<z.infer<typeof LABELLED>> {
+  const { name, path, number } = subjectOf(place, on);
+  const found = await place.api.read(path, LABELLED);
+  if (found !== null) return found;
+  await absent(place);
+  throw new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `there is no ${name} in ${locationOf(place)}`,
+    hint: "Name another number.",
+    data: { why: typeof on === "number" ? "issue_missing" : "pull_missing", number },
+  });
+}
+
+const LABELLED = z.object({ labels: z.array(z.string()) });
+
+/** The project in which issues and merge requests live, and the one that branches are pushed to: the same one unless that is a fork. */
+export interface GitlabPlace {
+  readonly api: Api;
+  readonly host: string;
+  /** With its groups: `team/tools/app`. */
+  readonly project: string;
+  readonly head: string;
+}
+
+export function projectPath(project: string): string {
+  return `projects/${encodeURIComponent(project)}`;
+}
+
+export function locationOf({ host, project }: GitlabPlace): string {
+  return `https://${host}/${project}`;
+}
+
+/** FORGE_DENIED when it cannot be seen: GitLab does not tell a project that is hidden from one that is not there. */
+export async function readProject(place: GitlabPlace, project: string = place.project): Promise<Project> {
+  const found = await place.api.read(projectPath(project), PROJECT);
+  if (found !== null) return found;
+  throw new HoldfastError({
+    code: "FORGE_DENIED",
+    message: `GitLab shows no project ${project} on ${place.host}`,
+    hint: "Check the remote's URL, and that the login may see this project.",
+    retry: "ask",
+  });
+}
+
+/** What is absent in a project that can be seen is not there; in one that cannot be seen, nobody knows. */
+export async function absent(place: GitlabPlace): Promise<null> {
+  await readProject(place);
+  return null;
+}
+
+/** A thing that can be read, and of which a write says that it is not there: it may not be written. */
+export function hiddenWrite(place: GitlabPlace, what: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_DENIED",
+    message: `GitLab does not let us ${what} in ${locationOf(place)}`,
+    hint: "Give the login the role of a developer there, and the token the scope `api`.",
+    retry: "ask",
+  });
+}
+
+const PROJECT = z.object({ id: z.number(), default_branch: z.nullish(z.string()) });
+
+type Project = z.infer<typeof PROJECT>;
+
+/** Of descriptions and notes, in characters. */
+export const LONGEST_BODY = 1_000_000;

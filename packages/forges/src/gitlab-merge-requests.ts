@@ -1,0 +1,399 @@
+import * as z from "zod/mini";
+import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
+import { HoldfastError } from "@holdfast/platform/error";
+import { writeOnce } from "./api.ts";
+import { fitBody, hasMarker, keepMarkers, requireText, reviewText, withMarker } from "./body-text.ts";
+import {
+  type GitlabPlace,
+  LONGEST_BODY,
+  absent,
+  hiddenWrite,
+  locationOf,
+  projectPath,
+  readProject,
+  requireSubject,
+  subjectOf,
+} from "./gitlab-issues.ts";
+
+export async function findRequest(place: GitlabPlace, head: string): Promise<PullRequest | null> {
+  const all = await listRequests(place, head);
+  const found = all.find((request) => stateOf(request) === "open") ?? all[0];
+  // Only asked for by itself is its status reckoned.
+  return found === undefined ? null : await getRequest(place, found.iid);
+}
+
+export async function getRequest(place: GitlabPlace, number: number): Promise<PullRequest | null> {
+  const found = await place.api.read(pathOf(place, number), MERGE_REQUEST);
+  return found === null ? await absent(place) : viewMergeRequest(found);
+}
+
+/** What GitLab would take and nobody wants, a request of a branch that is not there or has nothing new, is refused before it is made. */
+export async function createRequest(place: GitlabPlace, request: NewPullRequest): Promise<PullRequest> {
+  requireText("title", request.title);
+  const description = fitBody(request.body, LONGEST_BODY, (text) => withMarker(text, request.key));
+  const made = await findMade(place, request);
+  if (made !== null) return made;
+  await requireNews(place, request);
+  // A request is made in the project that it comes from.
+  const path = `${projectPath(place.head)}/merge_requests`;
+  const body = {
+    source_branch: request.head,
+    target_branch: request.base,
+    title: draftTitle(request.title, request.draft),
+    description,
+    ...(place.head === place.project ? {} : { target_project_id: (await readProject(place)).id }),
+  };
+  return await writeOnce(place.api, {
+    request: { method: "POST", path, body },
+    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
+    find: () => findMade(place, request),
+    async hidden() {
+      await readProject(place);
+      return hiddenWrite(place, "create a merge request");
+    },
+    async refused({ message }) {
+      // Another one with the same key was quicker, or the same one a moment ago.
+      const there = await findMade(place, request);
+      if (there !== null) return there;
+      const found = await findRequest(place, request.head);
+      if (found?.state === "open") return exists(place, found);
+      return refused(`no merge request can be made in ${locationOf(place)}: ${message}`, {
+        hint: "Look at the project's rules for merge requests.",
+        data: { why: "refused" },
+      });
+    },
+  });
+}
+
+export async function updateRequest(
+  place: GitlabPlace,
+  number: number,
+  change: { readonly title?: string; readonly body?: string },
+): Promise<PullRequest> {
+  if (change.title !== undefined) requireText("title", change.title);
+  const before = await requireRequest(place, number);
+  const title = change.title ?? before.title;
+  const body =
+    change.body === undefined
+      ? before.body
+      : fitBody(change.body, LONGEST_BODY, (text) => keepMarkers(text, before.body));
+  if (title === before.title && body === before.body) return before;
+  const path = pathOf(place, number);
+  const wanted = { title: draftTitle(title, before.draft), description: body };
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: wanted },
+    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
+    async find() {
+      const after = await requireRequest(place, number);
+      return after.title === title && after.body === body ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `change merge request ${number}`),
+    refused: ({ message }) =>
+      refused(`merge request ${number} in ${locationOf(place)} cannot be changed: ${message}`, {
+        hint: "Look at the title and the body that were asked for.",
+        data: { why: "change_refused", number },
+      }),
+  });
+}
+
+async function requireRequest(place: GitlabPlace, number: number): Promise<PullRequest> {
+  const request = await getRequest(place, number);
+  if (request !== null) return request;
+  throw refused(`there is no merge request ${number} in ${locationOf(place)}`, {
+    hint: "Name another number.",
+    data: { why: "pull_missing", number },
+  });
+}
+
+async function findMade(place: GitlabPlace, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listRequests(place, request.head);
+  const made = all.find(({ description }) => hasMarker(description ?? "", request.key));
+  return made === undefined ? null : await getRequest(place, made.iid);
+}
+
+/** Newest first, and only those that come from where branches are pushed to: others may have a branch of the same name. */
+async function listRequests(place: GitlabPlace, head: string): Promise<readonly MergeRequest[]> {
+  const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
+  const path = `${projectPath(place.project)}/merge_requests?${query}`;
+  const all = (await place.api.list(path, MERGE_REQUEST)) ?? (await absent(place)) ?? [];
+  const named = all.filter((request) => request.source_branch === head);
+  if (named.length === 0) return [];
+  const id = place.head === place.project ? null : (await readProject(place, place.head)).id;
+  return named.filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target));
+}
+
+async function requireNews(place: GitlabPlace, { head, base }: NewPullRequest): Promise<void> {
+  const commit = await place.api.read(branchPath(place.head, head), BRANCH);
+  if (commit === null) {
+    await readProject(place, place.head);
+    throw refused(`the branch ${head} was never pushed`, {
+      hint: "Push it first, then create the merge request.",
+      data: { why: "head_missing", head },
+    });
+  }
+  if ((await place.api.read(branchPath(place.project, base), BRANCH)) === null) {
+    await readProject(place);
+    throw refused(`there is no branch ${base} to merge into`, {
+      hint: "Name a branch that the project has.",
+      data: { why: "base_missing", base },
+    });
+  }
+  const open = (await listRequests(place, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
+  if (open !== undefined) throw exists(place, viewMergeRequest(open));
+  // Two projects have no comparison; a request without news is harmless there.
+  if (place.head !== place.project) return;
+  const range = `from=${encodeURIComponent(base)}&to=${encodeURIComponent(head)}`;
+  const compared = await place.api.read(`${projectPath(place.project)}/repository/compare?${range}`, COMPARED);
+  if (compared === null || compared.commits.length > 0) return;
+  throw refused(`${head} has nothing that ${base} lacks`, {
+    hint: "Commit and push something first.",
+    data: { why: "nothing_new", head, base },
+  });
+}
+
+const BRANCH = z.object({ name: z.string() });
+const COMPARED = z.object({ commits: z.array(z.unknown()) });
+
+function exists(place: GitlabPlace, { number, url, head }: PullRequest): HoldfastError {
+  return refused(`merge request ${number} is open already for ${head} in ${locationOf(place)}`, {
+    hint: "Use that one, or close it first.",
+    data: { why: "exists", number, url },
+  });
+}
+
+function refused(
+  message: string,
+  more: { readonly hint: string; readonly data: Readonly<Record<string, unknown>> },
+): HoldfastError {
+  return new HoldfastError({ code: "FORGE_REFUSED", message, ...more });
+}
+
+function branchPath(project: string, branch: string): string {
+  return `${projectPath(project)}/repository/branches/${encodeURIComponent(branch)}`;
+}
+
+function pathOf(place: GitlabPlace, number: number): string {
+  return `${projectPath(place.project)}/merge_requests/${number}`;
+}
+
+const MERGE_REQUEST = z.object({
+  iid: z.number(),
+  web_url: z.string(),
+  title: z.string(),
+  description: z.nullish(z.string()),
+  // "locked": it is being merged at this moment.
+  state: z.enum(["opened", "closed", "merged", "locked"]),
+  draft: z.optional(z.boolean()),
+  labels: z.array(z.string()),
+  source_branch: z.string(),
+  target_branch: z.string(),
+  // Of a fork that is gone there is none.
+  source_project_id: z.nullish(z.number()),
+  target_project_id: z.number(),
+  sha: z.nullish(z.string()),
+  has_conflicts: z.nullish(z.boolean()),
+  detailed_merge_status: z.nullish(z.string()),
+  merge_status: z.nullish(z.string()),
+});
+
+type MergeRequest = z.infer<typeof MERGE_REQUEST>;
+
+function viewMergeRequest(request: MergeRequest): PullRequest {
+  const state = stateOf(request);
+  return {
+    number: request.iid,
+    url: request.web_url,
+    title: withoutDraft(request.title),
+    body: request.description ?? "",
+    state,
+    draft: isDraft(request),
+    head: request.source_branch,
+    headCommit: request.sha ?? "",
+    base: request.target_branch,
+    labels: request.labels,
+    mergeability: state === "open" ? mergeabilityOf(request) : "unknown",
+  };
+}
+
+function stateOf({ state }: Pick<MergeRequest, "state">): PullRequest["state"] {
+  switch (state) {
+    case "opened":
+    case "locked":
+      return "open";
+    case "closed":
+    case "merged":
+      return state;
+  }
+}
+
+/** At GitLab a draft is one by its title. */
+function draftTitle(title: string, draft: boolean): string {
+  return draft ? `Draft: ${withoutDraft(title)}` : title;
+}
+
+function isDraft({ draft, title }: Pick<MergeRequest, "draft" | "title">): boolean {
+  return draft ?? DRAFT.test(title);
+}
+
+/**
+ * The detailed status names one reason of several; a conflict counts before all others. Where it is not known (before 15.6) the plain
+ * one tells conflicts from the rest.
+ */
+export function mergeabilityOf(
+  request: Pick<MergeRequest, "has_conflicts" | "detailed_merge_status" | "merge_status" | "draft" | "title">,
+): Mergeability {
+  const { detailed_merge_status: detailed, merge_status: plain } = request;
+  if (detailed === "conflict" || detailed === "broken_status") return "conflicting";
+  const word = detailed ?? plain ?? "unchecked";
+  if (UNDECIDED.has(word)) return "unknown";
+  if (request.has_conflicts === true || word === "cannot_be_merged") return "conflicting";
+  if (word === "need_rebase") return "behind";
+  if (isDraft(request)) return "blocked";
+  return word === "mergeable" || word === "can_be_merged" ? "mergeable" : "blocked";
+}
+
+const UNDECIDED: ReadonlySet<string> = new Set([
+  "checking",
+  "unchecked",
+  "preparing",
+  "approvals_syncing",
+  "cannot_be_merged_recheck",
+  "cannot_be_merged_rechecking",
+]);
+const DRAFT = /^(?:\[draft\]|\(draft\)|draft:)\s*/i;
+
+function withoutDraft(title: string): string {
+  return title.replace(DRAFT, "");
+}
+
+/** GitLab merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
+export async function mergeRequest(
+  place: GitlabPlace,
+  number: number,
+  params: { readonly head: string },
+): Promise<PullRequest> {
+  const request = await requireRequest(place, number);
+  if (request.state === "merged") return request;
+  if (request.state === "closed") throw cannot(place, number, "closed", "it is closed");
+  if (request.headCommit !== params.head)
+    throw cannot(place, number, "head_moved", `${request.head} is at ${request.headCommit}, not at ${params.head}`);
+  if (request.draft) throw cannot(place, number, "draft", "it is a draft");
+  const path = `${projectPath(place.project)}/merge_requests/${number}/merge`;
+  return await writeOnce(place.api, {
+    request: { method: "PUT", path, body: { sha: params.head } },
+    done: () => requireRequest(place, number),
+    async find() {
+      const after = await getRequest(place, number);
+      return after?.state === "merged" ? after : null;
+    },
+    hidden: () => hiddenWrite(place, `merge ${number}`),
+    async refused({ status, message }) {
+      const after = await requireRequest(place, number);
+      // Somebody else was quicker.
+      return after.state === "merged"
+        ? after
+        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
+    },
+  });
+}
+
+function whyOf({ mergeability }: PullRequest): string {
+  return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
+}
+
+function cannot(place: GitlabPlace, number: number, why: string, message: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `merge request ${number} in ${locationOf(place)} cannot be merged: ${message}`,
+    hint: "Look at the merge request again; nothing was merged.",
+    data: { why, number },
+  });
+}
+
+/**
+ * GitLab has no list of reviews. That somebody approved or asked for changes is a note of the system's own, with a number and a time; what
+ * they had to say are notes of theirs before it, those on lines of files included. Whether an approval still counts, only the list of approvals tells.
+ */
+export async function readReviews(place: GitlabPlace, number: number): Promise<readonly PullRequestReview[]> {
+  const { name, path } = subjectOf(place, { pullRequest: number });
+  const notes = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+  const approvals = await place.api.read(`${path}/approvals`, APPROVALS);
+  if (notes === null || approvals === null) {
+    await requireSubject(place, { pullRequest: number });
+    throw hiddenWrite(place, `read the reviews of ${name}`);
+  }
+  return viewReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
+}
+
+/** `notes`: oldest first. `approvers`: whose approval counts. Threads that were resolved are settled, and not told again. */
+export function viewReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
+  const said = new Map<string, Note[]>();
+  const reviews: PullRequestReview[] = [];
+  const tell = (note: Note, state: PullRequestReview["state"], words: readonly Note[]): void => {
+    const { id, author, created_at: at } = note;
+    const remarks = words.flatMap(({ position, body }) =>
+      position === null || position === undefined
+        ? []
+        : [
+            {
+              file: position.new_path ?? position.old_path ?? "?",
+              line: position.new_line ?? position.old_line ?? null,
+              body,
+            },
+          ],
+    );
+    const own = words.flatMap(({ position, body }) =>
+      position === null || position === undefined ? [body.trim()] : [],
+    );
+    const body = reviewText(own.join("\n\n"), remarks);
+    const commit = words.find(({ position }) => position?.head_sha !== undefined)?.position?.head_sha ?? null;
+    reviews.push({
+      id: String(id),
+      author: author.username,
+      byPerson: !BOT.test(author.username),
+      state,
+      body,
+      commit,
+      at,
+    });
+  };
+  for (const note of notes) {
+    const { username } = note.author;
+    const decided = note.system ? DECISIONS.get(note.body.trim()) : undefined;
+    if (decided !== undefined) {
+      tell(note, decided === "approved" && !approvers.has(username) ? "dismissed" : decided, said.get(username) ?? []);
+      said.delete(username);
+    } else if (!note.system && note.resolved !== true) said.set(username, [...(said.get(username) ?? []), note]);
+  }
+  for (const words of said.values()) for (const note of words) tell(note, "commented", [note]);
+  return reviews;
+}
+
+/** GitLab's own words, the same in every language. */
+const DECISIONS: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
+  ["approved this merge request", "approved"],
+  ["unapproved this merge request", "dismissed"],
+  ["requested changes", "changes_requested"],
+]);
+
+/** Accounts of projects and groups, for their tokens, and those of GitLab itself. */
+const BOT = /^(?:project|group)_\d+_bot|^(?:ghost|support-bot|alert-bot|GitLabDuo)$/;
+
+const POSITION = z.object({
+  head_sha: z.optional(z.string()),
+  new_path: z.nullish(z.string()),
+  old_path: z.nullish(z.string()),
+  new_line: z.nullish(z.number()),
+  old_line: z.nullish(z.number()),
+});
+const NOTE = z.object({
+  id: z.number(),
+  body: z.string(),
+  system: z.boolean(),
+  author: z.object({ username: z.string() }),
+  created_at: z.string(),
+  resolved: z.nullish(z.boolean()),
+  position: z.nullish(POSITION),
+});
+type Note = z.infer<typeof NOTE>;
+const APPROVALS = z.object({ approved_by: z.array(z.object({ user: z.object({ username: z.string() }) })) });

@@ -1,0 +1,174 @@
+import * as z from "zod/mini";
+import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
+import { systemClock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { createApi } from "./api.ts";
+import { numberOf, requireNumber } from "./body-text.ts";
+import { MOST_LOGS, checksOf, logTail, requireCommit, unknownCommit } from "./checks.ts";
+import {
+  type GitlabPlace,
+  addComment,
+  createIssue,
+  findComment,
+  findIssue,
+  locationOf,
+  projectPath,
+  readIssue,
+  readProject,
+  setLabels,
+} from "./gitlab-issues.ts";
+import {
+  createRequest,
+  findRequest,
+  getRequest,
+  mergeRequest,
+  readReviews,
+  updateRequest,
+} from "./gitlab-merge-requests.ts";
+import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
+
+/** GitLab, or a server of one's own. What the port calls a pull request is a merge request here. */
+export function openGitlabForge(options: ServerForgeOptions): Forge {
+  const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
+  const { head = { owner, name } } = options;
+  const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
+  const place: GitlabPlace = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
+  const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
+    requireNumber(number);
+    return await work();
+  };
+  return {
+    name: "gitlab",
+    location: locationOf(place),
+    lateMs: LATE_MS,
+    marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
+    getIssue: (number) => numbered(number, () => readIssue(place, number)),
+    createIssue: async (issue) => await createIssue(place, issue),
+    findIssue: async (key) => await findIssue(place, key),
+    setLabels: (on, labels) => numbered(numberOf(on), () => setLabels(place, on, labels)),
+    findComment: (on, key) => numbered(numberOf(on), () => findComment(place, on, key)),
+    comment: (on, comment) => numbered(numberOf(on), () => addComment(place, on, comment)),
+    defaultBranch: () => findDefaultBranch(place),
+    findPullRequest: (branch) => findRequest(place, branch),
+    getPullRequest: (number) => numbered(number, () => getRequest(place, number)),
+    createPullRequest: async (request) => await createRequest(place, request),
+    updatePullRequest: (number, change) => numbered(number, () => updateRequest(place, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergeRequest(place, number, params)),
+    checks: async (commit) => await readChecks(place, commit),
+    reviews: (number) => numbered(number, () => readReviews(place, number)),
+  };
+}
+
+async function findDefaultBranch(place: GitlabPlace): Promise<string> {
+  const { default_branch: branch } = await readProject(place);
+  if (branch !== null && branch !== undefined) return branch;
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `${locationOf(place)} has no default branch`,
+    hint: "Push a first commit to it.",
+    retry: "ask",
+  });
+}
+
+/** GitLab ends each request after a minute, whoever waits for it. */
+const LATE_MS = 62_000;
+
+/** Through `glab`, which holds the login. */
+export function createGlabTransport(params: {
+  readonly program: string;
+  readonly host: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly timeoutMs?: number;
+}): Transport {
+  const fix = `Run \`glab auth login --hostname ${params.host}\`, or set GITLAB_TOKEN to a valid token.`;
+  return createProgramTransport({ ...params, name: "glab", headers: {}, fix });
+}
+
+/** With a token from the environment. */
+export function createGitlabTokenTransport(params: {
+  readonly host: string;
+  readonly token: string;
+  readonly root?: string;
+  readonly timeoutMs?: number;
+}): Transport {
+  const { host, token, root = `https://${host}/api/v4` } = params;
+  return createHttpTransport({
+    root,
+    token,
+    headers: { authorization: `Bearer ${token}`, "user-agent": "holdfast" },
+    fix: `Set GITLAB_TOKEN to a valid token, or install glab and run \`glab auth login --hostname ${host}\`.`,
+    ...(params.timeoutMs === undefined ? {} : { timeoutMs: params.timeoutMs }),
+  });
+}
+
+/** In this order, as `glab` has them. */
+export const GITLAB_TOKENS: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
+
+/** Jobs of pipelines and what other services say, which GitLab has in one list. Pipelines of a fork run in the fork. */
+async function readChecks(place: GitlabPlace, commit: string): Promise<Checks> {
+  requireCommit(commit);
+  const found = await Promise.all(
+    [...new Set([place.head, place.project])].map(async (project) => ({
+      project,
+      statuses: await place.api.list(`${projectPath(project)}/repository/commits/${commit}/statuses`, STATUS),
+    })),
+  );
+  if (found.every(({ statuses }) => statuses === null)) {
+    await readProject(place, place.head);
+    throw unknownCommit("GitLab", commit);
+  }
+  const runs = found.flatMap(({ project, statuses }) => (statuses ?? []).map((status) => ({ project, status })));
+  const failed = runs.filter(({ status }) => stateOfStatus(status) === "failed").slice(0, MOST_LOGS);
+  const logs = new Map(
+    await Promise.all(
+      failed.map(async ({ project, status }) => [status.id, await readLog(place, project, status)] as const),
+    ),
+  );
+  return checksOf(runs.map(({ status }) => viewStatus(status, logs.get(status.id) ?? null)));
+}
+
+const STATUS = z.object({
+  id: z.number(),
+  name: z.string(),
+  status: z.string(),
+  description: z.nullish(z.string()),
+  target_url: z.nullish(z.string()),
+  allow_failure: z.nullish(z.boolean()),
+});
+
+type Status = z.infer<typeof STATUS>;
+
+function viewStatus(status: Status, log: string | null): CheckRun {
+  const { name, target_url, description } = status;
+  const said = [description, log].filter((part) => part !== null && part !== undefined && part !== "");
+  return { name, state: stateOfStatus(status), url: target_url ?? null, summary: said.join("\n\n") };
+}
+
+/** A status that is not known is no success: somebody has to look. What may fail, and what waits for a person, does not count. */
+export function stateOfStatus(status: {
+  readonly status: string;
+  readonly allow_failure?: boolean | null | undefined;
+}): CheckRun["state"] {
+  switch (status.status) {
+    case "success":
+      return "passed";
+    case "created":
+    case "waiting_for_resource":
+    case "preparing":
+    case "pending":
+    case "running":
+    case "scheduled":
+      return "pending";
+    case "skipped":
+    case "manual":
+      return "skipped";
+    default:
+      return status.allow_failure === true ? "skipped" : "failed";
+  }
+}
+
+/** Of a job: its status has the job's own number. What other services report has no log. */
+async function readLog(place: GitlabPlace, project: string, { id, target_url }: Status): Promise<string | null> {
+  if (target_url?.includes("/-/jobs/") !== true) return null;
+  return await logTail(() => place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));
+}

@@ -1,0 +1,82 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { editIssue, formatIssue, parseIssue } from "./local-issues.ts";
+
+const CHANGED = new Date("2026-03-01T12:00:00.000Z");
+const word = fc.stringMatching(/^[a-z][a-z0-9 :#'"-]{0,20}[a-z]$/);
+const anIssue = fc.record({
+  title: fc.string({ minLength: 1 }).filter((text) => text.trim() !== "" && !/[\n\r\0]/.test(text)),
+  body: fc.string().map((text) => text.replaceAll("\r", "")),
+  labels: fc.uniqueArray(word, { maxLength: 4 }),
+  state: fc.constantFrom("open", "closed"),
+});
+
+describe("an issue file", () => {
+  test("what is written is read back", () => {
+    fc.assert(
+      fc.property(anIssue, (issue) => {
+        expect(parseIssue(formatIssue(issue), CHANGED)).toEqual({
+          kind: "issue",
+          issue: { ...issue, updatedAt: CHANGED.toISOString() },
+        });
+      }),
+    );
+  });
+
+  test("an edit changes its fields and nothing else that a person wrote", () => {
+    fc.assert(
+      fc.property(anIssue, fc.uniqueArray(word, { maxLength: 3 }), (issue, labels) => {
+        const text = editIssue(formatIssue(issue), { labels, state: "closed", at: "2026-04-01T00:00:00.000Z" });
+        expect(parseIssue(text, CHANGED)).toMatchObject({ issue: { ...issue, labels, state: "closed" } });
+      }),
+    );
+    const mine = "---\n# my own note\ntitle: Greet # loudly\nowner: ada\nupdatedAt: 2026-01-01\n---\nBody\n";
+    expect(editIssue(mine, { state: "closed", at: "2026-04-01T00:00:00.000Z" })).toBe(
+      "---\n# my own note\ntitle: Greet # loudly\nowner: ada\nupdatedAt: 2026-04-01T00:00:00.000Z\nstate: closed\n---\nBody\n",
+    );
+  });
+
+  test.each([
+    ["no front matter", "# Greet people\n\nSay hello.\n", { title: "Greet people", body: "Say hello.\n", labels: [] }],
+    ["only a title line", "Greet people", { title: "Greet people", body: "" }],
+    [
+      "front matter without a title",
+      "---\nlabels: [a]\n---\n\n## Greet\nBody",
+      { title: "Greet", body: "Body", labels: ["a"] },
+    ],
+    [
+      "labels as a line",
+      "---\ntitle: x\nlabels: bug, good first issue\n---\n",
+      { labels: ["bug", "good first issue"] },
+    ],
+    ["a number for a title", "---\ntitle: 42\n---\n", { title: "42" }],
+    [
+      "Windows line ends and a mark",
+      "\uFEFF---\r\ntitle: x\r\nstate: closed\r\n---\r\nBody\r\n",
+      { state: "closed", body: "Body\n" },
+    ],
+    [
+      "a time of its own",
+      "---\ntitle: x\nupdatedAt: 2026-01-02T03:04:05Z\n---\n",
+      { updatedAt: "2026-01-02T03:04:05.000Z" },
+    ],
+    ["a rule in the body", "---\ntitle: x\n---\none\n---\ntwo\n", { title: "x", body: "one\n---\ntwo\n" }],
+    ["empty front matter", "---\n---\nTitle here\n", { title: "Title here" }],
+  ])("as people write it: %s", (_name, text, issue) => {
+    expect(parseIssue(text, CHANGED)).toMatchObject({ kind: "issue", issue });
+  });
+
+  test.each([
+    ["nothing at all", "", "no title"],
+    ["YAML that is none", "---\ntitle: [x\n---\n", "front matter"],
+    ["a list for fields", "---\n- a\n---\n", "front matter"],
+    ["a key twice", "---\ntitle: x\ntitle: y\n---\n", "front matter"],
+    ["a state of its own", "---\ntitle: x\nstate: doing\n---\n", '"doing"'],
+    ["labels that are a map", "---\ntitle: x\nlabels: {a: 1}\n---\n", "labels"],
+    ["a title that is a list", "---\ntitle: [x]\n---\n", "title"],
+    ["a time that is none", "---\ntitle: x\nupdatedAt: soon\n---\n", "updatedAt"],
+  ])("damaged: %s", (_name, text, why) => {
+    const parsed = parseIssue(text, CHANGED);
+    expect(parsed.kind === "damaged" && parsed.why).toContain(why);
+  });
+});

@@ -1,0 +1,191 @@
+import { Document, isMap, parseDocument } from "yaml";
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { Forge } from "@holdfast/core/forge";
+import { HoldfastError } from "@holdfast/platform/error";
+import { hasMarker, requireKey, requireNumber, requireText, withMarker } from "./body-text.ts";
+import {
+  type ForgeChange,
+  type ForgePlace,
+  applyChange,
+  damagedFile,
+  listNumbers,
+  readForgeFile,
+  withForgeLock,
+} from "./local-repository.ts";
+
+export function readIssue(place: ForgePlace, number: number): IssueSnapshot | null {
+  requireNumber(number);
+  const path = issuePath(number);
+  const file = readForgeFile(place, path);
+  if (file === undefined) return null;
+  const parsed = parseIssue(file.text, file.changedAt);
+  if (parsed.kind === "damaged") throw damagedFile(place, path, parsed.why);
+  return { number, ...parsed.issue };
+}
+
+export function findIssue(place: ForgePlace, key: string): IssueSnapshot | null {
+  requireKey(key);
+  for (const number of listNumbers(place, "issues", ".md")) {
+    // A file that somebody is half-way through writing must not hide another one: only those that carry the key are read in full.
+    if (hasMarker(readForgeFile(place, issuePath(number))?.text ?? "", key)) return readIssue(place, number);
+  }
+  return null;
+}
+
+export function createIssue(place: ForgePlace, issue: Parameters<Forge["createIssue"]>[0]): Promise<IssueSnapshot> {
+  requireText("title", issue.title);
+  const body = withMarker(issue.body, issue.key);
+  return withForgeLock(place, async () => {
+    const there = findIssue(place, issue.key);
+    if (there !== null) return there;
+    const text = formatIssue({ title: issue.title, body, labels: [...new Set(issue.labels)], state: "open" });
+    const number = createNumbered(place, (next) => ({
+      path: issuePath(next),
+      text,
+      mode: "create",
+      what: "issue_created",
+      number: next,
+      key: issue.key,
+    }));
+    return requireIssue(place, number);
+  });
+}
+
+export function setLabels(place: ForgePlace, number: number, labels: readonly string[]): Promise<void> {
+  const wanted = [...new Set(labels)];
+  return withForgeLock(place, async () => {
+    const issue = requireIssue(place, number);
+    if (issue.labels.length === wanted.length && wanted.every((label) => issue.labels.includes(label))) return;
+    changeIssue(place, { number, change: { labels: wanted }, what: "labels_set" });
+  });
+}
+
+/** Only under the lock. */
+export function closeIssue(place: ForgePlace, number: number): void {
+  if (readIssue(place, number)?.state === "open")
+    changeIssue(place, { number, change: { state: "closed" }, what: "issue_closed" });
+}
+
+/** Under the next free number. Issues and pull requests share them, so that a number names one thing. Only under the lock. */
+export function createNumbered(place: ForgePlace, change: (number: number) => ForgeChange): number {
+  for (;;) {
+    const taken = [...listNumbers(place, "issues", ".md"), ...listNumbers(place, "pulls", ".json")];
+    const number = Math.max(0, ...taken) + 1;
+    if (applyChange(place, change(number))) return number;
+  }
+}
+
+function requireIssue(place: ForgePlace, number: number): IssueSnapshot {
+  const issue = readIssue(place, number);
+  if (issue !== null) return issue;
+  throw new HoldfastError({
+    code: "FORGE_REFUSED",
+    message: `there is no issue ${number} in ${place.directory}`,
+    hint: `Write issues/${number}.md there, or name another issue.`,
+    data: { why: "issue_missing", number },
+  });
+}
+
+function changeIssue(
+  place: ForgePlace,
+  params: {
+    readonly number: number;
+    readonly change: Partial<Pick<IssueSnapshot, "labels" | "state">>;
+    readonly what: "labels_set" | "issue_closed";
+  },
+): void {
+  const { number, what } = params;
+  const path = issuePath(number);
+  const at = new Date(place.clock.now()).toISOString();
+  const text = editIssue(readForgeFile(place, path)?.text ?? "", { ...params.change, at });
+  applyChange(place, { path, text, mode: "replace", what, number, key: null });
+}
+
+function issuePath(number: number): string {
+  return `issues/${number}.md`;
+}
+
+type ParsedIssue =
+  | { readonly kind: "issue"; readonly issue: Omit<IssueSnapshot, "number"> }
+  | { readonly kind: "damaged"; readonly why: string };
+
+/**
+ * An issue as a person writes it: YAML front matter (title, labels, state, updatedAt; all optional) and a body. Without a title the
+ * first line is one.
+ */
+export function parseIssue(text: string, changedAt: Date): ParsedIssue {
+  const { front, body } = splitFront(text);
+  const document = parseDocument(front);
+  const [error] = document.errors;
+  if (error !== undefined) return damaged(`front matter: ${error.message.split("\n")[0]}`);
+  if (front.trim() !== "" && !isMap(document.contents))
+    return damaged("front matter: expected `title: …` and the like");
+  const fields: Partial<Record<string, unknown>> = { ...document.toJS() };
+  const state = fields["state"] ?? "open";
+  if (state !== "open" && state !== "closed") return damaged(`state is ${JSON.stringify(state)}, not open or closed`);
+  const labels = parseLabels(fields["labels"] ?? []);
+  if (labels === undefined) return damaged("labels is not a list of words");
+  const updatedAt = parseTime(fields["updatedAt"], changedAt);
+  if (updatedAt === undefined) return damaged(`updatedAt is ${JSON.stringify(fields["updatedAt"])}, not a time`);
+  const given = fields["title"];
+  if (given !== undefined && typeof given !== "string" && typeof given !== "number")
+    return damaged("title is not text");
+  const named = given === undefined ? titleOf(body) : { title: String(given), body };
+  if (named.title.trim() === "") return damaged("it has no title");
+  return { kind: "issue", issue: { title: named.title, body: named.body, labels, state, updatedAt } };
+}
+
+export function formatIssue(issue: Pick<IssueSnapshot, "title" | "body" | "labels" | "state">): string {
+  const labels = [...issue.labels];
+  return joinFront(new Document({ title: issue.title, labels, state: issue.state }), issue.body);
+}
+
+/** The same text with some fields changed; whatever else the person wrote, and how, stays. */
+export function editIssue(
+  text: string,
+  change: Partial<Pick<IssueSnapshot, "labels" | "state">> & { readonly at: string },
+): string {
+  const { front, body } = splitFront(text);
+  const parsed = parseDocument(front);
+  const document: Document = isMap(parsed.contents) ? parsed : new Document({});
+  if (change.labels !== undefined) document.set("labels", document.createNode(change.labels, { flow: true }));
+  if (change.state !== undefined) document.set("state", change.state);
+  if (document.has("updatedAt")) document.set("updatedAt", change.at);
+  return joinFront(document, body);
+}
+
+function splitFront(text: string): { readonly front: string; readonly body: string } {
+  const plain = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
+  const match = /^---[ \t]*\n(?:([\s\S]*?)\n)?---[ \t]*(?:\n|$)/.exec(plain);
+  return match === null ? { front: "", body: plain } : { front: match[1] ?? "", body: plain.slice(match[0].length) };
+}
+
+function joinFront(document: Document, body: string): string {
+  return `---\n${document.toString({ flowCollectionPadding: false, lineWidth: 0 })}---\n${body}`;
+}
+
+function titleOf(body: string): { readonly title: string; readonly body: string } {
+  const [first = "", ...rest] = body.trimStart().split("\n");
+  return { title: first.replace(/^#+\s*/, "").trim(), body: rest.join("\n").trimStart() };
+}
+
+function parseLabels(value: unknown): readonly string[] | undefined {
+  const items: unknown = typeof value === "string" ? value.split(",") : value;
+  if (!Array.isArray(items)) return undefined;
+  const labels: string[] = [];
+  for (const item of items) {
+    if (typeof item !== "string" && typeof item !== "number") return undefined;
+    labels.push(String(item).trim());
+  }
+  return [...new Set(labels.filter((label) => label !== ""))];
+}
+
+function parseTime(value: unknown, otherwise: Date): string | undefined {
+  if (value === undefined) return otherwise.toISOString();
+  const time = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(time) ? undefined : new Date(time).toISOString();
+}
+
+function damaged(why: string): ParsedIssue {
+  return { kind: "damaged", why };
+}

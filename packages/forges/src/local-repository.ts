@@ -1,0 +1,367 @@
+import { closeSync, fsyncSync, ftruncateSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { setTimeout } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type * as z from "zod/mini";
+import type { Clock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
+import { DEFUSED, scrubbedEnvironment } from "@holdfast/platform/git-command";
+import { randomId } from "@holdfast/platform/identity";
+import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
+
+/** A repository with the folder beside its objects in which issues and pull requests lie. */
+export interface ForgePlace {
+  readonly gitDir: string;
+  readonly directory: string;
+  readonly git: BareGit;
+  readonly clock: Clock;
+}
+
+export function findForgePlace(params: {
+  readonly repository: string;
+  readonly directory: string | undefined;
+  readonly clock: Clock;
+}): ForgePlace {
+  const path = resolve(params.repository);
+  const gitDir = gitDirOf(path);
+  if (gitDir === undefined) {
+    throw new HoldfastError({
+      code: "FORGE_FAILED",
+      message: `there is no git repository at ${path}`,
+      hint: "Bring it back (is its drive mounted?), or point the remote at where it is now: `git remote set-url`.",
+      retry: "later",
+      data: { path },
+    });
+  }
+  return { gitDir, directory: forgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
+}
+
+/** Where issues and pull requests lie, whether or not they do now. */
+export function forgeDirectory(params: {
+  readonly repository: string;
+  readonly directory: string | undefined;
+}): string {
+  if (params.directory !== undefined) return resolve(params.directory);
+  const path = resolve(params.repository);
+  return join(gitDirOf(path) ?? path, "holdfast-forge");
+}
+
+function gitDirOf(path: string): string | undefined {
+  return [path, join(path, ".git")].find(isGitDir);
+}
+
+/** The path that a remote's URL stands for; null when it leads to another machine. Relative ones start at `from`. */
+export function localPathOf(url: string, from: string): string | null {
+  if (/^file:\/\//i.test(url)) {
+    try {
+      return fileURLToPath(url);
+    } catch {
+      return null;
+    }
+  }
+  // As git decides: a colon before any slash is host:path, and scheme:// is a transport.
+  if (url === "" || /^[^/]*:/.test(url)) return null;
+  return resolve(from, url);
+}
+
+function isGitDir(path: string): boolean {
+  return ["HEAD", "objects", "refs"].every(
+    (name) => statSync(join(path, name), { throwIfNoEntry: false }) !== undefined,
+  );
+}
+
+/** Plumbing on the forge's repository. None of its hooks run: it is the server here, and its own rules are for pushes. */
+function createBareGit(gitDir: string): BareGit {
+  const result = (args: readonly string[], options: BareGitOptions = {}): Promise<ProcessResult> =>
+    runProcess({
+      command: "git",
+      args: [...DEFUSED, ...args],
+      cwd: gitDir,
+      env: { ...scrubbedEnvironment(process.env), GIT_DIR: gitDir, ...options.env },
+      input: options.input,
+      timeoutMs: TIMEOUT_MS,
+    });
+  return {
+    gitDir,
+    result,
+    async line(args, options) {
+      const done = await result(args, options);
+      if (done.kind === "exited" && done.code === 0) return done.stdout.toString("utf8").replace(/\n$/, "");
+      throw gitFailed(gitDir, args, done);
+    },
+  };
+}
+
+export interface BareGit {
+  readonly gitDir: string;
+  /** For calls whose exit code is an answer. */
+  result(args: readonly string[], options?: BareGitOptions): Promise<ProcessResult>;
+  line(args: readonly string[], options?: BareGitOptions): Promise<string>;
+}
+
+interface BareGitOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: Uint8Array;
+}
+
+export function gitFailed(gitDir: string, args: readonly string[], done: ProcessResult): HoldfastError {
+  const reason = done.stderr.trim().split("\n").slice(-3).join("; ");
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `git ${args[0] ?? ""} failed in the forge's repository ${gitDir}: ${reason === "" ? done.kind : reason}`,
+    hint: "Run `git fsck` there if the repository may be damaged.",
+    retry: "later",
+    data: { args, stderr: done.stderr },
+  });
+}
+
+/** Commit of a branch; null when there is no such branch. By its exact name: `main^` is no branch. */
+export async function readBranch(git: BareGit, branch: string): Promise<string | null> {
+  if (branch.includes("\0")) return null;
+  const args = ["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`];
+  const found = await git.result(args);
+  if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
+  // A repository that is gone, or a git that died, has not said that the branch is absent.
+  if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
+  throw gitFailed(git.gitDir, args, found);
+}
+
+export async function isAncestor(git: BareGit, ancestor: string, of: string): Promise<boolean> {
+  const args = ["merge-base", "--is-ancestor", ancestor, of];
+  const found = await git.result(args);
+  if (found.kind === "exited" && (found.code === 0 || found.code === 1)) return found.code === 0;
+  throw gitFailed(git.gitDir, args, found);
+}
+
+const TIMEOUT_MS = 10 * 60_000;
+
+type Place = Pick<ForgePlace, "directory">;
+
+/** A file of the forge; undefined when there is none. People write them too, so nothing is taken for granted. */
+export function readForgeFile(
+  place: Place,
+  path: string,
+): { readonly text: string; readonly changedAt: Date } | undefined {
+  const full = join(place.directory, path);
+  const found = readRegularFile({ path: full, maxBytes: MAX_BYTES });
+  switch (found.kind) {
+    case "absent":
+      return undefined;
+    case "refused":
+      throw damagedFile(place, path, found.why);
+    case "read":
+      return { text: decode(place, path, found.bytes), changedAt: statSync(full).mtime };
+  }
+}
+
+/** Numbers of the files `<number><ending>` in a folder, ascending. */
+export function listNumbers(place: Place, folder: string, ending: string): readonly number[] {
+  return listNames(join(place.directory, folder))
+    .filter((name) => name.endsWith(ending))
+    .map((name) => name.slice(0, -ending.length))
+    .filter((name) => /^[1-9]\d{0,8}$/.test(name))
+    .map(Number)
+    .sort((a, b) => a - b);
+}
+
+export function damagedFile(place: Place, path: string, why: string): HoldfastError {
+  const full = join(place.directory, path);
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `${full} cannot be used: ${why}`,
+    hint: "Mend the file by hand, or move it away.",
+    retry: "ask",
+    data: { path: full, why },
+  });
+}
+
+const MAX_BYTES = 64 * 1024 * 1024;
+
+function listNames(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function decode(place: Place, path: string, bytes: Buffer): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw damagedFile(place, path, "it is not UTF-8 text");
+  }
+}
+
+/** A JSON file of the forge, checked; what does not fit is told with the file's name and the place in it. */
+export function parseJson<T>(params: {
+  readonly place: Pick<ForgePlace, "directory">;
+  readonly path: string;
+  readonly text: string;
+  readonly schema: z.ZodMiniType<T>;
+}): T {
+  const parsed = params.schema.safeParse(readJson(params));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
+  throw damagedFile(params.place, params.path, `${where}${issue?.message ?? "it does not fit"}`);
+}
+
+function readJson(params: Parameters<typeof parseJson>[0]): unknown {
+  try {
+    return JSON.parse(params.text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw damagedFile(params.place, params.path, `it is not JSON: ${why}`);
+  }
+}
+
+/** One change to the forge: one file and one line in its log, both or neither, whatever dies in between. Only under the lock. */
+export interface ForgeChange {
+  /** Below the forge's folder. */
+  readonly path: string;
+  readonly text: string;
+  /** "create": only where nothing is; a person may be writing the same number by hand. */
+  readonly mode: "create" | "replace";
+  readonly what: ChangeName;
+  readonly number: number | null;
+  /** Of the effect that asked for it; null when there was none. */
+  readonly key: string | null;
+}
+
+type ChangeName =
+  | "issue_created"
+  | "issue_closed"
+  | "labels_set"
+  | "comment_created"
+  | "pull_created"
+  | "pull_updated"
+  | "pull_merged"
+  | "checks_recorded";
+
+/** False: something else is at that path now, and nothing was changed. */
+export function applyChange(place: ForgePlace, change: ForgeChange): boolean {
+  const { path, text, mode, ...what } = change;
+  const line = JSON.stringify({ id: randomId(), at: new Date(place.clock.now()).toISOString(), ...what });
+  const data = Buffer.from(`${JSON.stringify({ version: 1, path, text, mode, line })}\n`);
+  writeDurable({ path: join(place.directory, PENDING), data, mode: "replace" });
+  return finishChange(place);
+}
+
+/** Does what a change that was written down asks for. Again is the same: the file is whole text, the line has an id. */
+function finishChange(place: ForgePlace): boolean {
+  const pending = readPending(place);
+  if (pending === undefined) return true;
+  const path = join(place.directory, pending.path);
+  makeDurableDirectory(dirname(path), 0o755);
+  const done = placeFile(place, pending);
+  if (done) appendLine(place, pending.line);
+  rmSync(join(place.directory, PENDING));
+  return done;
+}
+
+function placeFile(place: ForgePlace, { path, text, mode }: Pending): boolean {
+  try {
+    writeDurable({ path: join(place.directory, path), data: Buffer.from(text), mode });
+    return true;
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+  return readForgeFile(place, path)?.text === text;
+}
+
+/** Every change so far, oldest first: what, when, and for which key. */
+function readLog(place: Pick<ForgePlace, "directory">): readonly string[] {
+  const text = readForgeFile(place, LOG)?.text ?? "";
+  return text
+    .slice(0, text.lastIndexOf("\n") + 1)
+    .split("\n")
+    .slice(0, -1);
+}
+
+const PENDING = "pending.json";
+const LOG = "log.jsonl";
+
+interface Pending {
+  readonly path: string;
+  readonly text: string;
+  readonly mode: "create" | "replace";
+  readonly line: string;
+}
+
+function readPending(place: ForgePlace): Pending | undefined {
+  const file = readForgeFile(place, PENDING);
+  if (file === undefined) return undefined;
+  try {
+    const { path, text, line, mode }: Partial<Record<string, unknown>> = JSON.parse(file.text);
+    const isPlain = typeof path === "string" && typeof text === "string" && typeof line === "string";
+    if (isPlain && !path.includes("..") && (mode === "create" || mode === "replace")) return { path, text, mode, line };
+  } catch {
+    // Told below.
+  }
+  throw damagedFile(place, PENDING, "it does not hold a change");
+}
+
+/** A line that a power cut tore is taken away first: nobody was told of it. */
+function appendLine(place: ForgePlace, line: string): void {
+  const whole = readLog(place);
+  if (whole.includes(line)) return;
+  const fd = openSync(join(place.directory, LOG), "a");
+  try {
+    ftruncateSync(
+      fd,
+      whole.reduce((size, text) => size + Buffer.byteLength(text) + 1, 0),
+    );
+    writeSync(fd, `${line}\n`);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * One writer at a time, across processes. The lock is SQLite's on an empty file: the kernel gives it back with the process, so a kill
+ * leaves nothing to clean up. What a killed writer had begun is finished first.
+ */
+export async function withForgeLock<T>(place: ForgePlace, work: () => Promise<T>): Promise<T> {
+  makeDurableDirectory(place.directory, 0o755);
+  const path = join(place.directory, "lock");
+  const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
+  const db = new DatabaseSync(path, { timeout: 0 });
+  try {
+    for (let waited = 0; !tryLock(db); waited += PAUSE_MS) {
+      if (waited > PATIENCE_MS) throw lockHeld(path);
+      await setTimeout(PAUSE_MS);
+    }
+    finishChange(place);
+    return await work();
+  } finally {
+    db.close();
+  }
+}
+
+const PAUSE_MS = 15;
+const PATIENCE_MS = 60_000;
+const SQLITE_BUSY = 5;
+
+function tryLock(db: DatabaseSync): boolean {
+  try {
+    db.exec("BEGIN EXCLUSIVE");
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "errcode" in error && error.errcode === SQLITE_BUSY) return false;
+    throw error;
+  }
+}
+
+function lockHeld(path: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `the forge is locked by another process (${path})`,
+    hint: "Wait for it to finish; the lock goes with the process that holds it.",
+    retry: "later",
+  });
+}

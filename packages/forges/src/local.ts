@@ -1,0 +1,361 @@
+import { spawn } from "node:child_process";
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { parseDocument } from "yaml";
+import * as z from "zod/mini";
+import { commandVariables, namedInEnvironment } from "@holdfast/core/agent-environment";
+import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
+import { type Clock, systemClock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
+import { numberOf } from "./body-text.ts";
+import { checksOf } from "./checks.ts";
+import { createIssue, findIssue, readIssue, setLabels } from "./local-issues.ts";
+import {
+  addComment,
+  createPull,
+  findComment,
+  findPull,
+  getPull,
+  mergePull,
+  readReviews,
+  setPullLabels,
+  updatePull,
+} from "./local-pulls.ts";
+import {
+  type ForgePlace,
+  applyChange,
+  damagedFile,
+  findForgePlace,
+  forgeDirectory,
+  gitFailed,
+  parseJson,
+  readBranch,
+  readForgeFile,
+  withForgeLock,
+} from "./local-repository.ts";
+
+export interface LocalForgeOptions {
+  /** A bare repository, or any other on this machine. */
+  readonly repository: string;
+  /** Where issues and pull requests lie; default `holdfast-forge` inside the repository. */
+  readonly directory?: string;
+  readonly clock?: Clock;
+  /** How long `checks` waits for a CI command before it answers "pending". */
+  readonly ciWaitMs?: number;
+}
+
+/**
+ * Issues, pull requests, checks and merges on a plain repository and files beside it: no server, no account. A repository that is not there (a
+ * drive that is not mounted) is an answer that fails, as with any forge that does not answer, and may come back.
+ */
+export function openLocalForge(options: LocalForgeOptions): Forge {
+  const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
+  const at = async <T>(work: (place: ForgePlace) => T | Promise<T>): Promise<T> => {
+    const place = findForgePlace({ repository, directory, clock });
+    return await tellForgeFailures(place, () => work(place));
+  };
+  const forge: Forge = {
+    name: "local",
+    location: forgeDirectory({ repository, directory }),
+    // Whatever changes something is done in this process, and ends with it.
+    lateMs: 0,
+    marked: () => forge,
+    getIssue: (number) => at((place) => readIssue(place, number)),
+    createIssue: (issue) => at((place) => createIssue(place, issue)),
+    findIssue: (key) => at((place) => findIssue(place, key)),
+    setLabels: (on, labels) =>
+      at((place) =>
+        typeof on === "number" ? setLabels(place, on, labels) : setPullLabels(place, on.pullRequest, labels),
+      ),
+    findComment: (on, key) => at((place) => findComment(place, numberOf(on), key)),
+    comment: (on, comment) => at((place) => addComment(place, numberOf(on), comment)),
+    defaultBranch: () => at((place) => findDefaultBranch(place)),
+    findPullRequest: (head) => at((place) => findPull(place, head)),
+    getPullRequest: (number) => at((place) => getPull(place, number)),
+    createPullRequest: (request) => at((place) => createPull(place, request)),
+    updatePullRequest: (number, change) => at((place) => updatePull(place, number, change)),
+    mergePullRequest: (number, params) => at((place) => mergePull(place, number, params)),
+    checks: (commit) => at((place) => readChecks(place, commit, ciWaitMs)),
+    reviews: (number) => at((place) => readReviews(place, number)),
+  };
+  return forge;
+}
+
+async function findDefaultBranch(place: ForgePlace): Promise<string> {
+  const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
+  if ((await readBranch(place.git, named)) !== null) return named;
+  // A new bare repository names a branch before anything was pushed, and the first push may have another name.
+  const usual: string[] = [];
+  for (const name of ["main", "master"]) if ((await readBranch(place.git, name)) !== null) usual.push(name);
+  const [only] = usual;
+  if (only !== undefined && usual.length === 1) return only;
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `HEAD of ${place.gitDir} names ${named}, which is not there`,
+    hint: `Run \`git -C ${place.gitDir} symbolic-ref HEAD refs/heads/<branch>\`.`,
+    retry: "ask",
+  });
+}
+
+/** Here what the system throws becomes an error that says what to do; what is one already passes. */
+async function tellForgeFailures<T>(place: ForgePlace, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof HoldfastError) throw error;
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const locking = error instanceof Error && "errcode" in error ? error.errcode : undefined;
+    const isDenied = ["EACCES", "EPERM", "EROFS"].some((name) => name === code) || isLockDenied(locking);
+    const isFull = code === "ENOSPC" || code === "EDQUOT";
+    throw new HoldfastError({
+      code: isDenied ? "FORGE_DENIED" : isFull ? "DISK_FULL" : "FORGE_FAILED",
+      message: `the forge in ${place.directory} failed: ${error instanceof Error ? error.message : String(error)}`,
+      hint: isDenied
+        ? "Check who owns the folder and its permissions."
+        : "Look at the folder and the disk, then try again.",
+      retry: isDenied ? "ask" : "later",
+      cause: error,
+    });
+  }
+}
+
+/** SQLite's words for a lock file that may not be written or opened: READONLY and CANTOPEN. */
+function isLockDenied(errcode: unknown): boolean {
+  return errcode === 8 || errcode === 14;
+}
+
+/** What was written down for the commit, by anyone; else the configured command is run for it, once. */
+async function readChecks(place: ForgePlace, commit: string, waitMs: number): Promise<Checks> {
+  requireCommitId(commit);
+  const written = readWritten(place, commit);
+  if (written !== undefined) return checksOf(written);
+  const { ci, ciTimeoutMinutes } = readForgeSettings(place);
+  if (ci === undefined || !(await hasCommit(place, commit))) return checksOf([]);
+  const timeoutMs = (ciTimeoutMinutes ?? DEFAULT_TIMEOUT_MINUTES) * 60_000;
+  await withForgeLock(place, async () => {
+    if (readWritten(place, commit) === undefined) startCi(place, { commit, command: ci, timeoutMs });
+  });
+  const state = await awaitCi(place, { commit, waitMs, timeoutMs });
+  if (state?.kind === "ended") return withForgeLock(place, async () => record(place, commit, state));
+  return checksOf(readWritten(place, commit) ?? [runOf("pending", "")]);
+}
+
+const DEFAULT_TIMEOUT_MINUTES = 60;
+
+const RUN = z.object({
+  name: z.string().check(z.minLength(1)),
+  state: z.enum(["pending", "passed", "failed", "skipped"]),
+  url: z._default(z.nullable(z.string()), null),
+  summary: z._default(z.string(), ""),
+});
+const WRITTEN = z.object({ runs: z.array(RUN) });
+
+function readWritten(place: ForgePlace, commit: string): readonly CheckRun[] | undefined {
+  const path = pathOf(commit);
+  const file = readForgeFile(place, path);
+  return file === undefined ? undefined : parseJson({ place, path, text: file.text, schema: WRITTEN }).runs;
+}
+
+function record(place: ForgePlace, commit: string, state: Extract<CiState, { readonly kind: "ended" }>): Checks {
+  const written = readWritten(place, commit);
+  const runs = written ?? [runOf(state.code === 0 ? "passed" : "failed", state.output)];
+  if (written === undefined) {
+    const text = `${JSON.stringify({ runs }, null, 2)}\n`;
+    applyChange(place, {
+      path: pathOf(commit),
+      text,
+      mode: "replace",
+      what: "checks_recorded",
+      number: null,
+      key: commit,
+    });
+  }
+  clearCi(place, commit);
+  return checksOf(runs);
+}
+
+function runOf(state: CheckRun["state"], summary: string): CheckRun {
+  return { name: "ci", state, url: null, summary };
+}
+
+async function hasCommit(place: ForgePlace, commit: string): Promise<boolean> {
+  const args = ["cat-file", "-e", `${commit}^{commit}`];
+  const found = await place.git.result(args);
+  if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
+    return found.code === 0;
+  throw gitFailed(place.gitDir, args, found);
+}
+
+function requireCommitId(commit: string): void {
+  if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(commit)} is not a commit id`,
+    hint: "Give the whole id, as `git rev-parse` prints it.",
+  });
+}
+
+function pathOf(commit: string): string {
+  return `checks/${commit}.json`;
+}
+
+/**
+ * The configured command on one commit, in a process of its own that nobody waits for: it writes its result into a folder, and goes on
+ * when whoever asked is killed. So a commit is checked once, however often it is asked about.
+ */
+type CiState =
+  | { readonly kind: "running" }
+  | { readonly kind: "ended"; readonly code: number; readonly output: string };
+
+/** Starts it unless it runs or has ended. Only under the lock. */
+function startCi(
+  place: ForgePlace,
+  params: { readonly commit: string; readonly command: string; readonly timeoutMs: number },
+): void {
+  const folder = folderOf(place, params.commit);
+  if (lookAtCi(place, params.commit, params.timeoutMs) !== undefined) return;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const child = spawn("/bin/sh", ["-c", SCRIPT], {
+    cwd: folder,
+    detached: true,
+    stdio: "ignore",
+    env: {
+      ...plainEnvironment(),
+      REPOSITORY: place.gitDir,
+      COMMIT: params.commit,
+      COMMAND: params.command,
+      CI: "true",
+    },
+  });
+  child.on("error", () => undefined);
+  child.unref();
+  const runner = { ...processIdentity(), pid: child.pid ?? 0, started: null, startedAt: Date.now() };
+  writeFileSync(join(folder, "runner.json"), JSON.stringify(runner));
+}
+
+/** Waits for its end, but not longer than that. undefined: it is gone, because it died or somebody else wrote its result down. */
+async function awaitCi(
+  place: ForgePlace,
+  params: { readonly commit: string; readonly waitMs: number; readonly timeoutMs: number },
+): Promise<CiState | undefined> {
+  for (let waited = 0; ; waited += PAUSE_MS) {
+    const state = lookAtCi(place, params.commit, params.timeoutMs);
+    if (state?.kind !== "running" || waited >= params.waitMs) return state;
+    await setTimeout(PAUSE_MS);
+  }
+}
+
+function clearCi(place: ForgePlace, commit: string): void {
+  rmSync(folderOf(place, commit), { recursive: true, force: true });
+}
+
+const PAUSE_MS = 50;
+const SUMMARY_BYTES = 8 * 1024;
+
+// A clone of its own and no worktree: when it is done with, it is a folder to remove and nothing else.
+const SCRIPT = `(
+  git -c core.hooksPath=/dev/null clone --quiet --shared --no-checkout "$REPOSITORY" checkout &&
+  git -C checkout -c core.hooksPath=/dev/null -c advice.detachedHead=false checkout --quiet --detach "$COMMIT" &&
+  cd checkout && exec /bin/sh -c "$COMMAND"
+) >output 2>&1 </dev/null
+echo "$?" >status.part && mv status.part status`;
+
+/** undefined: never started, or it died without a result. */
+function lookAtCi(place: ForgePlace, commit: string, timeoutMs: number): CiState | undefined {
+  const folder = folderOf(place, commit);
+  const status = readText(join(folder, "status"));
+  if (status !== undefined) return { kind: "ended", code: Number.parseInt(status, 10), output: readTail(folder) };
+  const runner = parseRunner(readText(join(folder, "runner.json")));
+  if (runner === undefined || livenessOf(runner.process, processIdentity()) === "dead") {
+    // It may have ended between the two looks.
+    const late = readText(join(folder, "status"));
+    return late === undefined
+      ? undefined
+      : { kind: "ended", code: Number.parseInt(late, 10), output: readTail(folder) };
+  }
+  if (Date.now() - runner.startedAt < timeoutMs) return { kind: "running" };
+  endGroup(runner.process.pid);
+  return { kind: "ended", code: 124, output: `${readTail(folder)}\nIt did not end in ${timeoutMs / 60_000} minutes.` };
+}
+
+interface Runner {
+  readonly process: ProcessIdentity;
+  readonly startedAt: number;
+}
+
+function parseRunner(text: string | undefined): Runner | undefined {
+  try {
+    const { host, pid, boot, startedAt }: Partial<Record<string, unknown>> = JSON.parse(text ?? "");
+    if (typeof host !== "string" || typeof pid !== "number" || pid < 2 || typeof startedAt !== "number")
+      return undefined;
+    return { process: { host, pid, started: null, boot: typeof boot === "string" ? boot : null }, startedAt };
+  } catch {
+    return undefined;
+  }
+}
+
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // Gone already.
+  }
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function readTail(folder: string): string {
+  try {
+    const fd = openSync(join(folder, "output"), "r");
+    try {
+      const { size } = fstatSync(fd);
+      const bytes = Buffer.alloc(Math.min(size, SUMMARY_BYTES));
+      const read = readSync(fd, bytes, 0, bytes.length, size - bytes.length);
+      return bytes.subarray(0, read).toString("utf8");
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return "";
+  }
+}
+
+/** Not the run's marks: this is the forge's process, and must outlive the run that asked. */
+function plainEnvironment(): NodeJS.ProcessEnv {
+  return commandVariables({ variables: process.env, named: namedInEnvironment(process.env) ?? [] });
+}
+
+function folderOf(place: ForgePlace, commit: string): string {
+  return join(place.directory, "ci", commit);
+}
+
+const SETTINGS = z.strictObject({
+  /** Shell command that checks a commit, run in a checkout of it. */
+  ci: z.optional(z.string().check(z.minLength(1))),
+  ciTimeoutMinutes: z.optional(z.number().check(z.positive())),
+});
+
+/** `forge.yaml`, read each time it is asked for: people change it while runs are under way. */
+function readForgeSettings(place: ForgePlace): z.infer<typeof SETTINGS> {
+  const file = readForgeFile(place, FILE);
+  if (file === undefined) return {};
+  const document = parseDocument(file.text);
+  const [error] = document.errors;
+  if (error !== undefined) throw damagedFile(place, FILE, error.message.split("\n")[0] ?? "");
+  const parsed = SETTINGS.safeParse(document.toJS() ?? {});
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
+  throw damagedFile(place, FILE, `${where}${issue?.message ?? "it does not fit"}`);
+}
+
+const FILE = "forge.yaml";

@@ -1,0 +1,240 @@
+import type { Json, JsonObject } from "@holdfast/core/json";
+import { maskSecrets } from "@holdfast/core/mask";
+import type { Clock } from "@holdfast/platform/clock";
+import { MARK_VARIABLE } from "@holdfast/platform/process-tree";
+import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
+import { supervisedVariables } from "@holdfast/platform/watchdog";
+
+/**
+ * One way to a forge's API. A program that holds the login and plain HTTP with a token give the same answers, so that everything
+ * above is written once.
+ */
+export interface Transport {
+  /** For people: the program's name, or "token". */
+  readonly name: string;
+  /** What to do when the forge does not let us in. */
+  readonly fix: string;
+  /** Never rejects. Nothing that it returns carries a credential. */
+  send(request: ApiRequest): Promise<ApiAnswer>;
+  /**
+   * The same way; a process that it starts carries this mark. One that outlives us may still deliver what it was given, so whoever comes
+   * after us ends it before anything is looked up. What is sent from within this process ends with it.
+   */
+  marked(mark: string): Transport;
+}
+
+export interface ApiRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH";
+  /** Below the API's root, with its query: `repos/o/r/issues?page=2`. */
+  readonly path: string;
+  readonly body?: JsonObject;
+}
+
+export type ApiAnswer =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** Names in lower case. */
+      readonly headers: ReadonlyMap<string, string>;
+      /** Parsed JSON, or the text that came instead; undefined: none. */
+      readonly body: Json | undefined;
+    }
+  /** No complete answer came: whether the forge acted is not known. */
+  | { readonly kind: "lost"; readonly reason: string; readonly why?: LossCause }
+  /** There is no login to go with; nothing was sent. */
+  | { readonly kind: "no_login"; readonly reason: string };
+
+/** "connection": it could not be made, or ended before the answer was complete. */
+export type LossCause = "connection";
+
+/** Plain HTTP with a token. It goes to `root` alone: fetch takes the header off when it is led to another host. */
+export function createHttpTransport(params: {
+  /** `https://api.github.com`. */
+  readonly root: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What must never be seen in a message. */
+  readonly token: string;
+  readonly fix: string;
+  readonly timeoutMs?: number;
+}): Transport {
+  const { root, token, timeoutMs = 60_000 } = params;
+  const transport: Transport = {
+    name: "token",
+    fix: params.fix,
+    async send(request) {
+      try {
+        return await ask(`${root}/${request.path}`, request, params.headers, timeoutMs);
+      } catch (error) {
+        const reason = hideSecrets(reasonOf(error, timeoutMs), [token]);
+        return { kind: "lost", reason, ...(isTimeout(error) ? {} : { why: "connection" }) };
+      }
+    },
+    marked: () => transport,
+  };
+  return transport;
+}
+
+async function ask(
+  url: string,
+  request: ApiRequest,
+  headers: Readonly<Record<string, string>>,
+  timeoutMs: number,
+): Promise<ApiAnswer> {
+  const { method, body } = request;
+  const response = await fetch(url, {
+    method,
+    headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  const answered = new Map([...response.headers].map(([name, value]) => [name.toLowerCase(), value]));
+  return parseBody(response.status, answered, await response.text());
+}
+
+/** fetch says only "fetch failed", and has the reason behind it. */
+function reasonOf(error: unknown, timeoutMs: number): string {
+  if (!(error instanceof Error)) return String(error);
+  if (isTimeout(error)) return `no answer within ${timeoutMs / 1000} s`;
+  return error.cause instanceof Error && error.cause.message !== "" ? error.cause.message : error.message;
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.name === "TimeoutError";
+}
+
+/** `gh api` or `glab api`: the program holds the login, the proxy and the certificates of its user; we only see answers. */
+export function createProgramTransport(params: {
+  readonly name: "gh" | "glab";
+  /** Its path. */
+  readonly program: string;
+  readonly host: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fix: string;
+  readonly env?: NodeJS.ProcessEnv;
+  /** By which what it starts is found; absent: it goes unmarked, whoever started us. */
+  readonly mark?: string;
+  readonly timeoutMs?: number;
+}): Transport {
+  const { name, program, host, env = process.env, timeoutMs = 60_000 } = params;
+  const headers = Object.entries(params.headers).flatMap(([key, value]) => ["-H", `${key}: ${value}`]);
+  return {
+    name,
+    fix: params.fix,
+    async send({ method, path, body }) {
+      const input = body === undefined ? [] : ["--input", "-", "-H", "Content-Type: application/json"];
+      const result = await runProcess({
+        command: program,
+        args: ["api", "--include", "--hostname", host, "--method", method, ...headers, ...input, path],
+        env: {
+          ...quiet(env),
+          ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark, ...supervisedVariables() }),
+        },
+        timeoutMs,
+        ...(body === undefined ? {} : { input: Buffer.from(JSON.stringify(body)) }),
+      });
+      return answerOf(name, result, timeoutMs);
+    },
+    marked: (mark) => createProgramTransport({ ...params, mark }),
+  };
+}
+
+function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiAnswer {
+  const said = hideSecrets(result.stderr.trim().split("\n").slice(0, 3).join("; "));
+  if (result.kind === "timed_out")
+    return { kind: "lost", reason: `${name} had no answer within ${timeoutMs / 1000} s` };
+  if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${said}` };
+  const parsed = result.kind === "exited" ? parseResponse(result.stdout.toString("utf8")) : null;
+  // It exits with 1 for each status from 300, and tells the status all the same. Success that ends in failure was cut off.
+  if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 300)) return parsed;
+  if (parsed?.kind === "lost") return parsed;
+  const reason = said === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${said}`;
+  return result.code === 4 || /auth login/.test(said)
+    ? { kind: "no_login", reason }
+    : { kind: "lost", reason, why: "connection" };
+}
+
+/** It must not ask anybody, colour its output, page it, print what it sends, or carry the mark of an outer run. */
+function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(([name]) => !NOISY.test(name));
+  return {
+    ...Object.fromEntries(kept),
+    NO_COLOR: "1",
+    GH_PROMPT_DISABLED: "1",
+    GH_NO_UPDATE_NOTIFIER: "1",
+    GLAB_CHECK_UPDATE: "false",
+    NO_PROMPT: "1",
+  };
+}
+
+const NOISY =
+  /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK|HOLDFAST_SUPERVISOR)$/;
+
+/** What `gh api --include` and `glab api --include` print: a status line, headers, an empty line, the body. null: nothing of the kind. */
+export function parseResponse(text: string): ApiAnswer | null {
+  const end = /\r?\n\r?\n/.exec(text);
+  const head = end === null ? text : text.slice(0, end.index);
+  const [first = "", ...lines] = head.split(/\r?\n/);
+  const status = /^HTTP\/[\d.]+ (\d{3})\b/.exec(first)?.[1];
+  if (status === undefined) return null;
+  const headers = lines.flatMap((line) => {
+    const at = line.indexOf(":");
+    return at === -1 ? [] : [[line.slice(0, at).trim().toLowerCase(), line.slice(at + 1).trim()] as const];
+  });
+  return parseBody(Number(status), new Map(headers), end === null ? "" : text.slice(end.index + end[0].length));
+}
+
+/** JSON that does not parse is an answer that was cut off, not one without content. */
+function parseBody(status: number, headers: ReadonlyMap<string, string>, text: string): ApiAnswer {
+  if (text.trim() === "") return { kind: "answered", status, headers, body: undefined };
+  // The page of a proxy. Forges have pages of their own for their own failures, which their status names better.
+  if (status < 500 && /^\s*(?:<!doctype html|<html[\s>])/i.test(text))
+    return { kind: "lost", reason: pageReason(status, text) };
+  if (!/\bjson\b/i.test(headers.get("content-type") ?? "")) return { kind: "answered", status, headers, body: text };
+  try {
+    const body: Json = JSON.parse(text);
+    return { kind: "answered", status, headers, body };
+  } catch {
+    return { kind: "lost", reason: "the answer was cut off", why: "connection" };
+  }
+}
+
+function pageReason(status: number, text: string): string {
+  const title = /<title[^>]*>([^<]{1,100})</i.exec(text)?.[1]?.trim() ?? "";
+  const page = title === "" ? "" : `, titled "${title}"`;
+  return `an HTML page came instead of the forge's answer (status ${status}${page}). A proxy or a captive portal is in between: sign in to the network, or correct HTTPS_PROXY and NO_PROXY`;
+}
+
+/**
+ * Text of a forge or of its program, fit for messages: without the token that was used, without anything that looks like one, and
+ * without what a URL may carry before its host. Messages end up in journals, logs and reports.
+ */
+export function hideSecrets(text: string, known: readonly string[] = []): string {
+  const values = known.filter((secret) => secret !== "").map((value) => ({ name: "token", value }));
+  return maskSecrets(text, values)
+    .replaceAll(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, "$1***@")
+    .replaceAll(
+      /\b((?:authorization|private-token|job-token)["']?\s*[:=]\s*["']?)(?:(?:bearer|token|basic)\s+)?[^\s"',]+/gi,
+      "$1***",
+    );
+}
+
+/** There is neither a program nor a token: everything is denied when it is first asked for, and says what would help. */
+export function createNoLoginTransport(params: { readonly reason: string; readonly fix: string }): Transport {
+  const { reason, fix } = params;
+  const none: Transport = { name: "none", fix, send: async () => ({ kind: "no_login", reason }), marked: () => none };
+  return none;
+}
+
+/** What a forge with a server is opened with, whichever it is. */
+export interface ServerForgeOptions {
+  readonly transport: Transport;
+  readonly host: string;
+  /** Where issues and pull requests live; an owner may be several groups deep. */
+  readonly owner: string;
+  readonly name: string;
+  /** Where branches are pushed to, when that is a fork. */
+  readonly head?: { readonly owner: string; readonly name: string };
+  readonly clock?: Clock;
+  /** Before a read is tried again. */
+  readonly pauseMs?: number;
+}

@@ -1,0 +1,376 @@
+import type { InputsPlane } from "@holdfast/core/checkpoint";
+import type { JournalEntry } from "@holdfast/core/journal";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import type { Run } from "@holdfast/core/run";
+import {
+  type FinalMetrics,
+  type ReadLog,
+  type Trajectory,
+  type TrajectoryAgent,
+  type UnnumberedStep,
+  contentOf,
+  numbered,
+  readLog,
+} from "./atif-agent-log.ts";
+import { field } from "./document.ts";
+import type { Encoded, Loss } from "./format.ts";
+import { writeJson } from "./strict-json.ts";
+
+export interface AtifSource {
+  readonly run: Run;
+  /** All of them, in order. */
+  readonly entries: readonly JournalEntry[];
+  /** Raw output of agent calls, as far as it was kept. */
+  readonly logs: readonly AgentLog[];
+  /** What the run was given to work on, as it was at first; null when no checkpoint says so. */
+  readonly inputs: InputsPlane | null;
+  /** Who conducted the run: Holdfast and its version, with the model of the run's configuration. */
+  readonly conductor: { readonly version: string; readonly agent: string | null; readonly model: string | null };
+}
+
+export interface AgentLog {
+  readonly visit: number;
+  readonly step: string;
+  readonly lines: readonly string[];
+}
+
+/**
+ * A run's transcript for viewers and training: the workflow is one trajectory in which no model was asked, and every call of
+ * an agent is a trajectory of its own inside it, because no call saw the conversation of another.
+ */
+export function exportAtif(source: AtifSource): Encoded {
+  const { run, conductor } = source;
+  const journal = readJournal(source.entries, run.id);
+  const read = [
+    ...journal.calls.map((call) => callTrajectory(source, call)),
+    ...unfinishedCalls(source, journal.calls).map((log) => logTrajectory(source, log)),
+  ];
+  const calls = read.map(({ trajectory }) => trajectory);
+  const steps = numbered([taskStep(source), ...journal.steps]);
+  const trajectory: Trajectory = {
+    schema_version: "ATIF-v1.7",
+    session_id: run.id,
+    trajectory_id: run.id,
+    agent: {
+      name: "holdfast",
+      version: conductor.version,
+      ...(conductor.model === null ? {} : { model_name: conductor.model }),
+      ...(conductor.agent === null ? {} : { extra: { agent: conductor.agent } }),
+    },
+    steps,
+    notes: NOTES,
+    final_metrics: { ...totalsOf(journal.calls), total_steps: steps.length },
+    ...(calls.length === 0 ? {} : { subagent_trajectories: calls }),
+    extra: { holdfast: { workflow: run.workflow, created_at: run.createdAt, labels: run.labels } },
+  };
+  const prompts = {
+    path: "prompts",
+    why: "The journal does not keep them; they are there where an agent's log repeats them",
+  };
+  return {
+    // A trajectory is JSON; an interface without index signature is not JsonObject to the compiler.
+    bytes: writeJson(trajectory as object as JsonObject),
+    path: `${run.id}.trajectory.json`,
+    losses: [
+      ...(journal.calls.length === 0 ? [] : [prompts]),
+      ...eachOnce(read.flatMap(({ losses }) => losses)),
+      ...journal.losses,
+    ],
+  };
+}
+
+const NOTES =
+  "The steps of the root are those of the workflow; none of them asked a model. Each agent call is an embedded trajectory. " +
+  "The final metrics of the root are the sums over all calls, as the agents reported them.";
+
+function taskStep({ run, inputs }: AtifSource): UnnumberedStep {
+  const { work } = run;
+  const issue = inputs?.issue ?? null;
+  const told = issue === null ? (inputs?.task ?? null) : `${issue.title}\n\n${issue.body}`.trim();
+  const base = { timestamp: run.createdAt, source: "user" } as const;
+  switch (work.kind) {
+    case "issue":
+      return { ...base, message: `Issue #${work.number}${told === null ? "" : `: ${told}`}` };
+    case "task":
+      return { ...base, message: work.text };
+    case "none":
+      return { ...base, message: told ?? "" };
+  }
+}
+
+interface ReadCall {
+  readonly trajectory: Trajectory;
+  readonly losses: readonly Loss[];
+}
+
+/** Of calls that were cut off, or are under way: what they said so far is all that there is of them. */
+function unfinishedCalls({ logs }: AtifSource, calls: readonly AgentCall[]): readonly AgentLog[] {
+  return logs.filter(
+    ({ visit, step, lines }) =>
+      !calls.some((call) => call.visit === visit && call.step === step) && readLog(lines).steps.length > 0,
+  );
+}
+
+function logTrajectory({ run, conductor }: AtifSource, { visit, step, lines }: AgentLog): ReadCall {
+  const log = readLog(lines);
+  const steps = numbered(log.steps);
+  const trajectory: Trajectory = {
+    schema_version: "ATIF-v1.7",
+    trajectory_id: `${run.id}/${visit}/${step}/unfinished`,
+    ...(log.session === null ? {} : { session_id: log.session }),
+    agent: agentOf(log, conductor),
+    steps,
+    final_metrics: { ...log.totals, total_steps: steps.length },
+    extra: { holdfast: { visit, step, outcome: "unfinished" }, ...othersOf(log) },
+  };
+  return { trajectory, losses: log.losses };
+}
+
+function agentOf(log: ReadLog, conductor: AtifSource["conductor"]): TrajectoryAgent {
+  const model = log.model ?? conductor.model;
+  return {
+    name: conductor.agent ?? "agent",
+    version: log.version ?? "unknown",
+    ...(model === null ? {} : { model_name: model }),
+  };
+}
+
+function othersOf({ others }: ReadLog): JsonObject {
+  return others.length === 0 ? {} : { other_events: others };
+}
+
+/** Told once, of however many calls. */
+function eachOnce(losses: readonly Loss[]): readonly Loss[] {
+  return [...new Map(losses.map((loss) => [loss.path, loss])).values()];
+}
+
+function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): ReadCall {
+  const lines = logs.filter((log) => log.visit === call.visit && log.step === call.step).flatMap((log) => log.lines);
+  const log = readLog(lines);
+  const session = call.session ?? log.session;
+  const last: UnnumberedStep = {
+    timestamp: call.at,
+    source: "agent",
+    message: call.text,
+    ...(call.usage === null ? {} : { metrics: stepMetrics(call.usage) }),
+  };
+  const steps = numbered(log.steps.length === 0 ? [last] : log.steps);
+  const trajectory: Trajectory = {
+    schema_version: "ATIF-v1.7",
+    trajectory_id: call.id,
+    ...(session === null ? {} : { session_id: session }),
+    agent: agentOf(log, conductor),
+    steps,
+    final_metrics: { ...log.totals, ...totalsOf([call]), total_steps: steps.length },
+    extra: {
+      holdfast: { visit: call.visit, step: call.step, entry: call.entry, ...call.facts },
+      ...othersOf(log),
+    },
+  };
+  return { trajectory, losses: log.losses };
+}
+
+function stepMetrics(usage: NonNullable<AgentCall["usage"]>): NonNullable<UnnumberedStep["metrics"]> {
+  return {
+    ...(usage.input === null ? {} : { prompt_tokens: usage.input }),
+    ...(usage.output === null ? {} : { completion_tokens: usage.output }),
+    ...(usage.microUsd === null ? {} : { cost_usd: usage.microUsd / 1_000_000 }),
+  };
+}
+
+/** What no call told is left out: unknown is not 0. */
+function totalsOf(calls: readonly AgentCall[]): FinalMetrics {
+  const sum = (name: "input" | "output" | "microUsd"): number | null => {
+    const told = calls.flatMap((call) => call.usage?.[name] ?? []);
+    return told.length === 0 ? null : told.reduce((a, b) => a + b, 0);
+  };
+  const [input, output, microUsd] = [sum("input"), sum("output"), sum("microUsd")];
+  return {
+    ...(input === null ? {} : { total_prompt_tokens: input }),
+    ...(output === null ? {} : { total_completion_tokens: output }),
+    ...(microUsd === null ? {} : { total_cost_usd: microUsd / 1_000_000 }),
+  };
+}
+
+/** One finished call of an agent, as its step's result tells it. */
+interface AgentCall {
+  /** Unique in the run, also where a restored run came through the same step again. */
+  readonly id: string;
+  readonly visit: number;
+  readonly step: string;
+  readonly entry: number;
+  readonly at: string;
+  readonly text: string;
+  readonly session: string | null;
+  readonly usage: {
+    readonly input: number | null;
+    readonly output: number | null;
+    readonly microUsd: number | null;
+  } | null;
+  readonly facts: JsonObject;
+}
+
+interface ReadJournal {
+  readonly steps: readonly UnnumberedStep[];
+  readonly calls: readonly AgentCall[];
+  readonly losses: readonly Loss[];
+}
+
+/** Entries become steps in their order; bookkeeping is left out, and said. */
+function readJournal(entries: readonly JournalEntry[], run: string): ReadJournal {
+  const calls: AgentCall[] = [];
+  const skipped = new Map<string, number>();
+  const outcomes = outcomesOf(entries);
+  const steps = entries.flatMap((entry) => {
+    const step = stepOf(entry, { run, calls, outcomes });
+    if (step === null) skipped.set(entry.kind, (skipped.get(entry.kind) ?? 0) + 1);
+    return step === null ? [] : [step];
+  });
+  const losses = [...skipped].map(([kind, count]) => ({
+    path: `journal.${kind}`,
+    why: `Bookkeeping that is no part of a transcript (${count})`,
+  }));
+  return { steps, calls, losses };
+}
+
+interface Reading {
+  readonly run: string;
+  readonly calls: AgentCall[];
+  /** How each effect ended, by its key. */
+  readonly outcomes: ReadonlyMap<string, JsonObject>;
+}
+
+function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
+  const { kind, body } = entry;
+  const extra = { holdfast: { entry: entry.entry, kind } };
+  const system = (message: string): UnnumberedStep => ({ timestamp: entry.at, source: "system", message, extra });
+  const text = (name: string): string => contentOf(field(body, name) ?? "");
+  switch (kind) {
+    case "stage.entered":
+      return system(`Stage ${text("stage")}, iteration ${text("iteration")}`);
+    case "stage.ended":
+      return system(`Stage ${text("stage")} ended with ${text("event")}, next ${text("next")}: ${text("reason")}`);
+    case "step.finished":
+      return field(body, "recorded") === true
+        ? system(`Recorded ${text("step")}: ${text("result")}`)
+        : finished(entry, reading);
+    case "graph.set":
+      return system(`Graph ${contentOf(field(body, "graph") ?? "")}`);
+    case "graph.moved":
+      return system(`Graph moved: ${text("events")}`);
+    case "step.failed":
+      return called(entry, { name: text("step"), arguments: visitOf(body), content: text("reason"), failed: true });
+    case "effect.intended":
+      return effect(entry, reading);
+    case "run.parked":
+      return system(`Parked on ${text("on")}: ${text("reason")}`);
+    case "run.unparked": {
+      const answer = field(body, "answer");
+      if (answer === undefined || answer === null) return system("Taken up again");
+      return { timestamp: entry.at, source: "user", message: contentOf(answer), extra };
+    }
+    case "run.ended":
+      return system(`Ended: ${text("outcome")}${field(body, "reason") === undefined ? "" : `, ${text("reason")}`}`);
+    case "run.reopened":
+      return system(`Reopened: ${text("reason")}`);
+    case "restore.started":
+    case "restore.finished":
+      return system(`${kind === "restore.started" ? "Restoring" : "Restored"} ${contentOf(body)}`);
+    case "note":
+      return system(text("text"));
+    default:
+      return kind.startsWith("x.") ? system(`${kind} ${contentOf(body)}`) : null;
+  }
+}
+
+function finished(entry: JournalEntry, reading: Reading): UnnumberedStep {
+  const { body } = entry;
+  const name = contentOf(field(body, "step") ?? "");
+  const result = field(body, "result") ?? null;
+  const call = callOf(entry, name, result, reading);
+  if (call === null)
+    return called(entry, { name, arguments: visitOf(body), content: contentOf(result), failed: false });
+  reading.calls.push(call);
+  return called(entry, { name, arguments: visitOf(body), content: call.text, failed: false, trajectory: call.id });
+}
+
+/** A step's result is an agent's report when it has what only such a report has. */
+function callOf(entry: JournalEntry, step: string, result: Json, { run, calls }: Reading): AgentCall | null {
+  if (!isJsonObject(result)) return null;
+  const { outcome, text, usage, session, ...facts } = result;
+  if ((outcome !== "completed" && outcome !== "failed") || typeof text !== "string" || !isJsonObject(usage))
+    return null;
+  const visit = Number(field(entry.body, "visit") ?? 0);
+  const id = `${run}/${visit}/${step}`;
+  const amount = (name: string): number | null => {
+    const value = field(usage, name);
+    return typeof value === "number" ? value : null;
+  };
+  return {
+    id: calls.some((call) => call.id === id) ? `${id}/${entry.entry}` : id,
+    visit,
+    step,
+    entry: entry.entry,
+    at: entry.at,
+    text,
+    session: typeof session === "string" ? session : null,
+    usage: { input: amount("inputTokens"), output: amount("outputTokens"), microUsd: amount("microUsd") },
+    facts: { outcome, ...facts },
+  };
+}
+
+/** What the workflow itself did: a call that no model asked for, with its answer. */
+function called(
+  entry: JournalEntry,
+  call: {
+    readonly name: string;
+    readonly arguments: JsonObject;
+    readonly content: string;
+    readonly failed: boolean;
+    readonly trajectory?: string;
+  },
+): UnnumberedStep {
+  const id = `entry-${entry.entry}`;
+  return {
+    timestamp: entry.at,
+    source: "agent",
+    message: "",
+    tool_calls: [{ tool_call_id: id, function_name: call.name, arguments: call.arguments }],
+    observation: {
+      results: [
+        {
+          source_call_id: id,
+          content: call.content,
+          ...(call.trajectory === undefined ? {} : { subagent_trajectory_ref: [{ trajectory_id: call.trajectory }] }),
+          ...(call.failed ? { extra: { is_error: true } } : {}),
+        },
+      ],
+    },
+    llm_call_count: 0,
+    extra: { holdfast: { entry: entry.entry, kind: entry.kind } },
+  };
+}
+
+function effect(entry: JournalEntry, { outcomes }: Reading): UnnumberedStep {
+  const { body } = entry;
+  const key = contentOf(field(body, "key") ?? "");
+  const outcome = outcomes.get(key);
+  return called(entry, {
+    name: contentOf(field(body, "kind") ?? "effect"),
+    arguments: { target: field(body, "target") ?? null, detail: field(body, "detail") ?? {} },
+    content: outcome === undefined ? "not settled" : contentOf(outcome),
+    failed: outcome?.["outcome"] !== "done",
+  });
+}
+
+function outcomesOf(entries: readonly JournalEntry[]): ReadonlyMap<string, JsonObject> {
+  const outcomes = new Map<string, JsonObject>();
+  for (const { kind, body } of entries) {
+    if (kind === "effect.settled" || kind === "effect.unknown") outcomes.set(contentOf(field(body, "key") ?? ""), body);
+  }
+  return outcomes;
+}
+
+function visitOf(body: JsonObject): JsonObject {
+  return { visit: field(body, "visit") ?? 0 };
+}

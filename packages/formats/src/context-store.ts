@@ -1,0 +1,239 @@
+import { emptyPlanes } from "@holdfast/core/checkpoint";
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  dictionary,
+  isJsonArray,
+  isJsonObject,
+  jsonObject,
+  nullable,
+  object,
+  text,
+} from "@holdfast/core/json";
+import {
+  type Reasons,
+  type Source,
+  field,
+  fitDocument,
+  invalidDocument,
+  nameLosses,
+  optional,
+  patchDocument,
+  readTime,
+} from "./document.ts";
+import type { Decoded, Detection, Encoded, ForeignCheckpoint, ForeignFile, Format, Loss, Remark } from "./format.ts";
+import { readJsonValue, writeJson } from "./strict-json.ts";
+
+/** As `to_dict` gives it; `from_dict` wants the first two and makes up the rest. */
+interface ContextDocument {
+  readonly task_id: string;
+  readonly version: number;
+  readonly values?: JsonObject | undefined;
+  readonly token_usage?: Readonly<Record<string, number>> | undefined;
+  readonly metadata?: JsonObject | null | undefined;
+  readonly created_at?: string | null | undefined;
+}
+
+const filled: Shape<string> = (value) =>
+  typeof value === "string" && value !== "" ? null : { path: "", expected: "a text", actual: value };
+const fromOne: Shape<number> = (value) =>
+  count(value) === null && value !== 0 ? null : { path: "", expected: "a whole number from 1", actual: value };
+
+const contextDocument = object<ContextDocument>({
+  task_id: filled,
+  version: fromOne,
+  values: optional(jsonObject),
+  token_usage: optional(dictionary(count)),
+  metadata: optional(nullable(jsonObject)),
+  created_at: optional(nullable(text)),
+});
+
+/** Oldest first. A list holds versions of one task, each once: two of the same would leave open which one counts. */
+function decodeContextStore(file: ForeignFile): Decoded {
+  const source: Source = { format: "context-store", file: file.path };
+  const { value, remarks: read } = readJsonValue(file, source.format);
+  const remarks: Remark[] = [...read];
+  const listed = isJsonArray(value);
+  const documents: readonly Json[] = listed ? value : [value];
+  if (documents.length === 0) throw invalidDocument(source, { path: "", why: "there is no checkpoint" });
+  const decoded = documents.map((document, index) => {
+    const path = listed ? `/${index}` : "";
+    if (!isJsonObject(document)) throw invalidDocument(source, { path, why: "there is no object" });
+    return decodeContextDocument({ document, source, path, remarks });
+  });
+  checkTogether(decoded, source);
+  const ordered = decoded.toSorted((a, b) => a.version - b.version);
+  if (ordered.some((one, place) => one !== decoded[place]))
+    remarks.push({ path: "", text: "versions were put in order" });
+  return { checkpoints: ordered.map((one) => one.checkpoint), remarks };
+}
+
+interface DecodedDocument {
+  readonly task: string;
+  readonly version: number;
+  readonly checkpoint: ForeignCheckpoint;
+}
+
+function decodeContextDocument(params: {
+  readonly document: JsonObject;
+  readonly source: Source;
+  /** Of the document within its file. */
+  readonly path: string;
+  readonly remarks: Remark[];
+}): DecodedDocument {
+  const { document, path, remarks } = params;
+  const at: Shape<ContextDocument> = (value) => {
+    const misfit = contextDocument(value);
+    return misfit === null ? null : { ...misfit, path: `${path}${misfit.path}` };
+  };
+  const given = fitDocument(at, document, params.source);
+  const time = given.created_at == null ? null : readTime(given.created_at);
+  if (given.created_at == null) remarks.push({ path: `${path}/created_at`, text: "is not there" });
+  else if (time === null) remarks.push({ path: `${path}/created_at`, text: "is no time: kept, not understood" });
+  else if (!time.zoned) remarks.push({ path: `${path}/created_at`, text: "has no zone: taken for UTC" });
+  const planes = emptyPlanes();
+  const { metadata } = given;
+  const checkpoint: ForeignCheckpoint = {
+    id: String(given.version),
+    createdAt: time?.iso ?? null,
+    // Orbiter saves when it is asked to, and only then.
+    trigger: "manual",
+    workflow: "none",
+    work: { kind: "task", text: given.task_id },
+    planes: {
+      ...planes,
+      context: { values: given.values ?? {}, tokens: given.token_usage ?? {} },
+      extensions: metadata == null || Object.keys(metadata).length === 0 ? {} : { metadata },
+    },
+    original: { format: "context-store", document },
+  };
+  return { task: given.task_id, version: given.version, checkpoint };
+}
+
+function checkTogether(decoded: readonly DecodedDocument[], source: Source): void {
+  const seen = new Set<number>();
+  for (const [index, { task, version }] of decoded.entries()) {
+    if (task !== decoded[0]?.task) {
+      throw invalidDocument(source, { path: `/${index}/task_id`, why: "there is another task than in the first" });
+    }
+    if (seen.has(version)) {
+      throw invalidDocument(source, { path: `/${index}/version`, why: `there is version ${version} once more` });
+    }
+    seen.add(version);
+  }
+}
+
+function encodeContextCheckpoint(checkpoint: ForeignCheckpoint): Encoded {
+  const document = documentOf(checkpoint);
+  return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
+}
+
+/** Several versions of one task, as a list. */
+export function encodeContextStore(checkpoints: readonly ForeignCheckpoint[]): Encoded {
+  const documents = checkpoints.map(documentOf);
+  const losses = checkpoints.flatMap((checkpoint, place) =>
+    lossesOf(checkpoint, documents[place] ?? {}).map((loss) => ({ ...loss, path: `${place}.${loss.path}` })),
+  );
+  const text = JSON.stringify(documents, null, 2);
+  return { bytes: new TextEncoder().encode(text), path: `${fileName(documents[0] ?? {}, "all")}.json`, losses };
+}
+
+function documentOf(checkpoint: ForeignCheckpoint): JsonObject {
+  const after = viewOf(checkpoint);
+  if (checkpoint.original?.format !== "context-store") return after;
+  const { document: original } = checkpoint.original;
+  return patchDocument({ original, before: viewOf(decodeAgain(original)), after });
+}
+
+/** In the order of `to_dict`. */
+function viewOf({ id, createdAt, work, planes }: ForeignCheckpoint): JsonObject {
+  const metadata = field(planes.extensions, "metadata");
+  return {
+    task_id: taskOf(work, planes),
+    version: versionOf(id) ?? 1,
+    values: planes.context.values,
+    token_usage: planes.context.tokens,
+    metadata: isJsonObject(metadata) ? metadata : {},
+    ...(createdAt === null ? {} : { created_at: createdAt }),
+  };
+}
+
+function taskOf(work: ForeignCheckpoint["work"], planes: ForeignCheckpoint["planes"]): string {
+  switch (work.kind) {
+    case "task":
+      return work.text === "" ? "task" : work.text;
+    case "issue":
+      return `issue-${work.number}`;
+    case "none":
+      return planes.position.workflow === "none" ? "task" : planes.position.workflow;
+  }
+}
+
+function versionOf(id: string | null): number | null {
+  const version = id !== null && /^[1-9]\d{0,14}$/.test(id) ? Number(id) : null;
+  return version;
+}
+
+function fileName(document: JsonObject, version: Json = document["version"] ?? 1): string {
+  const task = String(document["task_id"] ?? "task")
+    .replaceAll(/[^\w.-]+/g, "-")
+    .replace(/^[.-]+/, "");
+  return `${task.slice(0, 80) || "task"}-${String(version)}`;
+}
+
+const REASONS: Reasons = {
+  id: "A context checkpoint has a number from 1",
+  work: "A context checkpoint is of a task that has a name",
+  "extensions.metadata": "Metadata is an object that says something",
+};
+
+function lossesOf(given: ForeignCheckpoint, document: JsonObject): readonly Loss[] {
+  return nameLosses(given, decodeAgain(document), REASONS);
+}
+
+/** A document that never was a file, or is not one any more. */
+function decodeAgain(document: JsonObject): ForeignCheckpoint {
+  const source = { format: "context-store", file: "a checkpoint" } as const;
+  return decodeContextDocument({ document, source, path: "", remarks: [] }).checkpoint;
+}
+
+/** What `to_dict` of orbiter's (later exo's) context checkpoints gives: one of them, or a list of versions. */
+export const contextStore: Format = {
+  name: "context-store",
+  title: "orbiter context checkpoint (to_dict JSON)",
+  capabilities: { many: true, directory: false, resumable: false },
+  detect: detectContextStore,
+  decode: decodeContextStore,
+  encode: encodeContextCheckpoint,
+};
+
+/** By its text first: most files are declined without being parsed. */
+function detectContextStore(file: ForeignFile): Detection {
+  const no = { match: "no", why: "it has no task_id with a version, values or token_usage" } as const;
+  const start = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT)).trimStart();
+  if (!/^\uFEFF?(?:\[\s*)?\{/.test(start)) return no;
+  const whole = file.bytes.length <= LOOKED_AT;
+  const members = whole ? membersOf(start) : null;
+  const has = (name: string): boolean =>
+    members === null ? new RegExp(`"${name}"\\s*:`).test(start) : members.includes(name);
+  if (!has("task_id") || !has("version")) return no;
+  const own = ["values", "token_usage"].some(has) || (members !== null && members.every((name) => MEMBERS.has(name)));
+  return own ? { match: "yes", why: "it has a task_id, a version and values or token_usage" } : no;
+}
+
+const LOOKED_AT = 65_536;
+const LOSSY = new TextDecoder();
+const MEMBERS: ReadonlySet<string> = new Set(["task_id", "version", "values", "token_usage", "metadata", "created_at"]);
+
+/** Of the document or of the first in the list; null where it is not JSON. */
+function membersOf(text: string): readonly string[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    const first: unknown = Array.isArray(value) ? value[0] : value;
+    return typeof first === "object" && first !== null ? Object.keys(first) : [];
+  } catch {
+    return null;
+  }
+}

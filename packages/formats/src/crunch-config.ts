@@ -1,0 +1,260 @@
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
+import { HoldfastError } from "@holdfast/platform/error";
+import { parseTrigger, readCrunch } from "./crunch-document.ts";
+import { field, invalidDocument } from "./document.ts";
+import type { ForeignFile, Remark } from "./format.ts";
+
+/** `.claude/checkpoint-config.yaml` in our words. */
+export interface CrunchConfig {
+  readonly enabled: boolean;
+  /** For each, whether it is taken and whether it is shown. */
+  readonly triggers: CrunchTriggers;
+  readonly retention: RetentionPolicy;
+  /** Relative, with `{issue}` in it or not; see `crunchLocation`. */
+  readonly location: string;
+  readonly compress: boolean;
+  readonly remarks: readonly Remark[];
+}
+
+const MEGABYTE = 1024 * 1024;
+const KEYS = {
+  "": ["checkpoint"],
+  "/checkpoint": ["enabled", "auto_checkpoint", "checkpoint_triggers", "retention", "storage"],
+  "/checkpoint/storage": ["location", "compress", "max_size_mb"],
+} as const;
+
+/** Every key may be missing and then means what crunch's own example says. FORMAT_INVALID names what cannot be meant. */
+export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
+  const { document, remarks: read, source, lineOf } = readCrunch(file);
+  const remarks: Remark[] = [...read];
+  const fail = (path: string, why: string): HoldfastError =>
+    invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
+  const look = new Look(fail);
+  const root = look.object(document, "checkpoint", "");
+  const storage = look.object(root, "storage", "/checkpoint");
+  for (const [path, keys] of Object.entries(KEYS)) {
+    const object = path === "" ? document : path === "/checkpoint" ? root : storage;
+    for (const key of Object.keys(object)) {
+      if (!keys.some((known) => known === key)) remarks.push({ path: `${path}/${key}`, text: "is not known: ignored" });
+    }
+  }
+  const location = look.text(storage, "location", "/checkpoint/storage") ?? ".claude/crunch/{issue}/checkpoints";
+  const bad = locationProblem(location);
+  if (bad !== null) throw fail("/checkpoint/storage/location", bad);
+  const compress = look.flag(storage, "compress", "/checkpoint/storage") ?? false;
+  const megabytes = look.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
+  if (megabytes < 0) throw fail("/checkpoint/storage/max_size_mb", "there is a size below 0");
+  const automatic = look.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
+  const enabled = look.flag(root, "enabled", "/checkpoint") ?? true;
+  return {
+    enabled,
+    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(look, root, remarks) }),
+    retention: {
+      ...defaultRetention,
+      perTrigger: keepsOf(look, root, remarks),
+      // Of what it has no rule for it drops nothing.
+      defaultKeep: { keep: "all", per: "run" },
+      maxPerRun: null,
+      // Crunch knows counts only: nothing goes for its age, nor because a run has ended.
+      maxAgeDays: null,
+      onSuccess: "by_rules",
+      onFailure: "by_rules",
+      maxBytes: Math.round(megabytes * MEGABYTE),
+      compressAfterDays: compress ? 0 : null,
+    },
+    location,
+    compress,
+    remarks,
+  };
+}
+
+/** As crunch's own example says: what counts where there is no such file. */
+export function defaultCrunchConfig(): CrunchConfig {
+  return parseCrunchConfig({
+    path: "checkpoint-config.yaml",
+    bytes: UTF8.encode("checkpoint: {}\n"),
+    compression: "none",
+  });
+}
+
+const UTF8 = new TextEncoder();
+
+/** The directory of an issue's checkpoints, relative to the repository. */
+export function crunchLocation(template: string, issue: number | null): string {
+  const problem = locationProblem(template);
+  if (problem !== null) throw new HoldfastError({ code: "USAGE", message: `"${template}" is no place: ${problem}` });
+  return template.replaceAll(/\{issue(?:_number)?\}/g, issue === null ? "none" : String(issue));
+}
+
+/** It comes with a cloned repository, so it may lead nowhere but into it. */
+function locationProblem(template: string): string | null {
+  if (template.trim() === "" || template.includes("\0")) return "there is no directory";
+  if (/^[/\\~]|^[A-Za-z]:/.test(template)) return "there is a place outside of the repository";
+  const parts = template.split(/[/\\]/);
+  if (parts.includes("..")) return "there is a place outside of the repository";
+  if (parts.some((part) => part.toLowerCase() === ".git")) return "there is a place inside of .git";
+  const unknown = template.replaceAll(/\{issue(?:_number)?\}/g, "");
+  return /[{}]/.test(unknown) ? "there is a placeholder other than {issue}" : null;
+}
+
+/** `conflict_events` is both of them; a word of its own for one of them counts more. */
+function switchesOf(look: Look, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
+  const path = "/checkpoint/checkpoint_triggers";
+  const given = look.object(root, "checkpoint_triggers", "/checkpoint");
+  const events = look.flag(given, "conflict_events", path);
+  const switches: Partial<Record<Trigger, boolean>> = {
+    ...DEFAULT_SWITCHES.on,
+    ...(events === null ? {} : { conflict_start: events, conflict_resolved: events }),
+  };
+  for (const word of Object.keys(given)) {
+    if (word === "conflict_events") continue;
+    const on = look.flag(given, word, path);
+    const trigger = parseTrigger(word);
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    else if (on !== null) switches[trigger] = on;
+  }
+  return switches;
+}
+
+const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
+  phase_transition: -1,
+  batch_complete: 3,
+  agent_complete: 1,
+  conflict_resolved: -1,
+  user_interrupt: 1,
+  manual: -1,
+  // Crunch has no rule for these two. How a conflict began belongs to the same audit trail as how it ended, and a session's end is an interrupt by the clock.
+  conflict_start: -1,
+  session_end: 1,
+  // Ours alone: safety nets, of which the newest says how things stand.
+  automatic: 1,
+  iteration: 1,
+  artifact_complete: 1,
+  before_risky: 1,
+  before_external: 1,
+  error_recovery: 1,
+  timer: 1,
+  before_restore: 1,
+  restore: 1,
+};
+
+/** Of these crunch keeps so many of each phase; of the others so many in all. */
+const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "agent_complete"]);
+
+/** -1 keeps all and 0 none (the newest, and the newest to resume from, stay in any case); in crunch's own program it is nearly the other way round. */
+function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
+  const path = "/checkpoint/retention";
+  const given = look.object(root, "retention", "/checkpoint");
+  const keeps: Partial<Record<Trigger, KeepRule>> = {};
+  for (const word of new Set([...Object.keys(DEFAULT_KEEPS), ...Object.keys(given)])) {
+    const number = look.number(given, word, path) ?? DEFAULT_KEEPS[word] ?? -1;
+    if (!Number.isSafeInteger(number) || number < -1) {
+      throw look.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
+    }
+    const trigger = parseTrigger(word);
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    else keeps[trigger] = { keep: number === -1 ? "all" : number, per: PER_PHASE.has(trigger) ? "stage" : "run" };
+  }
+  return keeps;
+}
+
+/** Members by name; one that is empty counts as missing, one of another type is refused with its path. */
+class Look {
+  readonly fail: (path: string, why: string) => HoldfastError;
+
+  constructor(fail: (path: string, why: string) => HoldfastError) {
+    this.fail = fail;
+  }
+
+  object(parent: JsonObject, key: string, path: string): JsonObject {
+    return this.#member(parent, key, path, (value) => (isJsonObject(value) ? value : undefined), "a mapping") ?? {};
+  }
+
+  flag(parent: JsonObject, key: string, path: string): boolean | null {
+    return this.#member(
+      parent,
+      key,
+      path,
+      (value) => (typeof value === "boolean" ? value : undefined),
+      "true or false",
+    );
+  }
+
+  number(parent: JsonObject, key: string, path: string): number | null {
+    return this.#member(parent, key, path, (value) => (typeof value === "number" ? value : undefined), "a number");
+  }
+
+  text(parent: JsonObject, key: string, path: string): string | null {
+    return this.#member(parent, key, path, (value) => (typeof value === "string" ? value : undefined), "a text");
+  }
+
+  #member<T>(
+    parent: JsonObject,
+    key: string,
+    path: string,
+    narrow: (value: Json) => T | undefined,
+    expected: string,
+  ): T | null {
+    const value = field(parent, key) ?? null;
+    if (value === null) return null;
+    const narrowed = narrow(value);
+    if (narrowed !== undefined) return narrowed;
+    throw this.fail(`${path}/${key}`, `there is ${JSON.stringify(value).slice(0, 60)} where ${expected} belongs`);
+  }
+}
+
+/** What becomes of a trigger in a crunch run. */
+type TriggerUse = {
+  /** Is a checkpoint taken for it? The engine's own safety points always are; crunch asks before it takes one of its own. */
+  readonly taken: boolean;
+  /** Is it shown in the directory that crunch's readers look into? */
+  readonly shown: boolean;
+};
+
+/** Total: nobody has to guess what a trigger without a switch means. */
+export type CrunchTriggers = Readonly<Record<Trigger, TriggerUse>>;
+
+/** Switches of `checkpoint-config.yaml`, in our words. */
+export type TriggerSwitches = {
+  readonly enabled: boolean;
+  /** false: nothing is saved unasked. */
+  readonly automatic: boolean;
+  readonly on: Readonly<Partial<Record<Trigger, boolean>>>;
+};
+
+export const DEFAULT_SWITCHES: TriggerSwitches = {
+  enabled: true,
+  automatic: true,
+  on: { stage: true, batch_complete: true, agent_complete: false, conflict_start: true, conflict_resolved: true },
+};
+
+/** What crunch takes by itself, on top of the engine's safety points: these can be switched off altogether. */
+const CRUNCH_TAKES: ReadonlySet<Trigger> = new Set<Trigger>([
+  "batch_complete",
+  "agent_complete",
+  "conflict_start",
+  "conflict_resolved",
+]);
+
+/** What a person asked for, and what ends a session: shown whenever anything is. */
+const ASKED_FOR: ReadonlySet<Trigger> = new Set<Trigger>([
+  "manual",
+  "interrupt",
+  "session_end",
+  "before_restore",
+  "restore",
+  "fork",
+  "import",
+]);
+
+export function crunchTriggers(switches: TriggerSwitches): CrunchTriggers {
+  const use = (trigger: Trigger): TriggerUse => {
+    const automatic = ASKED_FOR.has(trigger) || switches.automatic;
+    const on = switches.enabled && automatic && (switches.on[trigger] ?? DEFAULT_SWITCHES.on[trigger] ?? true);
+    return { taken: on || !CRUNCH_TAKES.has(trigger), shown: on };
+  };
+  // Every trigger is named, by the list that the type is made of.
+  return Object.fromEntries(TRIGGERS.map((trigger) => [trigger, use(trigger)])) as CrunchTriggers;
+}

@@ -1,0 +1,341 @@
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  flag,
+  isJsonArray,
+  isJsonObject,
+  list,
+  object,
+  text,
+} from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import {
+  idOfName,
+  isCheckpointName,
+  isIndexName,
+  isJsonName,
+  nameOf,
+  parseTrigger,
+  readCrunch,
+  triggerWord,
+} from "./crunch-document.ts";
+import { type DecodeCrunch, decodeCrunch } from "./crunch-yaml.ts";
+import { field, fitDocument, invalidDocument, sameJson } from "./document.ts";
+import type { ForeignCheckpoint, ForeignFile, Remark } from "./format.ts";
+
+/** What lies in `.claude/crunch/<issue>/checkpoints`. */
+export interface CrunchListing {
+  /** All regular files; paths as given by the user, of which the last part is the name. */
+  readonly files: readonly ForeignFile[];
+  /** Target of the link `latest` as it stands there; null without one. Where it is a file, that is among the files. */
+  readonly link: string | null;
+}
+
+export interface CrunchDirectory {
+  /** Oldest first. */
+  readonly checkpoints: readonly CrunchFile[];
+  /** Could not be read, and why. They are left alone by every plan. */
+  readonly broken: readonly BrokenFile[];
+  /** As it should be; `problems` is empty when it is just that. */
+  readonly index: {
+    readonly document: JsonObject;
+    readonly problems: readonly string[];
+    /** All that are there (one that is to be made, where none is), with what each says now; null: nothing that can be read. */
+    readonly files: readonly IndexFile[];
+  };
+  /** Name of the newest file, and what the link or the pointer file says; null: neither is there. */
+  readonly latest: { readonly name: string | null; readonly said: string | null; readonly as: "link" | "file" | null };
+  readonly remarks: readonly Remark[];
+}
+
+interface IndexFile {
+  readonly name: string;
+  readonly document: JsonObject | null;
+}
+
+interface BrokenFile {
+  readonly name: string;
+  readonly error: HoldfastError;
+}
+
+export interface CrunchFile {
+  readonly name: string;
+  readonly checkpoint: ForeignCheckpoint;
+}
+
+/**
+ * The files are the truth; the index and `latest` are derived and may be missing, cut or behind by a crash. What the index
+ * alone knows (the trigger, the order of equal times, fields of others) is taken from it where it can be read.
+ */
+export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch = decodeCrunch): CrunchDirectory {
+  const remarks: Remark[] = [];
+  const read: CrunchFile[] = [];
+  const broken: BrokenFile[] = [];
+  const indexes: ForeignFile[] = [];
+  let pointer: ForeignFile | null = null;
+  for (const file of listing.files) {
+    const name = nameOf(file.path);
+    if (name === "latest") pointer = file;
+    else if (isIndexName(name)) indexes.push(file);
+    else if (isCheckpointName(name)) readFile(file, name, { decode, read, broken, remarks });
+    else remarks.push({ path: name, text: "is no file of crunch's: left alone" });
+  }
+  const old = readIndexes(indexes);
+  const entries = new Map(old.entries.map((entry, place) => [entry.checkpoint_id, { entry, place }]));
+  const checkpoints = setTwinsAside(read, { broken, remarks })
+    .map((file) => withTrigger(file, entries.get(file.checkpoint.id ?? "")?.entry))
+    .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
+  const made = makeIndex({ checkpoints, old: old.document });
+  const newest = checkpoints.at(-1)?.name ?? null;
+  const said = listing.link ?? pointedAt(pointer);
+  return {
+    checkpoints,
+    broken,
+    index: {
+      document: made.document,
+      problems: [...(old.document === null ? [] : made.problems), ...old.problems],
+      files: old.files,
+    },
+    latest: { name: newest, said, as: listing.link !== null ? "link" : pointer !== null ? "file" : null },
+    remarks,
+  };
+}
+
+/** Of several files with one id, the one that is named after it counts, YAML before JSON; the others are left alone. */
+function setTwinsAside(
+  read: readonly CrunchFile[],
+  into: { readonly broken: BrokenFile[]; readonly remarks: Remark[] },
+): readonly CrunchFile[] {
+  const chosen = new Map<string | null, CrunchFile>();
+  const rank = ({ name, checkpoint }: CrunchFile): number =>
+    (idOfName(name) === checkpoint.id ? 0 : 2) + (isJsonName(name) ? 1 : 0);
+  for (const file of read.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1))) {
+    const { id, original } = file.checkpoint;
+    const other = chosen.get(id);
+    if (other === undefined) chosen.set(id, file);
+    else if (sameJson(original?.document, other.checkpoint.original?.document)) {
+      into.remarks.push({ path: file.name, text: `says the same as ${other.name}: left alone` });
+    } else {
+      const source = { format: "crunch-yaml", file: file.name } as const;
+      const why = `there is the id of ${other.name}`;
+      into.broken.push({ name: file.name, error: invalidDocument(source, { path: "/checkpoint_id", why }) });
+    }
+  }
+  return [...chosen.values()];
+}
+
+function readFile(
+  file: ForeignFile,
+  name: string,
+  into: {
+    readonly decode: DecodeCrunch;
+    readonly read: CrunchFile[];
+    readonly broken: BrokenFile[];
+    readonly remarks: Remark[];
+  },
+): void {
+  try {
+    const decoded = into.decode(file);
+    into.remarks.push(...decoded.remarks.map((remark) => ({ ...remark, path: `${name}#${remark.path}` })));
+    for (const checkpoint of decoded.checkpoints) {
+      into.read.push({ name, checkpoint });
+      if (idOfName(name) !== checkpoint.id) {
+        into.remarks.push({ path: name, text: `is named otherwise than its id, ${checkpoint.id}` });
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    into.broken.push({ name, error });
+  }
+}
+
+/** A directory from the time of the change has one in JSON and one in YAML: both count, the YAML one first, and both are kept true. */
+function readIndexes(files: readonly ForeignFile[]): {
+  readonly entries: readonly CrunchIndexEntry[];
+  readonly document: JsonObject | null;
+  readonly problems: readonly string[];
+  readonly files: readonly IndexFile[];
+} {
+  if (files.length === 0)
+    return {
+      entries: [],
+      document: null,
+      problems: ["there is no index"],
+      files: [{ name: "index.yaml", document: null }],
+    };
+  const problems: string[] = [];
+  const read = files
+    .toSorted((a, b) => Number(isJsonName(a.path)) - Number(isJsonName(b.path)))
+    .map((file) => {
+      const name = nameOf(file.path);
+      try {
+        return { name, ...decodeIndex(file) };
+      } catch (error) {
+        if (!(error instanceof HoldfastError)) throw error;
+        problems.push(error.message);
+        return { name, index: null, document: null };
+      }
+    });
+  const entries = new Map<string, CrunchIndexEntry>();
+  for (const { index } of read)
+    for (const entry of index?.checkpoints ?? [])
+      if (!entries.has(entry.checkpoint_id)) entries.set(entry.checkpoint_id, entry);
+  const [first, ...others] = read.flatMap(({ document }) => (document === null ? [] : [document]));
+  const all = [...entries.values()];
+  return {
+    entries: all,
+    // Entries came out of a JSON document.
+    document:
+      first === undefined || others.length === 0
+        ? (first ?? null)
+        : { ...first, checkpoints: all as object as readonly Json[] },
+    problems,
+    files: read.map(({ name, document }) => ({ name, document })),
+  };
+}
+
+/** The document's own word counts; crunch's own files have none. */
+function withTrigger(file: CrunchFile, entry: CrunchIndexEntry | undefined): CrunchFile {
+  const word = entry?.trigger ?? null;
+  const said = file.checkpoint.original?.document["trigger"];
+  if (word === null || (said !== undefined && said !== null)) return file;
+  return { ...file, checkpoint: { ...file.checkpoint, trigger: parseTrigger(word) ?? "automatic" } };
+}
+
+/** Where there are no links, a file holds the name; some tools put a copy of the checkpoint there instead. */
+function pointedAt(pointer: ForeignFile | null): string | null {
+  if (pointer === null) return null;
+  const text = new TextDecoder().decode(pointer.bytes.subarray(0, 4096)).trim();
+  if (!text.includes("\n")) return nameOf(text);
+  try {
+    return decodeCrunch(pointer).checkpoints[0]?.id ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The index that these files should have, oldest first, and in what the old one differs. Fields that we do not know are
+ * kept, of the index and of every entry whose checkpoint is still there.
+ */
+export function makeIndex(params: { readonly checkpoints: readonly CrunchFile[]; readonly old: JsonObject | null }): {
+  readonly document: JsonObject;
+  readonly problems: readonly string[];
+} {
+  const { checkpoints } = params;
+  const old = params.old ?? {};
+  const known = new Map<string, JsonObject>();
+  const listed = field(old, "checkpoints");
+  for (const entry of isJsonArray(listed) ? listed : []) {
+    const id = isJsonObject(entry) ? field(entry, "checkpoint_id") : undefined;
+    if (isJsonObject(entry) && typeof id === "string") known.set(id, entry);
+  }
+  const entries = checkpoints.map((file) => entryOf(file, known.get(file.checkpoint.id ?? "") ?? {}));
+  const newest = checkpoints.at(-1)?.checkpoint;
+  const number = newest?.work.kind === "issue" ? newest.work.number : (field(old, "issue_number") ?? null);
+  const document: JsonObject = {
+    ...old,
+    issue_number: number,
+    checkpoints: entries,
+    latest: newest?.id ?? null,
+    total_checkpoints: entries.length,
+  };
+  return { document, problems: params.old === null ? [] : problemsOf(old, document, known) };
+}
+
+/** By time, then as the old index had them, then by id. What has no time comes first: it may be of any age. */
+export function compareEntries(a: CrunchFile, b: CrunchFile, place: (id: string) => number | undefined): number {
+  const [one, other] = [a.checkpoint, b.checkpoint];
+  const [first, second] = [one.createdAt ?? "", other.createdAt ?? ""];
+  if (first !== second) return first < second ? -1 : 1;
+  const [left, right] = [one.id ?? "", other.id ?? ""];
+  const byPlace = (place(left) ?? Number.MAX_SAFE_INTEGER) - (place(right) ?? Number.MAX_SAFE_INTEGER);
+  if (byPlace !== 0) return byPlace;
+  if (left !== right) return left < right ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
+}
+
+/** A trigger that nobody told is left out, not made up. */
+function entryOf({ checkpoint }: CrunchFile, old: JsonObject): JsonObject {
+  const document = checkpoint.original?.document ?? {};
+  const recovery = field(checkpoint.planes.extensions, "recovery");
+  const canResume = isJsonObject(recovery) ? field(recovery, "can_resume") : undefined;
+  const entry: Record<string, Json> = { ...old, checkpoint_id: checkpoint.id ?? "" };
+  const createdAt = field(document, "created_at") ?? checkpoint.createdAt;
+  if (createdAt !== null) entry["created_at"] = createdAt;
+  if (checkpoint.trigger !== "import") entry["trigger"] = field(old, "trigger") ?? triggerWord(checkpoint.trigger);
+  entry["phase"] = phaseOf(document) ?? checkpoint.planes.position.stage;
+  entry["can_resume"] = typeof canResume === "boolean" ? canResume : true;
+  return entry;
+}
+
+function phaseOf(document: JsonObject): Json | undefined {
+  const state = field(document, "workflow_state");
+  return isJsonObject(state) ? field(state, "current_phase") : undefined;
+}
+
+function problemsOf(old: JsonObject, made: JsonObject, known: ReadonlyMap<string, JsonObject>): readonly string[] {
+  const problems: string[] = [];
+  const entries = made["checkpoints"];
+  const ids = new Set<string>();
+  for (const entry of isJsonArray(entries) ? entries : []) {
+    if (!isJsonObject(entry)) continue;
+    const id = String(entry["checkpoint_id"]);
+    ids.add(id);
+    const was = known.get(id);
+    if (was === undefined) problems.push(`it does not list ${id}`);
+    else if (!sameJson(was, entry)) problems.push(`it is wrong about ${id}`);
+  }
+  for (const id of known.keys())
+    if (!ids.has(id)) problems.push(`it lists ${id}, of which there is no file that can be read`);
+  for (const name of ["issue_number", "latest", "total_checkpoints"]) {
+    if (!sameJson(field(old, name) ?? null, made[name] ?? null)) problems.push(`its ${name} is wrong`);
+  }
+  if (problems.length === 0 && !sameJson(old, made)) problems.push("it has another order");
+  return problems;
+}
+
+type Maybe<T> = T | null | undefined;
+
+/** The list that crunch keeps beside its checkpoints. Derived from them in all but one thing: it alone tells the trigger. */
+interface CrunchIndex {
+  readonly issue_number?: Maybe<number>;
+  readonly checkpoints: readonly CrunchIndexEntry[];
+  readonly latest?: Maybe<string>;
+  readonly total_checkpoints?: Maybe<number>;
+}
+
+interface CrunchIndexEntry {
+  readonly checkpoint_id: string;
+  readonly created_at?: Maybe<string>;
+  readonly trigger?: Maybe<string>;
+  readonly phase?: Maybe<string>;
+  readonly can_resume?: Maybe<boolean>;
+}
+
+/** FORMAT_INVALID or FORMAT_DAMAGED; the document comes along whole, for the fields that we do not know. */
+function decodeIndex(file: ForeignFile): { readonly index: CrunchIndex; readonly document: JsonObject } {
+  const { document, source } = readCrunch(file);
+  return { index: fitDocument(crunchIndex, document, source), document };
+}
+
+function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {
+  return (value) => (value === undefined || value === null ? null : shape(value));
+}
+
+const crunchIndex = object<CrunchIndex>({
+  issue_number: maybe(count),
+  checkpoints: list(
+    object<CrunchIndexEntry>({
+      checkpoint_id: text,
+      created_at: maybe(text),
+      trigger: maybe(text),
+      phase: maybe(text),
+      can_resume: maybe(flag),
+    }),
+  ),
+  latest: maybe(text),
+  total_checkpoints: maybe(count),
+});

@@ -1,0 +1,524 @@
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import {
+  type Graph,
+  type GraphEdge,
+  type GraphNode,
+  type NodeState,
+  type NodeStatus,
+  type Priority,
+  batchesOf,
+  validateGraph,
+} from "@holdfast/core/graph";
+import { stateOf } from "@holdfast/core/graph-state";
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  dictionary,
+  finite,
+  flag,
+  isJsonObject,
+  json,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  text,
+} from "@holdfast/core/json";
+import { resumePoint } from "@holdfast/core/position";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { type Source, invalidDocument } from "./document.ts";
+import type { ForeignFile, Remark } from "./format.ts";
+import { parseJson, readText } from "./strict-json.ts";
+import { readYaml } from "./strict-yaml.ts";
+
+type Maybe<T> = T | null | undefined;
+
+/**
+ * A full checkpoint as crunch writes it. Three members must be there: what names it, where it stood, and the last one,
+ * without which the file was most likely cut. YAML leaves an empty member null, so null is as good as absent.
+ */
+export interface CrunchDocument {
+  readonly checkpoint_id: string;
+  readonly version?: Maybe<string | number>;
+  readonly created_at?: Maybe<string>;
+  readonly issue_number?: Maybe<number>;
+  readonly session_id?: Maybe<string>;
+  /** Not in crunch, which tells it in the index alone; written by us so that the index can be rebuilt. */
+  readonly trigger?: Maybe<string>;
+  readonly workflow_state: CrunchState;
+  readonly issue_snapshot?: Maybe<CrunchIssue>;
+  readonly team_state?: Maybe<JsonObject>;
+  readonly execution_graph?: Maybe<CrunchGraph>;
+  /** What another page of crunch calls the execution graph. */
+  readonly graph_state?: Maybe<CrunchGraph>;
+  readonly agent_outputs?: Maybe<JsonObject>;
+  readonly acp_state?: Maybe<JsonObject>;
+  readonly knowledge_context?: Maybe<JsonObject>;
+  readonly files_modified?: Maybe<readonly JsonObject[]>;
+  readonly recovery_info: CrunchRecovery;
+}
+
+interface CrunchState {
+  readonly current_phase: string;
+  readonly current_state_label?: Maybe<string>;
+  readonly phase_started_at?: Maybe<string>;
+  readonly phase_attempt?: Maybe<number>;
+}
+
+interface CrunchIssue {
+  readonly title?: Maybe<string>;
+  readonly body?: Maybe<string>;
+  readonly labels?: Maybe<readonly string[]>;
+  readonly assignees?: Maybe<readonly Json[]>;
+  readonly branch?: Maybe<string>;
+}
+
+interface CrunchNodeState {
+  readonly status: string;
+  readonly result?: Json | undefined;
+  readonly started_at?: Maybe<string>;
+  readonly completed_at?: Maybe<string>;
+}
+
+interface CrunchNode extends Partial<CrunchNodeState> {
+  readonly id: string;
+  readonly agent?: Maybe<string>;
+  readonly action?: Maybe<string>;
+  readonly dependencies?: Maybe<readonly string[]>;
+  readonly outputs?: Maybe<readonly string[]>;
+  readonly priority?: Maybe<string>;
+  readonly timeout_ms?: Maybe<number>;
+}
+
+interface CrunchEdge {
+  readonly from: string;
+  readonly to: string;
+  readonly type?: Maybe<string>;
+  readonly data_key?: Maybe<string>;
+  readonly approval_required_from?: Maybe<string>;
+}
+
+interface CrunchGraph {
+  readonly graph_id?: Maybe<string>;
+  readonly completed_batches?: Maybe<readonly number[]>;
+  readonly current_batch?: Maybe<number>;
+  readonly node_states?: Maybe<Readonly<Record<string, CrunchNodeState>>>;
+  readonly nodes?: Maybe<readonly CrunchNode[]>;
+  readonly edges?: Maybe<readonly CrunchEdge[]>;
+}
+
+interface CrunchRecovery {
+  readonly can_resume: boolean;
+  readonly resume_from?: Maybe<string>;
+  readonly prerequisites_met?: Maybe<boolean>;
+  readonly warnings?: Maybe<readonly string[]>;
+}
+
+/** The members in the order in which crunch writes them. */
+export const CRUNCH_MEMBERS = [
+  "checkpoint_id",
+  "version",
+  "created_at",
+  "issue_number",
+  "session_id",
+  "workflow_state",
+  "issue_snapshot",
+  "team_state",
+  "execution_graph",
+  "agent_outputs",
+  "acp_state",
+  "knowledge_context",
+  "files_modified",
+  "recovery_info",
+] as const;
+
+export const RECOVERY_MEMBERS = ["can_resume", "resume_from", "prerequisites_met", "warnings"] as const;
+
+function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {
+  return (value) => (value === undefined || value === null ? null : shape(value));
+}
+
+const filled: Shape<string> = (value) =>
+  typeof value === "string" && value.trim() !== "" ? null : { path: "", expected: "a text", actual: value };
+const textOrNumber: Shape<string | number> = (value) =>
+  text(value) === null || finite(value) === null ? null : { path: "", expected: "a version", actual: value };
+
+const nodeState = object<CrunchNodeState>({
+  status: text,
+  result: (value) => (value === undefined ? null : json(value)),
+  started_at: maybe(text),
+  completed_at: maybe(text),
+});
+
+const node = object<CrunchNode>({
+  id: filled,
+  agent: maybe(text),
+  action: maybe(text),
+  dependencies: maybe(list(text)),
+  outputs: maybe(list(text)),
+  priority: maybe(text),
+  timeout_ms: maybe(count),
+  status: (value) => (value === undefined ? null : text(value)),
+  result: (value) => (value === undefined ? null : json(value)),
+  started_at: maybe(text),
+  completed_at: maybe(text),
+});
+
+const edge = object<CrunchEdge>({
+  from: text,
+  to: text,
+  type: maybe(text),
+  data_key: maybe(text),
+  approval_required_from: maybe(text),
+});
+
+const graph = object<CrunchGraph>({
+  graph_id: maybe(text),
+  completed_batches: maybe(list(count)),
+  current_batch: maybe(count),
+  node_states: maybe(dictionary(nodeState)),
+  nodes: maybe(list(node)),
+  edges: maybe(list(edge)),
+});
+
+export const crunchDocument = object<CrunchDocument>({
+  checkpoint_id: filled,
+  version: maybe(textOrNumber),
+  created_at: maybe(text),
+  issue_number: maybe(count),
+  session_id: maybe(text),
+  trigger: maybe(text),
+  workflow_state: object<CrunchState>({
+    current_phase: filled,
+    current_state_label: maybe(text),
+    phase_started_at: maybe(text),
+    phase_attempt: maybe(count),
+  }),
+  issue_snapshot: maybe(
+    object<CrunchIssue>({
+      title: maybe(text),
+      body: maybe(text),
+      labels: maybe(list(text)),
+      assignees: maybe(list(nullable(json))),
+      branch: maybe(text),
+    }),
+  ),
+  team_state: maybe(jsonObject),
+  execution_graph: maybe(graph),
+  graph_state: maybe(graph),
+  agent_outputs: maybe(jsonObject),
+  acp_state: maybe(jsonObject),
+  knowledge_context: maybe(jsonObject),
+  files_modified: maybe(list(jsonObject)),
+  recovery_info: object<CrunchRecovery>({
+    can_resume: flag,
+    resume_from: maybe(text),
+    prerequisites_met: maybe(flag),
+    warnings: maybe(list(text)),
+  }),
+});
+
+interface DecodedGraph {
+  /** null when it names no node: a graph without nodes would count as finished. */
+  readonly graph: Graph | null;
+  readonly remarks: readonly Remark[];
+  /** What makes it impossible to order. */
+  readonly problem: string | null;
+}
+
+/** Everything of a graph but its nodes and their states is kept under the names that crunch gives it. */
+export function decodeGraph(crunch: CrunchGraph, path: string): DecodedGraph {
+  const states = new Map(Object.entries(crunch.node_states ?? {}));
+  for (const node of crunch.nodes ?? []) {
+    const { status } = node;
+    if (status !== undefined && !states.has(node.id)) states.set(node.id, { ...node, status });
+  }
+  const defined = new Map((crunch.nodes ?? []).map((node) => [node.id, node]));
+  const ids = [...new Set([...defined.keys(), ...states.keys()])];
+  if (ids.length === 0) return { graph: null, remarks: [], problem: null };
+  const remarks: Remark[] = [];
+  if (defined.size === 0) {
+    const text =
+      "it has the states of the nodes only: what waits for what is not known, and running nodes are uncertain";
+    remarks.push({ path, text });
+  }
+  const graph: Graph = {
+    id: crunch.graph_id ?? "",
+    nodes: ids.map((id) => nodeOf(id, defined.get(id))),
+    edges: (crunch.edges ?? []).map(edgeOf),
+    states: Object.fromEntries(
+      [...states].map(([id, state]) => [id, decodeState(state, `${path}/node_states/${id}`, remarks)]),
+    ),
+    meta: restOf(crunch),
+  };
+  if (defined.size !== (crunch.nodes ?? []).length) return { graph, remarks, problem: "two nodes have the same id" };
+  const [problem] = validateGraph(graph);
+  return {
+    graph,
+    remarks,
+    problem: problem === undefined ? null : `the graph has a ${problem.kind.replace("_", " ")}`,
+  };
+}
+
+/** Batches are derived where the definition is there, and else told as they were. */
+export function encodeGraph(graph: Graph): JsonObject {
+  const defined = isDefined(graph);
+  const states: [string, Json][] = graph.nodes
+    .filter((node) => !defined || Object.hasOwn(graph.states, node.id))
+    .map((node) => [node.id, encodeState(stateOf(graph, node.id))]);
+  const meta = Object.entries(graph.meta).filter(([key]) => !OURS.has(key));
+  return {
+    graph_id: graph.id,
+    ...Object.fromEntries(meta),
+    ...(defined ? batchNumbers(graph) : {}),
+    node_states: Object.fromEntries(states),
+    ...(defined ? { nodes: graph.nodes.map(encodeNode), edges: graph.edges.map(encodeEdge) } : {}),
+  };
+}
+
+function isDefined(graph: Graph): boolean {
+  const blank = JSON.stringify(encodeNode(nodeOf("", undefined)));
+  return (
+    graph.edges.length > 0 || graph.nodes.some((node) => JSON.stringify(encodeNode({ ...node, id: "" })) !== blank)
+  );
+}
+
+function batchNumbers(graph: Graph): JsonObject {
+  const isOver = (id: string): boolean => OVER.has(stateOf(graph, id).status);
+  const numbered = batchesOf(graph).map((batch, index) => ({ number: index + 1, over: batch.every(isOver) }));
+  const current = numbered.find((batch) => !batch.over)?.number ?? numbered.length;
+  return {
+    completed_batches: numbered.filter((batch) => batch.over).map((batch) => batch.number),
+    current_batch: current,
+  };
+}
+
+const OVER: ReadonlySet<NodeStatus> = new Set(["complete", "failed", "skipped"]);
+const STATUSES: Readonly<Record<string, NodeStatus>> = {
+  pending: "pending",
+  queued: "queued",
+  running: "running",
+  complete: "complete",
+  completed: "complete",
+  failed: "failed",
+  skipped: "skipped",
+  unknown: "unknown",
+};
+
+function decodeState(state: CrunchNodeState, path: string, remarks: Remark[]): NodeState {
+  const status = Object.hasOwn(STATUSES, state.status) ? STATUSES[state.status] : undefined;
+  if (status === undefined) {
+    remarks.push({
+      path: `${path}/status`,
+      text: `"${state.status}" is no status that crunch names: taken for unknown`,
+    });
+  }
+  return {
+    status: status ?? "unknown",
+    attempt: state.started_at == null ? 0 : 1,
+    startedAt: state.started_at ?? null,
+    endedAt: state.completed_at ?? null,
+    result: state.result ?? null,
+  };
+}
+
+function encodeState(state: NodeState): JsonObject {
+  return {
+    status: state.status,
+    ...(state.result === null ? {} : { result: state.result }),
+    ...(state.startedAt === null ? {} : { started_at: state.startedAt }),
+    ...(state.endedAt === null ? {} : { completed_at: state.endedAt }),
+  };
+}
+
+function nodeOf(id: string, node: CrunchNode | undefined): GraphNode {
+  return {
+    id,
+    agent: node?.agent ?? "",
+    action: node?.action ?? "",
+    dependencies: node?.dependencies ?? [],
+    priority: priorityOf(node?.priority),
+    timeoutMs: node?.timeout_ms ?? null,
+    retries: 0,
+    // Nobody said that it may be done twice.
+    idempotent: false,
+    outputs: node?.outputs ?? [],
+  };
+}
+
+function priorityOf(word: string | null | undefined): Priority {
+  const lower = word?.toLowerCase();
+  return lower === "critical" || lower === "high" || lower === "low" ? lower : "normal";
+}
+
+function encodeNode(node: GraphNode): JsonObject {
+  return {
+    id: node.id,
+    agent: node.agent,
+    action: node.action,
+    dependencies: node.dependencies,
+    outputs: node.outputs,
+    priority: node.priority.toUpperCase(),
+    ...(node.timeoutMs === null ? {} : { timeout_ms: node.timeoutMs }),
+  };
+}
+
+function edgeOf(edge: CrunchEdge): GraphEdge {
+  const { from, to } = edge;
+  if (edge.type === "data") return { from, to, type: "data", key: edge.data_key ?? "" };
+  if (edge.type === "approval") {
+    return { from, to, type: "approval", by: edge.approval_required_from ?? "", approvedAt: null };
+  }
+  return { from, to, type: "sequence" };
+}
+
+function encodeEdge(edge: GraphEdge): JsonObject {
+  const { from, to, type } = edge;
+  switch (type) {
+    case "data":
+      return { from, to, type, data_key: edge.key };
+    case "sequence":
+      return { from, to, type };
+    case "approval":
+      return { from, to, type, approval_required_from: edge.by };
+  }
+}
+
+const OURS: ReadonlySet<string> = new Set(["graph_id", "node_states", "nodes", "edges"]);
+
+function restOf(crunch: CrunchGraph): JsonObject {
+  // Passed its shape and came out of a JSON document.
+  const entries = Object.entries(crunch as JsonObject);
+  return Object.fromEntries(entries.filter(([key]) => !OURS.has(key)));
+}
+
+interface ReadCrunch {
+  readonly document: JsonObject;
+  readonly remarks: readonly Remark[];
+  readonly source: Source;
+  /** YAML has no closing bracket that would be missed; a text that stops within a line may have been cut. */
+  readonly endsWithinLine: boolean;
+  readonly lineOf: ((pointer: string) => number) | null;
+}
+
+/** YAML, or the JSON that crunch wrote before 2026. */
+export function readCrunch(file: ForeignFile): ReadCrunch {
+  const source: Source = { format: "crunch-yaml", file: file.path };
+  const { text, remarks } = readText(file, source.format);
+  if (isJson(file.path, text)) {
+    const document = parseJson(text, source);
+    if (!isJsonObject(document)) throw invalidDocument(source, { path: "", why: "there is no object" });
+    return { document, remarks, source, endsWithinLine: false, lineOf: null };
+  }
+  const yaml = readYaml(text, source);
+  if (!isJsonObject(yaml.value)) throw invalidDocument(source, { path: "", why: "there is no mapping", line: 1 });
+  return {
+    document: yaml.value,
+    remarks: [...remarks, ...yaml.remarks],
+    source,
+    endsWithinLine: !text.endsWith("\n"),
+    lineOf: yaml.lineOf,
+  };
+}
+
+/** A mapping in braces may also be YAML's; what JSON writes has a quote or a closing brace behind the first one. */
+function isJson(path: string, text: string): boolean {
+  return isJsonName(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
+}
+
+/** Files of a crunch directory by their names; one that is packed says so at its end. */
+
+const CHECKPOINT = /\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
+
+export function isIndexName(name: string): boolean {
+  return /^index\.(?:ya?ml|json)$/i.test(name);
+}
+
+export function isCheckpointName(name: string): boolean {
+  return CHECKPOINT.test(name);
+}
+
+/** The id that a file's name promises. */
+export function idOfName(name: string): string {
+  return name.replace(CHECKPOINT, "");
+}
+
+/** Crunch wrote JSON before 2026; what is not so called is YAML. */
+export function isJsonName(path: string): boolean {
+  return /\.json(?:\.gz|\.lz4)?$/i.test(path);
+}
+
+/** Of a document that was written, by the place it goes to. */
+export function idOfPath(path: string): string {
+  return idOfName(nameOf(path));
+}
+
+export function nameOf(path: string): string {
+  return path.split(/[/\\]/).at(-1) ?? path;
+}
+
+/**
+ * All forms that were seen: CP-enrich-20250114T103000-a3f2b1, CP-enrich-20250114-a3f2, CP-20250114-a3f2, CP-impl,
+ * CP-before-batch-1. Others are read too, with a remark.
+ */
+export function isCrunchId(id: string): boolean {
+  return /^CP-[A-Za-z0-9][\w.-]*$/.test(id);
+}
+
+/** An id becomes a file's name: it must not lead anywhere else, on any system. */
+export function isFileName(id: string): boolean {
+  // oxlint-disable-next-line no-control-regex
+  return id.length <= 200 && id.trim() !== "" && !/[/\\\u0000-\u001F\u007F]/.test(id) && !/^\.{1,2}$/.test(id);
+}
+
+/** For a checkpoint that has none. From what it says, so that the same checkpoint is given the same id again. */
+export function makeId(params: {
+  readonly phase: string;
+  readonly createdAt: string | null;
+  readonly document: JsonObject;
+}): string {
+  const phase = params.phase.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 40) || "none";
+  const time = params.createdAt === null ? [] : [params.createdAt.replaceAll(/[-:]|\.\d+Z$/g, "")];
+  return ["CP", phase, ...time, shortHash(canonicalJson(params.document))].join("-");
+}
+
+/** FNV-1a, 32 bits: a name, not a proof. Crunch's own has 16. */
+function shortHash(text: string): string {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
+}
+
+/** Where crunch has another word for it; the rest are ours and written as they are, for which crunch has no rule and keeps all. */
+const CRUNCH_WORDS: Readonly<Partial<Record<Trigger, string>>> = {
+  stage: "phase_transition",
+  interrupt: "user_interrupt",
+};
+
+const OUR_WORDS: ReadonlyMap<string, Trigger> = new Map([
+  ...TRIGGERS.map((trigger) => [trigger, trigger] as const),
+  ...TRIGGERS.flatMap((trigger) => {
+    const word = CRUNCH_WORDS[trigger];
+    return word === undefined ? [] : [[word, trigger] as const];
+  }),
+  // Of its orchestrator, which saves before each batch.
+  ["batch_start", "before_risky"] as const,
+]);
+
+export function triggerWord(trigger: Trigger): string {
+  return CRUNCH_WORDS[trigger] ?? trigger;
+}
+
+/** Undefined for a word that nobody told us. */
+export function parseTrigger(word: string): Trigger | undefined {
+  return OUR_WORDS.get(word);
+}
+
+/** How a run goes on when nothing speaks against it: at a node where there is one, else at the phase. */
+export function usualRecovery(position: { readonly stage: string; readonly graph: Graph | null }): JsonObject {
+  const { graph, stage } = position;
+  const node = graph === null ? null : resumePoint(graph);
+  return { can_resume: true, resume_from: node ?? stage, prerequisites_met: true, warnings: [] };
+}

@@ -1,0 +1,546 @@
+import { type FilesPlane, type InputsPlane, type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { Graph } from "@holdfast/core/graph";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import type { HoldfastError } from "@holdfast/platform/error";
+import {
+  KEPT,
+  type Kept,
+  type LiveCrunch,
+  liveCrunch,
+  liveMembers,
+  readKept,
+} from "@holdfast/workflows/crunch/document-members";
+import {
+  CRUNCH_MEMBERS,
+  type CrunchDocument,
+  RECOVERY_MEMBERS,
+  crunchDocument,
+  decodeGraph,
+  encodeGraph,
+  isCrunchId,
+  isFileName,
+  makeId,
+  parseTrigger,
+  readCrunch,
+  triggerWord,
+  usualRecovery,
+} from "./crunch-document.ts";
+import {
+  type Reasons,
+  type Source,
+  damagedDocument,
+  field,
+  fitDocument,
+  invalidDocument,
+  nameLosses,
+  newerDocument,
+  patchDocument,
+  readTime,
+  sameJson,
+} from "./document.ts";
+import type { Decoded, Detection, Encoded, ForeignCheckpoint, ForeignFile, Format, Loss, Remark } from "./format.ts";
+import { writeJson } from "./strict-json.ts";
+import { writeYaml } from "./strict-yaml.ts";
+
+export function decodeCrunch(file: ForeignFile): Decoded {
+  const read = readCrunch(file);
+  const { document, source, lineOf } = read;
+  const fail = (path: string, why: string): HoldfastError =>
+    invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
+  const remarks: Remark[] = [...read.remarks];
+  const checkpoint = decodeDocument({ document, source, remarks, fail });
+  const recovery = Object.keys(document["recovery_info"] ?? {});
+  if (read.endsWithinLine && RECOVERY_MEMBERS.some((name) => !recovery.includes(name))) {
+    throw damagedDocument(source, { why: "it stops within a line of its last member: it seems to be cut" });
+  }
+  return { checkpoints: [checkpoint], remarks };
+}
+
+interface DecodeContext {
+  readonly document: JsonObject;
+  readonly source: Source;
+  readonly remarks: Remark[];
+  readonly fail: (path: string, why: string) => HoldfastError;
+}
+
+function decodeDocument(context: DecodeContext): ForeignCheckpoint {
+  const { document, source, remarks } = context;
+  checkVersion(document["version"], context);
+  const crunch = fitDocument(crunchDocument, document, source);
+  const id = crunch.checkpoint_id;
+  if (!isFileName(id)) throw context.fail("/checkpoint_id", "there is an id that cannot name a file");
+  if (!isCrunchId(id)) remarks.push({ path: "/checkpoint_id", text: "has none of the forms that crunch writes" });
+  for (const member of CRUNCH_MEMBERS) {
+    if (document[member] === undefined && !(member === "execution_graph" && document["graph_state"] !== undefined)) {
+      remarks.push({ path: `/${member}`, text: "is not there" });
+    }
+  }
+  const createdAt = timeOf(crunch.created_at, "/created_at", remarks);
+  const issue = crunch.issue_number ?? null;
+  return {
+    id,
+    createdAt,
+    trigger: triggerOf(crunch, remarks),
+    workflow: "crunch",
+    work: issue === null ? { kind: "none" } : { kind: "issue", number: issue },
+    planes: planesOf(crunch, createdAt, context),
+    original: { format: "crunch-yaml", document },
+  };
+}
+
+function checkVersion(version: Json | undefined, { source, remarks, fail }: DecodeContext): void {
+  if (version === undefined || version === null) {
+    if (version === null) remarks.push({ path: "/version", text: "is not there" });
+    return;
+  }
+  const said = typeof version === "string" || typeof version === "number" ? String(version) : "";
+  const [, major = "", minor = "0"] = /^(\d{1,9})(?:\.(\d{1,9}))?(?:\.\d{1,9})?$/.exec(said) ?? [];
+  if (Number(major) > 1 || (major === "1" && Number(minor) > 0)) {
+    throw newerDocument(source, { path: "/version", version: said, known: "1.0" });
+  }
+  if (major !== "1") throw fail("/version", "there is no version that crunch has had");
+  if (typeof version === "number") remarks.push({ path: "/version", text: "a number where crunch writes a text" });
+}
+
+function triggerOf(crunch: CrunchDocument, remarks: Remark[]): Trigger {
+  const word = crunch.trigger ?? null;
+  if (word === null) return "import";
+  const trigger = parseTrigger(word);
+  if (trigger === undefined) remarks.push({ path: "/trigger", text: `"${word}" is not known: taken for automatic` });
+  return trigger ?? "automatic";
+}
+
+function timeOf(text: string | null | undefined, path: string, remarks: Remark[]): string | null {
+  if (text == null) return null;
+  const time = readTime(text);
+  if (time === null) remarks.push({ path, text: `"${text.slice(0, 60)}" is no time: kept, not understood` });
+  else if (!time.zoned) remarks.push({ path, text: "has no zone: taken for UTC" });
+  return time?.iso ?? null;
+}
+
+const PHASES: ReadonlySet<string> = new Set(
+  "input backlog enrich ready implementing validation e2e docs ready-to-merge done".split(" "),
+);
+
+/** The phase was called validation before it was called e2e. */
+function stageOf(phase: string): string {
+  return phase === "validation" ? "e2e" : phase;
+}
+
+function planesOf(crunch: CrunchDocument, createdAt: string | null, context: DecodeContext): Planes {
+  const { remarks } = context;
+  const { current_phase: phase, phase_attempt: attempt, phase_started_at: started } = crunch.workflow_state;
+  const stage = stageOf(phase);
+  if (!PHASES.has(phase)) {
+    remarks.push({ path: "/workflow_state/current_phase", text: `"${phase}" is no phase that crunch names` });
+  }
+  timeOf(started, "/workflow_state/phase_started_at", remarks);
+  if (!crunch.recovery_info.can_resume) {
+    remarks.push({ path: "/recovery_info/can_resume", text: "it says of itself that it cannot be resumed" });
+  }
+  const base = emptyPlanes({ workflow: "crunch", stage });
+  const graph = graphOf(crunch, context);
+  const inputs = { ...base.inputs, issue: decodeIssue(crunch, createdAt) };
+  const extensions = extensionsOf(crunch, graph.rest, usualRecovery({ stage, graph: graph.decoded }));
+  const kept = readKept(context.document);
+  if (kept === "damaged") remarks.push({ path: `/${KEPT}`, text: "is not as Holdfast writes it: ignored" });
+  if (kept !== null && kept !== "damaged")
+    return livePlanes({ base, inputs, extensions, kept, stage, graph: graph.decoded, remarks });
+  return {
+    ...base,
+    position: { ...base.position, attempts: attempt == null ? {} : { [stage]: attempt }, graph: graph.decoded },
+    inputs,
+    extensions,
+  };
+}
+
+/**
+ * A document that Holdfast wrote. Its own member has all that the run needs; where another tool has moved the phase or the graph since, that
+ * counts. The other members follow from it, and are written anew.
+ */
+function livePlanes(params: {
+  readonly base: Planes;
+  readonly inputs: InputsPlane;
+  readonly extensions: JsonObject;
+  readonly kept: Kept;
+  readonly stage: string;
+  readonly graph: Graph | null;
+  readonly remarks: Remark[];
+}): Planes {
+  const { base, inputs, kept, stage, remarks } = params;
+  const { team: _team, outputs: _outputs, messages: _messages, knowledge: _knowledge, ...rest } = params.extensions;
+  const { position } = kept;
+  const known = position.graph === null ? {} : encodeGraph(position.graph);
+  const sameGraph = sameJson(known, params.graph === null ? {} : encodeGraph(params.graph));
+  if (!sameGraph) remarks.push({ path: "/execution_graph", text: "was changed after Holdfast wrote it: it counts" });
+  const { recovery: _usual, ...extensions } = rest;
+  return {
+    ...base,
+    position: { ...position, stage, graph: sameGraph ? position.graph : params.graph },
+    context: { ...base.context, values: kept.values },
+    inputs,
+    extensions,
+  };
+}
+
+function graphOf(crunch: CrunchDocument, { remarks, fail }: DecodeContext) {
+  const member = crunch.execution_graph == null ? "graph_state" : "execution_graph";
+  const given = crunch[member];
+  if (given == null) return { decoded: null, rest: null };
+  if (member === "execution_graph" && crunch.graph_state != null) {
+    remarks.push({ path: "/graph_state", text: "there is an execution_graph too, which counts" });
+  }
+  const { graph, remarks: more, problem } = decodeGraph(given, `/${member}`);
+  if (problem !== null) throw fail(`/${member}`, problem);
+  remarks.push(...more);
+  // Came out of a JSON document.
+  return { decoded: graph, rest: graph === null ? (given as JsonObject) : null };
+}
+
+/** Crunch does not say when the issue was last changed: when it was looked at is the latest that it can be. */
+function decodeIssue(crunch: CrunchDocument, createdAt: string | null): InputsPlane["issue"] {
+  const { issue_number: number, issue_snapshot: issue } = crunch;
+  if (number == null || issue == null) return null;
+  if (issue.title == null && issue.body == null && issue.labels == null) return null;
+  const labels = issue.labels ?? [];
+  return {
+    number,
+    title: issue.title ?? "",
+    body: issue.body ?? "",
+    labels,
+    state: labels.includes("state:done") ? "closed" : "open",
+    updatedAt: createdAt ?? "",
+  };
+}
+
+/** What is crunch's alone stands under `crunch`; what other systems have too, under a name of its own. */
+function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: JsonObject): JsonObject {
+  const { issue_snapshot: issue, workflow_state: state } = crunch;
+  // Came out of a JSON document.
+  const recovery = crunch.recovery_info as object as JsonObject;
+  const own = present({
+    session_id: crunch.session_id,
+    // The usual label follows from the phase, also from the next one.
+    ...(state.current_state_label === `state:${state.current_phase}`
+      ? {}
+      : { current_state_label: state.current_state_label }),
+    phase_started_at: state.phase_started_at,
+    assignees: issue?.assignees,
+    branch: issue?.branch,
+    // Without a number there is no issue to put them to.
+    ...(crunch.issue_number == null ? { title: issue?.title, body: issue?.body, labels: issue?.labels } : {}),
+  });
+  return present({
+    team: crunch.team_state,
+    graph,
+    outputs: crunch.agent_outputs,
+    messages: crunch.acp_state,
+    knowledge: crunch.knowledge_context,
+    files: crunch.files_modified,
+    // What follows from the position follows from the next one too.
+    recovery: sameJson(recovery, usual) ? null : recovery,
+    crunch: own,
+  });
+}
+
+function present(values: Readonly<Record<string, Json | undefined>>): JsonObject {
+  const said: [string, Json][] = [];
+  for (const [key, value] of Object.entries(values)) {
+    if (value === undefined || value === null) continue;
+    if (typeof value !== "object" || Object.keys(value).length > 0) said.push([key, value]);
+  }
+  return Object.fromEntries(said);
+}
+
+/** Checkpoints of claude-crunch: YAML, JSON before 2026, one file each in a directory with an index. */
+export const crunchYaml: Format = {
+  name: "crunch-yaml",
+  title: "claude-crunch checkpoint (YAML or JSON)",
+  capabilities: { many: false, directory: true, resumable: true },
+  detect: detectCrunch,
+  decode: decodeCrunch,
+  encode: (checkpoint) => encodeCrunch(checkpoint),
+};
+
+/** By its text alone: parsing a large YAML document only to decline it would take seconds. */
+function detectCrunch(file: ForeignFile): Detection {
+  const text = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT));
+  const has = (member: string): boolean => new RegExp(`(?:^|[{,])\\s*["']?${member}["']?\\s*:`, "m").test(text);
+  if (["checkpoint_id", "workflow_state", "current_phase"].every(has)) {
+    return { match: "yes", why: "it has a checkpoint_id and a workflow_state with a current_phase" };
+  }
+  if (PLACE.test(file.path)) return { match: "maybe", why: "it lies where crunch puts its checkpoints" };
+  return { match: "no", why: "it has no checkpoint_id with a workflow_state" };
+}
+
+/** A file of that name is crunch's, also when it is damaged; the index beside it is not a checkpoint. */
+const PLACE =
+  /(?:^|[/\\])\.claude[/\\]crunch[/\\][^/\\]+[/\\]checkpoints[/\\](?!index\.)[^/\\]+\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
+const LOOKED_AT = 65_536;
+const LOSSY = new TextDecoder();
+
+export type CrunchEncoding = "yaml" | "json";
+
+/** In crunch's own document where it came from one: only what changed is written anew. */
+export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEncoding = "yaml"): Encoded {
+  const { document, losses } = documentOf(checkpoint);
+  const id = String(document["checkpoint_id"]);
+  const issue = document["issue_number"];
+  return {
+    bytes: encoding === "json" ? writeJson(document) : UTF8.encode(writeYaml(document)),
+    path: `.claude/crunch/${typeof issue === "number" ? issue : "none"}/checkpoints/${id}.${encoding}`,
+    losses: [...losses, ...lossesOf(checkpoint, document)],
+  };
+}
+
+const UTF8 = new TextEncoder();
+
+/** The document, and what of ours did not fit where it belongs. */
+export function documentOf(checkpoint: ForeignCheckpoint): {
+  readonly document: JsonObject;
+  readonly losses: readonly Loss[];
+} {
+  if (checkpoint.original?.format !== "crunch-yaml") {
+    const { view, losses } = viewOf(checkpoint);
+    return { document: view, losses };
+  }
+  const { document: original } = checkpoint.original;
+  const before = decodeOriginal(original);
+  const { view, losses } = viewOf(withoutStale(untold(checkpoint, original), before));
+  const named = (one: JsonObject): JsonObject => withGraphNamed(one, original);
+  return { document: patchDocument({ original, before: named(viewOf(before).view), after: named(view) }), losses };
+}
+
+/**
+ * Of crunch's own files the index alone tells the trigger. The very file stays as it is: with a trigger in it, it would be another
+ * document, and imported again another run.
+ */
+function untold(checkpoint: ForeignCheckpoint, original: JsonObject): ForeignCheckpoint {
+  const itself = checkpoint.id === original["checkpoint_id"] && (original["trigger"] ?? null) === null;
+  return itself ? { ...checkpoint, trigger: "import" } : checkpoint;
+}
+
+/** Two members for one graph would be one too many. */
+function withGraphNamed(view: JsonObject, original: JsonObject): JsonObject {
+  if ((original["execution_graph"] ?? null) !== null || !isJsonObject(original["graph_state"])) return view;
+  return Object.fromEntries(
+    Object.entries(view).map(([name, value]) => [name === "execution_graph" ? "graph_state" : name, value]),
+  );
+}
+
+/** A document that never was a file, or is not one any more. */
+function decodeOriginal(document: JsonObject): ForeignCheckpoint {
+  const source = { format: "crunch-yaml", file: "a checkpoint" } as const;
+  const fail = (path: string, why: string) => invalidDocument(source, { path, why });
+  return decodeDocument({ document, source, remarks: [], fail });
+}
+
+const REASONS: Reasons = {
+  id: "It had none, or one that cannot name a file, and was given another",
+  work: "A crunch checkpoint has an issue or nothing to work on",
+  workflow: "Crunch has one workflow, its own",
+  "position.workflow": "Crunch has one workflow, its own",
+  "position.stage": "Crunch needs a phase, and calls validation e2e",
+  "position.attempts": "Crunch counts the attempts of the current phase only",
+  "position.graph": "Crunch keeps no attempts, retries, approvals given, nor what may be run twice",
+  "inputs.issue": "Crunch has the run's own issue, without its state and the time of its last change",
+  files: "Crunch has the branch and the names of the changed files only",
+  "extensions.recovery": "It told of where the run stood before",
+  "extensions.crunch": "It told of where the run stood before",
+  conversation: "Crunch has the name of the session only",
+};
+
+/** Members of crunch's that are filled from other planes come back as extensions, which is a difference too. */
+function lossesOf(given: ForeignCheckpoint, document: JsonObject): readonly Loss[] {
+  const back = decodeOriginal(document);
+  const filled = Object.keys(back.planes.extensions).filter((name) => !Object.hasOwn(given.planes.extensions, name));
+  return [
+    ...nameLosses(given, back, REASONS),
+    ...filled.map((name) => ({ path: `extensions.${name}`, why: "It holds what crunch has of the other planes" })),
+  ];
+}
+
+/** What the original says of the place where it stood is wrong once the run has gone on. */
+function withoutStale(checkpoint: ForeignCheckpoint, before: ForeignCheckpoint): ForeignCheckpoint {
+  const { position, extensions } = checkpoint.planes;
+  const was = before.planes;
+  const moved = position.stage !== was.position.stage;
+  const stepped = moved || !sameGraph(position.graph, was.position.graph);
+  const stale = (name: string): boolean => sameJson(extensions[name] ?? null, was.extensions[name] ?? null);
+  const { recovery, crunch, ...rest } = extensions;
+  const { phase_started_at: _, current_state_label: __, ...kept } = objectIn(extensions, "crunch");
+  const own = moved && stale("crunch") ? kept : crunch;
+  const pruned: JsonObject = {
+    ...rest,
+    ...(recovery === undefined || (stepped && stale("recovery")) ? {} : { recovery }),
+    ...(own === undefined ? {} : { crunch: own }),
+  };
+  return { ...checkpoint, planes: { ...checkpoint.planes, extensions: pruned } };
+}
+
+/** A store may hand out the fields of a graph in another order. */
+function sameGraph(one: Graph | null, other: Graph | null): boolean {
+  // A graph is JSON; an interface without index signature is not Json to the compiler.
+  return sameJson(one as object | null as Json, other as object | null as Json);
+}
+
+/** All that crunch can say of a checkpoint, in its members and their order. */
+function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
+  const { planes, work, createdAt } = checkpoint;
+  const { position, inputs, extensions } = planes;
+  const own = objectIn(extensions, "crunch");
+  const live = liveCrunch(checkpoint);
+  const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
+  const { fitted, losses } = fit(
+    {
+      checkpoint_id: "",
+      version: "1.0",
+      ...(createdAt === null ? {} : { created_at: createdAt }),
+      issue_number: number,
+      session_id: field(own, "session_id") ?? planes.conversation?.session ?? null,
+      // Nobody imported it into crunch: it then says as little as crunch itself does.
+      ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
+      workflow_state: stateMember(checkpoint, own),
+      issue_snapshot: encodeIssue(checkpoint, live === null ? own : { ...own, ...branchMember(live) }),
+      team_state: field(extensions, "team") ?? {},
+      execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
+      agent_outputs: field(extensions, "outputs") ?? {},
+      acp_state: field(extensions, "messages") ?? {},
+      knowledge_context: field(extensions, "knowledge") ?? {},
+      files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
+      recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
+      ...(live === null ? {} : { ...liveMembers(live), ...presentMembers(checkpoint) }),
+    },
+    checkpoint,
+  );
+  const named = checkpoint.id !== null && isFileName(checkpoint.id) ? checkpoint.id : null;
+  const id = named ?? makeId({ phase: live?.phase ?? position.stage, createdAt, document: fitted });
+  return { view: { ...fitted, checkpoint_id: id }, losses };
+}
+
+/** Extensions are anybody's: what stands under a name of crunch's may be something else, and would make the file unreadable. */
+function fit(
+  view: JsonObject,
+  checkpoint: ForeignCheckpoint,
+): { readonly fitted: JsonObject; readonly losses: readonly Loss[] } {
+  const losses: Loss[] = [];
+  let fitted = view;
+  for (const member of Object.keys(MEMBERS)) {
+    const misfit = crunchDocument({ ...fitted, checkpoint_id: "CP-none" });
+    if (misfit === null) break;
+    const found = misfit.path.split("/")[1] ?? member;
+    losses.push({ path: MEMBERS[found] ?? found, why: `crunch wants ${misfit.expected} at ${misfit.path}` });
+    fitted = { ...fitted, [found]: substitute(found, checkpoint) };
+  }
+  return { fitted, losses };
+}
+
+/** Where each member that may not fit comes from. */
+const MEMBERS: Readonly<Record<string, string>> = {
+  session_id: "extensions.crunch",
+  workflow_state: "extensions.crunch",
+  issue_snapshot: "extensions.crunch",
+  team_state: "extensions.team",
+  execution_graph: "extensions.graph",
+  agent_outputs: "extensions.outputs",
+  acp_state: "extensions.messages",
+  knowledge_context: "extensions.knowledge",
+  files_modified: "extensions.files",
+  recovery_info: "extensions.recovery",
+};
+
+function substitute(member: string, checkpoint: ForeignCheckpoint): Json {
+  if (member === "workflow_state") return stateMember(checkpoint, {});
+  if (member === "issue_snapshot") return encodeIssue(checkpoint, {});
+  if (member === "files_modified") return changedFiles(checkpoint);
+  if (member === "recovery_info") return usualRecovery(checkpoint.planes.position);
+  return member === "session_id" ? null : {};
+}
+
+function stateMember(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
+  const { stage, attempts } = checkpoint.planes.position;
+  const started = field(own, "phase_started_at");
+  return {
+    current_phase: phaseOf(stage),
+    current_state_label: field(own, "current_state_label") ?? `state:${phaseOf(stage)}`,
+    ...(started === undefined ? {} : { phase_started_at: started }),
+    ...(Object.hasOwn(attempts, stage) ? { phase_attempt: attempts[stage] ?? 0 } : {}),
+  };
+}
+
+function phaseOf(stage: string): string {
+  return stage.trim() === "" ? "none" : stageOf(stage);
+}
+
+function encodeIssue(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
+  const { files, inputs } = checkpoint.planes;
+  const { issue } = inputs;
+  const known = ["title", "body", "labels"].flatMap((name) => {
+    const value = field(own, name);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return {
+    ...(issue === null ? Object.fromEntries(known) : { title: issue.title, body: issue.body, labels: issue.labels }),
+    assignees: field(own, "assignees") ?? [],
+    branch: field(own, "branch") ?? branchOf(files),
+  };
+}
+
+/** Of a run that goes on, what it has now comes before what the document said from which it was imported. */
+function presentMembers(checkpoint: ForeignCheckpoint): JsonObject {
+  const { files, conversation } = checkpoint.planes;
+  return {
+    ...(conversation === null || conversation.session === null ? {} : { session_id: conversation.session }),
+    ...(files === null ? {} : { files_modified: changedFiles(checkpoint) }),
+  };
+}
+
+/** The run's own branch, also before a worktree stands on it. */
+function branchMember({ state }: LiveCrunch): JsonObject {
+  return state.branch === null ? {} : { branch: state.branch };
+}
+
+function branchOf(files: FilesPlane | null): string | null {
+  return files?.branch?.replace(/^refs\/heads\//, "") ?? null;
+}
+
+function changedFiles(checkpoint: ForeignCheckpoint): Json {
+  return (checkpoint.planes.files?.artifacts ?? []).map(({ path, status }) => ({ path, status, staged: false }));
+}
+
+function objectIn(object: JsonObject, key: string): JsonObject {
+  const value = field(object, key);
+  return isJsonObject(value) ? value : {};
+}
+
+export type DecodeCrunch = (file: ForeignFile) => Decoded;
+
+/**
+ * For one who reads the same directory after each of its changes: a file that holds what it held is not parsed again.
+ * The bytes decide, never a time or a size; what could not be read is tried each time.
+ */
+export function cachedDecoder(): {
+  readonly decode: DecodeCrunch;
+  readonly keepOnly: (files: readonly ForeignFile[]) => void;
+} {
+  const known = new Map<string, { readonly file: ForeignFile; readonly decoded: Decoded }>();
+  return {
+    decode(file) {
+      const before = known.get(file.path);
+      if (before !== undefined && sameFile(before.file, file)) return before.decoded;
+      const decoded = decodeCrunch(file);
+      known.set(file.path, { file, decoded });
+      return decoded;
+    },
+    keepOnly(files) {
+      const there = new Set(files.map(({ path }) => path));
+      for (const path of known.keys()) if (!there.has(path)) known.delete(path);
+    },
+  };
+}
+
+function sameFile(a: ForeignFile, b: ForeignFile): boolean {
+  if (a.compression !== b.compression || a.bytes.length !== b.bytes.length) return false;
+  for (let at = 0; at < a.bytes.length; at += 1) if (a.bytes[at] !== b.bytes[at]) return false;
+  return true;
+}

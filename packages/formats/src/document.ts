@@ -1,0 +1,225 @@
+import { type Json, type JsonObject, type Shape, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { ForeignCheckpoint, FormatName, Loss } from "./format.ts";
+
+/** What every codec refuses, in the same words: those in which the older tools reported the same troubles. */
+
+export interface Source {
+  readonly format: FormatName;
+  /** The file's path as the user gave it. */
+  readonly file: string;
+}
+
+/** It can be read, but it is not a document of this format. */
+export function invalidDocument(
+  source: Source,
+  trouble: { readonly path: string; readonly why: string; readonly line?: number },
+): HoldfastError {
+  const where = trouble.path === "" ? "its root" : trouble.path;
+  return new HoldfastError({
+    code: "FORMAT_INVALID",
+    message: `Invalid checkpoint data in ${source.file} (${source.format}): at ${where} ${trouble.why}`,
+    hint: "Nothing was changed. Correct the document at that place, or take another copy of it.",
+    data: { ...source, path: trouble.path, ...(trouble.line === undefined ? {} : { line: trouble.line }) },
+  });
+}
+
+/** Its bytes do not make a document at all: cut off, not UTF-8, or built to exhaust whoever reads it. */
+export function damagedDocument(
+  source: Source,
+  trouble: { readonly why: string; readonly line?: number; readonly cause?: unknown },
+): HoldfastError {
+  return new HoldfastError({
+    code: "FORMAT_DAMAGED",
+    message: `Corrupted checkpoint file ${source.file} (${source.format}): ${trouble.why}`,
+    hint: "Nothing was changed. Take another copy of the file, or an older checkpoint.",
+    data: { ...source, path: "", ...(trouble.line === undefined ? {} : { line: trouble.line }) },
+    cause: trouble.cause,
+  });
+}
+
+export function newerDocument(
+  source: Source,
+  trouble: { readonly path: string; readonly version: string; readonly known: string },
+): HoldfastError {
+  return new HoldfastError({
+    code: "FORMAT_TOO_NEW",
+    message: `Checkpoint version mismatch in ${source.file} (${source.format}): expected ${trouble.known}, got ${trouble.version}`,
+    hint: "Nothing was changed. A newer Holdfast may know that version; the tool that wrote it can write an older one.",
+    data: { ...source, path: trouble.path, version: trouble.version },
+  });
+}
+
+/** Gives a document its type, or FORMAT_INVALID with the path of what does not fit. Nothing is copied: fields that no shape names stay. */
+export function fitDocument<T>(shape: Shape<T>, value: unknown, source: Source): T {
+  const misfit = shape(value);
+  // The shape is tied to T and found nothing wrong.
+  if (misfit === null) return value as T;
+  const why = `there is ${describe(misfit.actual)} where ${misfit.expected} belongs`;
+  throw invalidDocument(source, { path: misfit.path, why });
+}
+
+/** A field that may be missing. */
+export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
+  return (value) => (value === undefined ? null : shape(value));
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "an object";
+  return String(JSON.stringify(value)).slice(0, 60);
+}
+
+/**
+ * Carries a change over to the document that it was read from: `before` is what we made of the original, `after` the same
+ * view of what we have now. What did not change keeps the original's spelling, place and order, fields that we do not know
+ * included; what is gone from our view is gone.
+ */
+export function patchDocument(params: {
+  readonly original: JsonObject;
+  readonly before: JsonObject;
+  readonly after: JsonObject;
+}): JsonObject {
+  const { original, before, after } = params;
+  const patched = new Map<string, Json>(Object.entries(original));
+  for (const [key, now] of Object.entries(after)) {
+    const was = field(before, key);
+    if (was !== undefined && sameJson(was, now)) continue;
+    const old = field(original, key);
+    patched.set(
+      key,
+      isJsonObject(old) && isJsonObject(was) && isJsonObject(now)
+        ? patchDocument({ original: old, before: was, after: now })
+        : now,
+    );
+  }
+  for (const key of Object.keys(before)) if (!Object.hasOwn(after, key)) patched.delete(key);
+  return Object.fromEntries(patched);
+}
+
+/** Own ones only: a document may have a key named `constructor`. */
+export function field(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/** Why a path of ours has no place in a format, by path; the longest that fits is told. */
+export type Reasons = Readonly<Record<string, string>>;
+
+/**
+ * All that `given` had and `back`, which is what the written document decodes to, does not have any more. A codec that
+ * names its losses in this way cannot forget one, whatever is added to the planes later.
+ */
+export function nameLosses(given: ForeignCheckpoint, back: ForeignCheckpoint, reasons: Reasons): readonly Loss[] {
+  return lostIn("", comparable(given), comparable(back)).map((path) => ({ path, why: reasonFor(path, reasons) }));
+}
+
+/** Planes at the top, as losses name them. */
+function comparable({ planes, id, createdAt, trigger, workflow, work }: ForeignCheckpoint): object {
+  return { id, createdAt, trigger, workflow, work, ...planes };
+}
+
+/** Objects that are named field by field; all others are lost or kept as a whole. */
+const OPENED: ReadonlySet<string> = new Set([
+  "",
+  "position",
+  "context",
+  "context.values",
+  "files",
+  "inputs",
+  "config",
+  "extensions",
+]);
+/** Other keys would be mistaken for paths, so what holds them is named. */
+const PLAIN_KEY = /^[A-Za-z0-9_-]+$/;
+
+function lostIn(path: string, given: object, back: object): readonly string[] {
+  const lost = new Set<string>();
+  for (const key of Object.keys(given)) {
+    const before: Json | undefined = Reflect.get(given, key);
+    const after: Json | undefined = Object.hasOwn(back, key) ? Reflect.get(back, key) : undefined;
+    const below = path === "" ? key : `${path}.${key}`;
+    if (before === undefined || sameJson(before, after)) continue;
+    // What a format adds of its own about the run is no loss.
+    if (path === "extensions" && carries(before, after)) continue;
+    if (!PLAIN_KEY.test(key)) lost.add(path);
+    else if (OPENED.has(below) && isJsonObject(before) && isJsonObject(after))
+      for (const deeper of lostIn(below, before, after)) lost.add(deeper);
+    else lost.add(below);
+  }
+  return [...lost];
+}
+
+function reasonFor(path: string, reasons: Reasons): string {
+  for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
+    const why = Object.hasOwn(reasons, at) ? reasons[at] : undefined;
+    if (why !== undefined) return why;
+  }
+  return "The format has no place for it";
+}
+
+/** Order of keys does not count. */
+export function sameJson(one: Json | undefined, other: Json | undefined): boolean {
+  if (one === other) return true;
+  if (isJsonArray(one))
+    return (
+      isJsonArray(other) && one.length === other.length && one.every((child, index) => sameJson(child, other[index]))
+    );
+  if (!isJsonObject(one) || !isJsonObject(other)) return false;
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && sameJson(one[key], other[key]))
+  );
+}
+
+/** Whether all of `one` is in `other`, which may have more. */
+function carries(one: Json, other: Json | undefined): boolean {
+  if (!isJsonObject(one) || !isJsonObject(other)) return sameJson(one, other);
+  return Object.keys(one).every((key) => Object.hasOwn(other, key) && carries(one[key] ?? null, other[key]));
+}
+
+/** A time as an instant in UTC. `zoned` is false where the document gave no offset: then it was taken as UTC. */
+interface ForeignTime {
+  readonly iso: string;
+  readonly zoned: boolean;
+}
+
+/** ISO 8601 with a date and a time of day, as Python, JavaScript and people write it; null for anything else. */
+export function readTime(text: string): ForeignTime | null {
+  const parts = TIME.exec(text)?.groups;
+  if (parts === undefined) return null;
+  const field = (name: string): number => Number(parts[name] ?? 0);
+  const milliseconds = Number((parts["fraction"] ?? "").padEnd(3, "0").slice(0, 3));
+  const local = Date.UTC(
+    field("year"),
+    field("month") - 1,
+    field("day"),
+    field("hour"),
+    field("minute"),
+    field("second"),
+    milliseconds,
+  );
+  // Date.UTC rolls over: the 31st of February becomes a day in March, and years below 100 become 19xx.
+  if (!new Date(local).toISOString().startsWith(`${parts["year"]}-${parts["month"]}-${parts["day"]}T${parts["hour"]}`))
+    return null;
+  if (field("minute") > 59 || field("second") > 59) return null;
+  const offset = offsetMinutes(parts["zone"]);
+  if (offset === null) return null;
+  const instant = new Date(local - offset * 60_000).toISOString();
+  return INSTANT.test(instant) ? { iso: instant, zoned: parts["zone"] !== undefined } : null;
+}
+
+const TIME =
+  /^(?<year>\d{4})-(?<month>\d\d)-(?<day>\d\d)[T ](?<hour>\d\d):(?<minute>\d\d)(?::(?<second>\d\d)(?:[.,](?<fraction>\d{1,9}))?)?(?<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?$/;
+/** An offset at the edge of the calendar leads out of four-digit years. */
+const INSTANT = /^\d{4}-/;
+
+function offsetMinutes(zone: string | undefined): number | null {
+  if (zone === undefined || zone === "Z" || zone === "z") return 0;
+  const hours = Number(zone.slice(1, 3));
+  const minutes = Number(zone.slice(3).replace(":", "") || 0);
+  if (hours > 23 || minutes > 59) return null;
+  return (zone.startsWith("-") ? -1 : 1) * (hours * 60 + minutes);
+}

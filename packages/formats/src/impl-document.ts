@@ -1,0 +1,358 @@
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  text,
+} from "@holdfast/core/json";
+import type { Counters } from "@holdfast/core/position";
+import { type Source, fitDocument, invalidDocument, newerDocument, optional } from "./document.ts";
+
+export const IMPL_STAGES = { impl: true, review: true, simp: true, pr: true, rebase: true, fatal: true } as const;
+/** Two words for one end: the file says done, its state machine finish. */
+export const IMPL_ENDS = { done: true, finish: true } as const;
+type ForeignStage = keyof typeof IMPL_STAGES | keyof typeof IMPL_ENDS;
+
+export interface ImplDocument extends JsonObject {
+  readonly version: 1 | 2;
+  readonly state: ImplDocumentState;
+}
+
+/** Fields that may be missing have a default in the tool that writes them. */
+export interface ImplDocumentState extends JsonObject {
+  readonly issue_no: number;
+  readonly current_stage: ForeignStage;
+  readonly iteration: number;
+  readonly worktree: string;
+}
+
+/** Version first: another version may have quite another state. */
+export function fitImplDocument(document: JsonObject, source: Source): ImplDocument {
+  const { version } = document;
+  if (typeof version === "number" && Number.isInteger(version) && version > 2)
+    throw newerDocument(source, { path: "/version", version: String(version), known: "1 or 2" });
+  if (version !== 1 && version !== 2) {
+    const got = version === undefined ? "none" : JSON.stringify(version).slice(0, 40);
+    throw invalidDocument(source, {
+      path: "/version",
+      why: `there is a version mismatch: expected 1 or 2, got ${got}`,
+    });
+  }
+  return fitDocument(DOCUMENT, document, source);
+}
+
+const whole =
+  (from: number, to: number): Shape<number> =>
+  (value) =>
+    typeof value === "number" && Number.isSafeInteger(value) && value >= from && value <= to
+      ? null
+      : {
+          path: "",
+          expected:
+            to < Number.MAX_SAFE_INTEGER ? `a whole number from ${from} to ${to}` : `a whole number from ${from}`,
+          actual: value,
+        };
+const numberOrText: Shape<number | string> = (value) => (typeof value === "string" ? null : whole(1, MOST)(value));
+const MOST = Number.MAX_SAFE_INTEGER;
+const score = whole(0, 100);
+
+const ENTRY_FIELDS = object<Record<string, unknown>>({
+  stage: optional(text),
+  iteration: optional(whole(0, MOST)),
+  timestamp: optional(text),
+  result: optional(text),
+  score: optional(nullable(score)),
+  artifact: optional(nullable(text)),
+  event: optional(text),
+  reason: optional(text),
+});
+
+/** Nearly all of a long document are entries, and nearly all of them are as they should be. */
+const HISTORY_ENTRY: Shape<Record<string, unknown>> = (value) => (isUsual(value) ? null : ENTRY_FIELDS(value));
+
+function isUsual(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { stage, iteration, timestamp, result, score: given, artifact, event, reason } = value as JsonObject;
+  return (
+    typeof stage === "string" &&
+    typeof iteration === "number" &&
+    iteration >= 0 &&
+    Number.isSafeInteger(iteration) &&
+    typeof timestamp === "string" &&
+    typeof result === "string" &&
+    (given === null || score(given) === null) &&
+    isTextOrMissing(artifact) &&
+    isTextOrMissing(event) &&
+    isTextOrMissing(reason)
+  );
+}
+
+function isTextOrMissing(value: unknown): boolean {
+  return value === undefined || typeof value === "string";
+}
+
+const STATE = object<Record<string, unknown>>({
+  issue_no: whole(0, MOST),
+  current_stage: oneOf({ ...IMPL_STAGES, ...IMPL_ENDS }),
+  iteration: whole(1, MOST),
+  worktree: text,
+  plan_file: optional(nullable(text)),
+  last_feedback: optional(text),
+  last_score: optional(score),
+  history: optional(list(HISTORY_ENTRY)),
+  pr_number: optional(nullable(numberOrText)),
+  pr_url: optional(nullable(text)),
+});
+
+// Tied to the interfaces by hand: a shape of a type that is JSON all through would have to name every key there may be.
+const DOCUMENT: Shape<ImplDocument> = (value) =>
+  jsonObject(value) ?? object<Record<string, unknown>>({ timestamp: optional(text), state: STATE })(value);
+
+/**
+ * The whole history. Remembered, because a checkpoint that is written back has it unchanged: neither side may be changed
+ * in place, as their types say.
+ */
+export function ownHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
+  const known = remembered.get(history);
+  if (known !== undefined) return known;
+  const entries = history.map(ownEntry);
+  remembered.set(history, entries);
+  return entries;
+}
+
+const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[]>();
+
+/** Entries may lack any field. What is missing becomes what says least: no text, iteration 0. */
+export function ownEntry(entry: JsonObject): ImplHistoryEntry {
+  const { stage, iteration, timestamp, result, event, reason, score } = entry;
+  const foreign = typeof stage === "string" ? stage : "";
+  const said = typeof result === "string" ? result : "";
+  const known = EVENTS.get(foreign)?.get(said);
+  const happened = typeof event === "string" ? event : (known?.event ?? said);
+  return {
+    stage: ownStage(foreign, happened),
+    iteration: typeof iteration === "number" ? iteration : 0,
+    timestamp: typeof timestamp === "string" ? ownTime(timestamp) : "",
+    result: known?.result ?? resultOf(said),
+    event: happened,
+    reason: typeof reason === "string" ? reason : "",
+    score: typeof score === "number" ? score : null,
+  };
+}
+
+/** With `event` and `reason` beyond what the format describes; its readers leave them alone. */
+export function foreignEntry(entry: ImplHistoryEntry): JsonObject {
+  return {
+    stage: entry.event.startsWith("parse_") ? "parse" : foreignStage(entry.stage),
+    iteration: entry.iteration,
+    timestamp: foreignTime(entry.timestamp),
+    result: entry.result,
+    score: entry.score,
+    event: entry.event,
+    reason: entry.reason,
+  };
+}
+
+/** An entry of ours, or null: the values of a checkpoint may hold anything. */
+export function asOwnEntry(value: Json): ImplHistoryEntry | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  const { stage, iteration, timestamp, result, event, reason, score } = value as JsonObject;
+  if (typeof stage !== "string" || typeof timestamp !== "string") return null;
+  if (typeof event !== "string" || typeof reason !== "string") return null;
+  if (result !== "success" && result !== "failure" && result !== "retry") return null;
+  if (typeof iteration !== "number" || !Number.isSafeInteger(iteration) || iteration < 0) return null;
+  const fits = typeof score === "number" && Number.isInteger(score) && score >= 0 && score <= 100;
+  if (score !== null && !fits) return null;
+  return { stage, iteration, timestamp, result, event, reason, score: typeof score === "number" ? score : null };
+}
+
+/** The format spells UTC as an offset. Times without zone stay as they are: nobody knows where that clock stood. */
+export function foreignTime(iso: string): string {
+  return iso.endsWith("Z") ? `${iso.slice(0, -1)}+00:00` : iso;
+}
+
+function ownTime(time: string): string {
+  return time.endsWith("+00:00") ? `${time.slice(0, -6)}Z` : time;
+}
+
+interface Known {
+  readonly event: string;
+  readonly result: ImplHistoryEntry["result"];
+}
+
+const PASS = (event: string): Known => ({ event, result: "success" });
+const AGAIN = (event: string): Known => ({ event, result: "retry" });
+const FAIL = (event: string): Known => ({ event, result: "failure" });
+
+/** What the tool really writes, and the three words that its description knows. */
+const EVENTS: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map(
+  Object.entries({
+    impl: {
+      success: PASS("impl_done"),
+      ci_fix: PASS("impl_done"),
+      incomplete: AGAIN("impl_not_done"),
+      retry: AGAIN("impl_not_done"),
+      failure: FAIL("impl_not_done"),
+    },
+    parse: {
+      pass: PASS("parse_pass"),
+      success: PASS("parse_pass"),
+      fail: AGAIN("parse_fail"),
+      retry: AGAIN("parse_fail"),
+    },
+    review: {
+      pass: PASS("review_pass"),
+      success: PASS("review_pass"),
+      retry: AGAIN("review_fail"),
+      failure: FAIL("review_fail"),
+    },
+    simp: {
+      pass: PASS("simp_pass"),
+      success: PASS("simp_pass"),
+      fail: AGAIN("simp_fail"),
+      retry: AGAIN("simp_fail"),
+      failure: FAIL("simp_fail"),
+    },
+    pr: {
+      pr_pass: PASS("pr_pass"),
+      success: PASS("pr_pass"),
+      pr_fail_fixable: AGAIN("pr_fail_fixable"),
+      retry: AGAIN("pr_fail_fixable"),
+      failure: FAIL("pr_fail_fixable"),
+      pr_fail_need_rebase: AGAIN("pr_fail_need_rebase"),
+    },
+    rebase: {
+      rebase_ok: PASS("rebase_ok"),
+      success: PASS("rebase_ok"),
+      rebase_conflict: FAIL("rebase_conflict"),
+      failure: FAIL("rebase_conflict"),
+    },
+  }).map(([stage, results]) => [stage, new Map(Object.entries(results))]),
+);
+
+/** Of a result that no stage is known to have. */
+function resultOf(said: string): ImplHistoryEntry["result"] {
+  if (said === "success" || said === "pass") return "success";
+  return said === "failure" || said === "fail" ? "failure" : "retry";
+}
+
+/**
+ * The format keeps no counters: whoever stops and resumes there starts every limit anew. Its history has them all but
+ * one (how often nothing changed), so a run that goes on from it keeps its limits. Counted as the `impl` workflow counts.
+ */
+export function countersFromHistory(history: readonly ImplHistoryEntry[]): {
+  readonly attempts: Counters;
+  readonly streaks: Counters;
+} {
+  const attempts = { review: 0, simplify: 0, pr: 0, rebase: 0 };
+  const streaks = { parse: 0, review: 0 };
+  let best = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < history.length; index += 1) {
+    const entry = history[index];
+    if (entry === undefined) break;
+    switch (entry.event) {
+      case "impl_done":
+        // The format notes an iteration as a success before its files are parsed.
+        if (!isParseFailure(entry, history[index + 1])) streaks.parse = 0;
+        break;
+      case "parse_pass":
+        streaks.parse = 0;
+        break;
+      case "parse_fail":
+        streaks.parse += 1;
+        break;
+      case "review_pass":
+        streaks.review = 0;
+        break;
+      case "review_fail":
+        attempts.review += 1;
+        streaks.review = entry.score !== null && entry.score > best ? 1 : streaks.review + 1;
+        break;
+      case "simp_fail":
+        attempts.simplify += 1;
+        break;
+      case "pr_fail_fixable":
+      case "pr_fail_need_rebase":
+        attempts.pr += 1;
+        break;
+      case "rebase_ok":
+        attempts.rebase += 1;
+        break;
+      default:
+    }
+    if (entry.score !== null && entry.score > best) best = entry.score;
+  }
+  return { attempts: counted(attempts), streaks: counted(streaks) };
+}
+
+function isParseFailure(entry: ImplHistoryEntry, next: ImplHistoryEntry | undefined): boolean {
+  return next?.event === "parse_fail" && next.iteration === entry.iteration;
+}
+
+/** A counter at zero is not there. */
+function counted(counters: Counters): Counters {
+  return Object.fromEntries(Object.entries(counters).filter(([, count]) => count > 0));
+}
+
+/** Our stage for a word of the format. `event` tells apart what the format puts into one stage. */
+export function ownStage(stage: string, event = ""): string {
+  switch (stage) {
+    case "simp":
+      return "simplify";
+    case "finish":
+      return "done";
+    case "parse":
+      return "impl";
+    case "pr":
+      return event.startsWith("ci_") ? "ci" : "pr";
+    default:
+      return stage;
+  }
+}
+
+/** Before the work is at its beginning, and watching CI is part of the pull request. */
+export function foreignStage(stage: string): string {
+  switch (stage) {
+    case "setup":
+      return "impl";
+    case "simplify":
+      return "simp";
+    case "ci":
+      return "pr";
+    default:
+      return stage;
+  }
+}
+
+/** What an `impl` run keeps among its values before its setup has found anything: as it begins, and as it is imported. */
+export const NO_IMPL_VALUES = {
+  issue: null,
+  base: null,
+  templates: null,
+  progress: null,
+  output: null,
+  commitReport: null,
+  finalize: null,
+  reviews: [],
+  failing: null,
+  pushed: null,
+  pullRequest: null,
+  stuckReport: null,
+  history: [],
+} as const satisfies JsonObject;
+
+/** One line of its history. */
+export type ImplHistoryEntry = {
+  readonly stage: string;
+  readonly iteration: number;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly result: "success" | "failure" | "retry";
+  readonly event: string;
+  readonly reason: string;
+  readonly score: number | null;
+};

@@ -1,0 +1,308 @@
+import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Reasons, nameLosses, readTime, sameJson } from "./document.ts";
+import type { ForeignCheckpoint, Format, Remark } from "./format.ts";
+import {
+  IMPL_ENDS,
+  IMPL_STAGES,
+  type ImplDocument,
+  type ImplDocumentState,
+  NO_IMPL_VALUES,
+  asOwnEntry,
+  countersFromHistory,
+  fitImplDocument,
+  foreignEntry,
+  foreignStage,
+  foreignTime,
+  ownEntry,
+  ownHistory,
+  ownStage,
+} from "./impl-document.ts";
+import { peekJson, readJson, writeJson } from "./strict-json.ts";
+
+const PATH = ".tmp/impl-checkpoint.json";
+
+/** `.tmp/impl-checkpoint.json` of tools that carry an issue to a pull request: one file, overwritten as the run goes on. */
+export const implJson: Format = {
+  name: "impl-json",
+  title: "Checkpoint of an issue-to-pull-request run (impl-checkpoint.json)",
+  capabilities: { many: false, directory: false, resumable: true },
+
+  detect(file) {
+    const document = peekJson(file);
+    const state = document?.["state"];
+    if (isJsonObject(state) && (Object.hasOwn(state, "issue_no") || Object.hasOwn(state, "current_stage")))
+      return { match: "yes", why: "Its state has an issue_no or a current_stage" };
+    if (/(?:^|[/\\])impl-checkpoint\.json$/.test(file.path))
+      return { match: "maybe", why: "It has the name of such a file, but not the content" };
+    return { match: "no", why: "It has no state with an issue_no or a current_stage" };
+  },
+
+  decode(file) {
+    const { document, remarks } = readJson(file, "impl-json");
+    const fitting = fitImplDocument(document, { format: "impl-json", file: file.path });
+    return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting)] };
+  },
+
+  encode(checkpoint) {
+    const source = { format: "impl-json", file: PATH } as const;
+    const { original } = checkpoint;
+    const before = original?.format === "impl-json" ? fitImplDocument(original.document, source) : null;
+    const document = toDocument(checkpoint, before);
+    const back = toCheckpoint(fitImplDocument(document, source));
+    return { bytes: writeJson(document), path: PATH, losses: nameLosses(checkpoint, back, REASONS) };
+  },
+};
+
+const REASONS: Reasons = {
+  id: "The file has no id: there is one for each worktree",
+  createdAt: "A document without a time stays without one, and one that has a time keeps it",
+  trigger: "The format does not say why a checkpoint was taken",
+  workflow: "The format knows one workflow only",
+  work: "The format knows issues only, by number",
+  "position.workflow": "The format knows one workflow only",
+  "position.stage": "The format has no such stage; the nearest earlier one that it has was written",
+  "position.iteration": "Iterations are counted from 1",
+  "position.attempts": "The format keeps no counters beyond what its history implies",
+  "position.streaks": "The format keeps no counters beyond what its history implies",
+  "position.score": "A score is a whole number from 1 to 100; 0 stands for none",
+  "position.feedback": "An empty text stands for none",
+  "position.reason": "Only what the next prompt is told is kept",
+  "context.values.history": "Entries of setup, and such as are no entries, have no place in the history",
+  "context.values.pullRequest": "A pull request is a number from 1 and an address",
+  "context.values": "Of the values of a run only its history and its pull request are carried",
+  "context.tokens": "The format does not count tokens",
+  files: "Of the files only the path of the worktree is carried",
+  "inputs.issue": "The format has the number of the issue and not its text",
+  "inputs.plan": "Of the plan only its path is carried",
+  "extensions.impl-json": "The worktree, plan file or version that it names is not the one that was written",
+};
+
+/** Where the planes keep what the format says and they have no field for. */
+export const IMPL_EXTENSION = "impl-json";
+
+/** The document in our words; the other way is to-document.ts. */
+function toCheckpoint(document: ImplDocument): ForeignCheckpoint {
+  const { state } = document;
+  return {
+    id: null,
+    createdAt: createdAt(document),
+    // It is written when one stage has ended and the next has not begun.
+    trigger: "stage",
+    workflow: "impl",
+    work: state.issue_no === 0 ? { kind: "none" } : { kind: "issue", number: state.issue_no },
+    planes: toPlanes(document),
+    original: { format: "impl-json", document },
+  };
+}
+
+function toPlanes({ version, state }: ImplDocument): Planes {
+  const empty = emptyPlanes({ workflow: "impl", stage: ownStage(state.current_stage) });
+  const history = ownHistory(foreignHistory(state));
+  const feedback = textOrNull(state["last_feedback"]);
+  return {
+    ...empty,
+    position: {
+      ...empty.position,
+      iteration: state.iteration,
+      ...countersFromHistory(history),
+      score: scoreOf(state["last_score"]),
+      feedback,
+      // All that such a file says about why a run ended.
+      reason: state.current_stage === "fatal" ? feedback : null,
+    },
+    context: { values: { ...NO_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
+    extensions: {
+      [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state["plan_file"] ?? null },
+    },
+  };
+}
+
+function foreignHistory(state: JsonObject): readonly JsonObject[] {
+  const { history } = state;
+  // Entries are objects: the document was looked over when it was read.
+  return isJsonArray(history) ? (history as readonly JsonObject[]) : [];
+}
+
+/** What the format calls no score yet is 0. */
+function scoreOf(score: Json | undefined): number | null {
+  return typeof score === "number" && score !== 0 ? score : null;
+}
+
+function textOrNull(value: Json | undefined): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** The number is a text there; where it is missing, the address ends in it. */
+function pullRequestOf(state: JsonObject): { readonly number: number; readonly url: string } | null {
+  const { pr_number, pr_url } = state;
+  const url = typeof pr_url === "string" ? pr_url : "";
+  const digits = pr_number === undefined || pr_number === null ? /\/(\d+)$/.exec(url)?.[1] : String(pr_number);
+  const number = /^\d{1,15}$/.test(digits ?? "") ? Number(digits) : 0;
+  return number === 0 ? null : { number, url };
+}
+
+function createdAt(document: JsonObject): string | null {
+  const { timestamp } = document;
+  return typeof timestamp === "string" ? (readTime(timestamp)?.iso ?? null) : null;
+}
+
+function remarksOn(document: ImplDocument): readonly Remark[] {
+  const { state, version } = document;
+  const { timestamp } = document;
+  const remarks: Remark[] = [];
+  const say = (path: string, text: string): void => void remarks.push({ path, text });
+  if (typeof timestamp !== "string") say("/timestamp", "It says nothing about when it was written");
+  else {
+    const time = readTime(timestamp);
+    if (time === null) say("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
+    else if (!time.zoned) say("/timestamp", "A time without zone was taken as UTC");
+  }
+  if (state.issue_no === 0) say("/state/issue_no", "0 was taken as: for no issue");
+  if (state.current_stage === "finish") say("/state/current_stage", "finish was taken as done");
+  if (state.current_stage === "simp" && version === 1)
+    say("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
+  if (state.worktree === "") say("/state/worktree", "It names no worktree");
+  if (state["pr_number"] !== undefined && state["pr_number"] !== null && pullRequestOf(state) === null)
+    say("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
+  return [...remarks, ...historyRemarks(state)];
+}
+
+function historyRemarks(state: ImplDocumentState): readonly Remark[] {
+  const path = "/state/history";
+  let naive = 0;
+  let partial = 0;
+  for (const { stage, iteration, timestamp, result, score } of foreignHistory(state)) {
+    if (typeof timestamp === "string" && !isZoned(timestamp)) naive += 1;
+    const whole =
+      stage !== undefined &&
+      iteration !== undefined &&
+      timestamp !== undefined &&
+      result !== undefined &&
+      score !== undefined;
+    if (!whole) partial += 1;
+  }
+  return [
+    ...(naive === 0 ? [] : [{ path, text: `${naive} times without zone are kept as they are` }]),
+    ...(partial === 0 ? [] : [{ path, text: `${partial} entries are not complete` }]),
+  ];
+}
+
+/** By its end: there may be many, and most have neither sign where a zone has one. */
+function isZoned(time: string): boolean {
+  const last = time.charCodeAt(time.length - 1);
+  if (last === 0x5a || last === 0x7a) return true;
+  return (isSign(time, 6) || isSign(time, 5)) && ZONE.test(time);
+}
+
+function isSign(time: string, fromEnd: number): boolean {
+  const code = time.charCodeAt(time.length - fromEnd);
+  return code === 0x2b || code === 0x2d;
+}
+
+const ZONE = /[+-]\d\d:?\d\d$/;
+
+/**
+ * A checkpoint as the format has it. Fields of the document it came from that still say the same stay as they are
+ * spelled; those that nobody knows stay where they are.
+ */
+function toDocument(checkpoint: ForeignCheckpoint, original: ImplDocument | null): JsonObject {
+  const kept = extensionOf(checkpoint);
+  const document: Record<string, Json> = { ...original };
+  const version = original?.version ?? kept.version ?? (checkpoint.planes.position.stage === "simplify" ? 2 : 1);
+  putField(document, { key: "version", value: version });
+  if (checkpoint.createdAt !== null && createdAt(document) !== checkpoint.createdAt)
+    putField(document, { key: "timestamp", value: foreignTime(checkpoint.createdAt) });
+  putField(document, { key: "state", value: toState(checkpoint, original?.state ?? null) });
+  return document;
+}
+
+function toState(checkpoint: ForeignCheckpoint, original: JsonObject | null): JsonObject {
+  const { position, context, inputs, files } = checkpoint.planes;
+  const kept = extensionOf(checkpoint);
+  const state: Record<string, Json> = { ...original };
+  const spelled = state["current_stage"];
+  const stage =
+    typeof spelled === "string" && ownStage(spelled) === position.stage ? spelled : stageWord(position.stage);
+  const request = ownRequest(context.values["pullRequest"]);
+  const fresh = original === null;
+  const put = (key: string, value: Json, byDefault?: Json): void =>
+    putField(state, { key, value, ...(byDefault === undefined || fresh ? {} : { byDefault }) });
+  put("issue_no", checkpoint.work.kind === "issue" ? Math.max(0, checkpoint.work.number) : 0);
+  put("current_stage", stage);
+  put("iteration", Math.max(1, position.iteration));
+  put("worktree", files?.worktree ?? kept.worktree ?? "");
+  put("plan_file", inputs.plan?.path ?? kept.planFile, null);
+  put("last_feedback", position.feedback ?? "", "");
+  put("last_score", wholeScore(position.score), 0);
+  put("history", toHistory(context.values["history"], foreignHistory(state)), []);
+  if (!sameJson(pullRequestOf(state), request) || fresh) {
+    put("pr_number", request === null ? null : String(request.number), null);
+    put("pr_url", request?.url ?? null, null);
+  }
+  return state;
+}
+
+/** Entries that came from the document stay as they were written; only what was added since is written anew. */
+function toHistory(entries: Json | undefined, original: readonly JsonObject[]): readonly JsonObject[] {
+  if (entries === ownHistory(original)) return original;
+  if (!isJsonArray(entries)) return [];
+  const written: JsonObject[] = [];
+  entries.forEach((value, index) => {
+    const before = original[index];
+    if (before !== undefined && sameJson(ownEntry(before), value)) {
+      written.push(before);
+      return;
+    }
+    const entry = asOwnEntry(value);
+    // Finding issue and base is no stage there: an entry for it would read as one more implementation.
+    if (entry !== null && entry.stage !== "setup") written.push(foreignEntry(entry));
+  });
+  return written;
+}
+
+/** A stage that the format does not know goes on where the work begins; the loss is named. */
+function stageWord(stage: string): string {
+  const word = foreignStage(stage);
+  return Object.hasOwn(IMPL_STAGES, word) || Object.hasOwn(IMPL_ENDS, word) ? word : "impl";
+}
+
+function wholeScore(score: number | null): number {
+  return Math.round(Math.min(100, Math.max(0, score ?? 0)));
+}
+
+function ownRequest(value: Json | undefined): { readonly number: number; readonly url: string } | null {
+  if (!isJsonObject(value)) return null;
+  const { number, url } = value;
+  return typeof number === "number" && Number.isSafeInteger(number) && number > 0 && typeof url === "string"
+    ? { number, url }
+    : null;
+}
+
+function extensionOf({ planes }: ForeignCheckpoint): {
+  readonly version: 1 | 2 | null;
+  readonly worktree: string | null;
+  readonly planFile: string | null;
+} {
+  const extension = planes.extensions[IMPL_EXTENSION];
+  const { version, worktree, plan_file } = isJsonObject(extension) ? extension : {};
+  return {
+    version: version === 1 || version === 2 ? version : null,
+    worktree: typeof worktree === "string" ? worktree : null,
+    planFile: typeof plan_file === "string" ? plan_file : null,
+  };
+}
+
+/**
+ * Writes a field into a document that is being built: in its place where the document has it, at the end otherwise.
+ * With `byDefault` a field that is missing stays missing while it would say what its absence says.
+ */
+function putField(
+  document: Record<string, Json>,
+  field: { readonly key: string; readonly value: Json; readonly byDefault?: Json },
+): void {
+  const { key, value, byDefault } = field;
+  if (!Object.hasOwn(document, key) && byDefault !== undefined && JSON.stringify(value) === JSON.stringify(byDefault))
+    return;
+  document[key] = value;
+}

@@ -1,0 +1,321 @@
+import type { Trigger } from "@holdfast/core/checkpoint";
+import {
+  type JsonObject,
+  type Shape,
+  finite,
+  jsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  text,
+} from "@holdfast/core/json";
+import { type Source, fitDocument, invalidDocument, newerDocument, optional, readTime } from "./document.ts";
+
+/** As published. Hardly any id that was ever given follows it. */
+export const PUBLISHED_LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;
+
+/** What may become the name of a directory: also dates, base 36, a bare UUID and a slug that came out empty. */
+export function isUsableLoopId(id: string): boolean {
+  return /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?$/.test(id) && !id.includes("..");
+}
+
+/** The published six, and four that the format's own life cycle names and its schema forgot. */
+export const OWN_TRIGGER = {
+  manual: "manual",
+  automatic: "automatic",
+  phase_boundary: "stage",
+  iteration: "iteration",
+  pre_risky_op: "before_risky",
+  error_recovery: "error_recovery",
+  phase_start: "stage",
+  artifact_complete: "artifact_complete",
+  before_external_call: "before_risky",
+  iteration_boundary: "iteration",
+} as const satisfies Readonly<Record<string, Trigger>>;
+
+export type ForeignTrigger = keyof typeof OWN_TRIGGER;
+type PublishedTrigger = (typeof PUBLISHED)[number];
+
+const PUBLISHED = [
+  "manual",
+  "automatic",
+  "phase_boundary",
+  "iteration",
+  "pre_risky_op",
+  "error_recovery",
+] as const satisfies readonly ForeignTrigger[];
+
+/** Where one of the six says nearly as much. */
+const NEAREST: Readonly<Partial<Record<Trigger, PublishedTrigger>>> = {
+  before_external: "pre_risky_op",
+  before_restore: "pre_risky_op",
+  restore: "error_recovery",
+};
+
+export function isPublishedTrigger(word: string): boolean {
+  return PUBLISHED.some((one) => one === word);
+}
+
+/** Only published words are written; what has none was taken by the system itself, and the loss is named. */
+export function foreignTrigger(trigger: Trigger): PublishedTrigger {
+  return PUBLISHED.find((word) => OWN_TRIGGER[word] === trigger) ?? NEAREST[trigger] ?? "automatic";
+}
+
+export const WORKFLOW_TYPES = {
+  ralph_loop: true,
+  flow_command: true,
+  skill_execution: true,
+  agent_task: true,
+} as const;
+const EXECUTION_MODES = { strict: true, seeded: true, logged: true, default: true } as const;
+
+type Fields<T> = JsonObject & { readonly [K in keyof T]?: T[K] };
+
+export type LoopDocument = JsonObject & {
+  readonly checkpoint_id: string;
+  readonly workflow_id: string;
+  readonly created_at: string;
+  readonly state: LoopState;
+} & Fields<{
+    loop_id: string | null;
+    workflow_type: keyof typeof WORKFLOW_TYPES;
+    trigger: ForeignTrigger;
+    execution_config: LoopConfig;
+    metadata: LoopMetadata;
+  }>;
+
+type LoopState = JsonObject & {
+  readonly phase: string;
+  readonly progress: JsonObject;
+  readonly artifacts: readonly JsonObject[];
+} & Fields<{
+    step: string;
+    iteration: Fields<{ current: number; max: number; failures: number }>;
+    variables: JsonObject;
+    agent_state: JsonObject;
+  }>;
+
+type LoopConfig = Fields<{
+  model: string;
+  temperature: number;
+  seed: number;
+  execution_mode: keyof typeof EXECUTION_MODES;
+  agent: string;
+  tools: readonly string[];
+  inputs: JsonObject;
+}>;
+
+type LoopMetadata = Fields<{
+  size_bytes: number;
+  compression: "none" | "gzip" | "lz4";
+  retention_days: number;
+  tags: readonly string[];
+  schema_version: string;
+}>;
+
+/** The published schema, corrected: loop_id may be null, ids need be no UUIDs, triggers of the life cycle are known. */
+export function fitLoopDocument(document: JsonObject, source: Source): LoopDocument {
+  const metadata = document["metadata"];
+  const version = jsonObject(metadata) === null ? Reflect.get(Object(metadata), "schema_version") : undefined;
+  if (typeof version === "string" && isNewer(version))
+    throw newerDocument(source, { path: "/metadata/schema_version", version, known: "1.0 or 2.0" });
+  return fitDocument(DOCUMENT, document, source);
+}
+
+function isNewer(version: string): boolean {
+  const [, major, minor] = /^(\d{1,9})\.(\d{1,9})$/.exec(version) ?? [];
+  return Number(major) > 2 || (Number(major) === 2 && Number(minor) > 0);
+}
+
+/** In the directory of a loop, a loop's checkpoint must say which loop it is of. */
+export function requireLoopId(document: LoopDocument, source: Source): void {
+  if (document.workflow_type !== "ralph_loop" || (document.loop_id ?? null) !== null) return;
+  throw invalidDocument(source, {
+    path: "/loop_id",
+    why: "there is no loop id, though it lies in the directory of a loop",
+  });
+}
+
+function matching(expected: string, test: (value: string) => boolean): Shape<string> {
+  return (value) => (typeof value === "string" && test(value) ? null : { path: "", expected, actual: value });
+}
+
+function between(from: number, to: number, expected: string): Shape<number> {
+  return (value) =>
+    finite(value) ??
+    (typeof value === "number" && value >= from && value <= to ? null : { path: "", expected, actual: value });
+}
+
+const whole: Shape<number> = (value) =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+    ? null
+    : { path: "", expected: "a whole number from 0", actual: value };
+const integer: Shape<number> = (value) =>
+  typeof value === "number" && Number.isSafeInteger(value)
+    ? null
+    : { path: "", expected: "a whole number", actual: value };
+const named = matching("a text that is not empty", (value) => value !== "");
+const fields = object<Record<string, unknown>>;
+
+const PROGRESS = fields({
+  total_steps: optional(whole),
+  completed_steps: optional(whole),
+  percentage: optional(between(0, 100, "a number from 0 to 100")),
+});
+
+const STATE = fields({
+  phase: text,
+  step: optional(text),
+  progress: PROGRESS,
+  iteration: optional(fields({ current: optional(whole), max: optional(whole), failures: optional(whole) })),
+  artifacts: list(
+    fields({
+      path: optional(text),
+      hash: optional(text),
+      status: optional(oneOf({ created: true, modified: true, deleted: true, unchanged: true })),
+    }),
+  ),
+  variables: optional(jsonObject),
+  agent_state: optional(
+    fields({
+      current_agent: optional(text),
+      memory: optional(jsonObject),
+      pending_actions: optional(list(text)),
+    }),
+  ),
+});
+
+const CONFIG = fields({
+  model: optional(text),
+  temperature: optional(between(0, 2, "a number from 0 to 2")),
+  seed: optional(integer),
+  execution_mode: optional(oneOf(EXECUTION_MODES)),
+  agent: optional(text),
+  tools: optional(list(text)),
+  inputs: optional(jsonObject),
+});
+
+const METADATA = fields({
+  size_bytes: optional(whole),
+  compression: optional(oneOf({ none: true, gzip: true, lz4: true })),
+  retention_days: optional(integer),
+  tags: optional(list(text)),
+  schema_version: optional(oneOf({ "1.0": true, "2.0": true })),
+});
+
+const KNOWN_TRIGGERS: Readonly<Record<string, true>> = Object.fromEntries(
+  Object.keys(OWN_TRIGGER).map((word) => [word, true]),
+);
+
+const FIELDS = fields({
+  checkpoint_id: named,
+  workflow_id: named,
+  loop_id: optional(nullable(matching("an id that can be the name of a directory", isUsableLoopId))),
+  workflow_type: optional(oneOf(WORKFLOW_TYPES)),
+  created_at: matching("a time (ISO 8601)", (value) => readTime(value) !== null),
+  trigger: optional(oneOf(KNOWN_TRIGGERS)),
+  state: STATE,
+  execution_config: optional(CONFIG),
+  metadata: optional(METADATA),
+});
+
+// Tied to the type by hand: the type has every other key there may be, too.
+const DOCUMENT: Shape<LoopDocument> = (value) => FIELDS(value);
+
+type Compression = "none" | "gzip" | "lz4";
+
+// A document may name lz4. Holdfast does not write LZ4, so such a document is written without compression.
+const SUFFIX: Readonly<Record<Compression, string>> = { none: ".json", gzip: ".json.gz", lz4: ".json" };
+
+/** What decides where a checkpoint lies. */
+export interface Placed {
+  readonly loopId: string | null;
+  readonly workflowId: string;
+  readonly iteration: number;
+  /** ISO 8601 UTC. */
+  readonly createdAt: string;
+  readonly trigger: string;
+  readonly compression: Compression;
+}
+
+/**
+ * A loop id decides, and nothing else: with one, the loop's own directory; without, the legacy directory, also for a
+ * loop. Names are as published: in a loop's directory a second checkpoint of an iteration has the name of the first, so
+ * whoever writes must look first.
+ */
+export function checkpointPlace(placed: Placed): string {
+  return `${checkpointDirectory(placed.loopId)}${checkpointName(placed)}`;
+}
+
+/**
+ * For the second and later checkpoints of an iteration: under the published name each would take the place of the one before. This is
+ * the name that the tool's own recovery looks for. null in the legacy layout, whose names are distinct.
+ */
+export function secondPlace(placed: Placed): string | null {
+  if (placed.loopId === null) return null;
+  const time = Date.parse(placed.createdAt);
+  const at = Number.isNaN(time) ? 0 : time;
+  return `${checkpointDirectory(placed.loopId)}checkpoint-${placed.iteration}-${at}${SUFFIX[placed.compression]}`;
+}
+
+export function checkpointDirectory(loopId: string | null): string {
+  return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
+}
+
+function checkpointName(placed: Placed): string {
+  const suffix = SUFFIX[placed.compression];
+  if (placed.loopId !== null) return `iteration-${String(placed.iteration).padStart(3, "0")}${suffix}`;
+  const time = placed.createdAt.replace(".000Z", "Z").replaceAll(":", "-");
+  return `${placed.workflowId.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}-${time}-${placed.trigger}${suffix}`;
+}
+
+/** What a path says about the checkpoint in it. Readers and descriptions of the format use four names; all are known. */
+type Place =
+  | {
+      readonly kind: "multi_loop";
+      readonly loopId: string;
+      readonly iteration: number;
+      readonly compression: Compression;
+    }
+  | {
+      readonly kind: "legacy";
+      readonly workflowId: string;
+      /** As in the name: with hyphens for colons. */
+      readonly time: string;
+      readonly trigger: string;
+      readonly compression: Compression;
+    };
+
+export function readPlace(path: string): Place | null {
+  const slashed = path.replaceAll("\\", "/");
+  const inLoop = IN_LOOP.exec(slashed)?.groups;
+  if (inLoop !== undefined) {
+    const { loop = "", suffix } = inLoop;
+    const iteration = inLoop["iteration"] ?? inLoop["number"];
+    if (!isUsableLoopId(loop)) return null;
+    return { kind: "multi_loop", loopId: loop, iteration: Number(iteration), compression: compressionOf(suffix) };
+  }
+  const legacy = LEGACY.exec(slashed)?.groups;
+  if (legacy === undefined) return null;
+  const { workflow = "", time = "", trigger = "", suffix } = legacy;
+  return { kind: "legacy", workflowId: workflow, time, trigger, compression: compressionOf(suffix) };
+}
+
+const IN_LOOP =
+  /(?:^|\/)\.aiwg\/ralph\/loops\/(?<loop>[^/]+)\/checkpoints\/(?:iteration-(?<iteration>\d{1,9})|checkpoint-(?<number>\d{1,9})(?:-\d+)?)\.json(?<suffix>\.gz|\.lz4)?$/;
+const LEGACY =
+  /(?:^|\/)\.aiwg\/checkpoints\/(?<workflow>[^/]+)-(?<time>\d{4}-\d\d-\d\dT[\d.-]+Z)-(?<trigger>[a-z_]+)\.json(?<suffix>\.gz|\.lz4)?$/;
+
+function compressionOf(suffix: string | undefined): Compression {
+  if (suffix === ".gz") return "gzip";
+  return suffix === ".lz4" ? "lz4" : "none";
+}
+
+type LoopKind = "multi_loop" | "single_loop" | "no_loop";
+
+/** On reading: a loop without an id is one of the time when there was one loop, and stays where it is. */
+export function loopKind(document: { readonly loopId: string | null; readonly workflowType: string | null }): LoopKind {
+  if (document.loopId !== null) return "multi_loop";
+  return document.workflowType === "ralph_loop" ? "single_loop" : "no_loop";
+}

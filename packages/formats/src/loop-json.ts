@@ -1,0 +1,322 @@
+import {
+  type ExecutionConfig,
+  type FilesPlane,
+  type Planes,
+  type Trigger,
+  emptyPlanes,
+} from "@holdfast/core/checkpoint";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Reasons, nameLosses, readTime } from "./document.ts";
+import type { ForeignCheckpoint, ForeignFile, Format, Remark } from "./format.ts";
+import {
+  type ForeignTrigger,
+  type LoopDocument,
+  OWN_TRIGGER,
+  PUBLISHED_LOOP_ID,
+  type Placed,
+  WORKFLOW_TYPES,
+  checkpointPlace,
+  fitLoopDocument,
+  foreignTrigger,
+  isPublishedTrigger,
+  isUsableLoopId,
+  loopKind,
+  readPlace,
+  requireLoopId,
+  secondPlace,
+} from "./loop-document.ts";
+import { peekJson, readJson, writeJson } from "./strict-json.ts";
+
+/** One file a checkpoint, of one loop among several or of the legacy layout. Bytes are never compressed here: the suggested path says how they will be. */
+export const loopJson: Format = {
+  name: "loop-json",
+  title: "Workflow checkpoint of a loop (schema 1.0 and 2.0)",
+  capabilities: { many: false, directory: false, resumable: true },
+
+  detect(file) {
+    const document = peekJson(file);
+    const signs = document !== null && Object.hasOwn(document, "workflow_id") && isJsonObject(document["state"]);
+    if (signs) return { match: "yes", why: "It has a workflow_id and a state" };
+    return readPlace(file.path) === null
+      ? { match: "no", why: "It has no workflow_id with a state" }
+      : { match: "maybe", why: "It lies where such files lie, but has not their content" };
+  },
+
+  decode(file) {
+    const source = { format: "loop-json", file: file.path } as const;
+    const { document, remarks } = readJson(file, "loop-json");
+    const fitting = fitLoopDocument(document, source);
+    if (readPlace(file.path)?.kind === "multi_loop") requireLoopId(fitting, source);
+    return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting, file)] };
+  },
+
+  encode(checkpoint) {
+    const source = { format: "loop-json", file: "the checkpoint to be written" } as const;
+    const { original } = checkpoint;
+    const before = original?.format === "loop-json" ? fitLoopDocument(original.document, source) : null;
+    const document = fitLoopDocument(toDocument(checkpoint, before), source);
+    const losses = nameLosses(checkpoint, toCheckpoint(document), REASONS);
+    const placed = placedBy(document, checkpoint.createdAt ?? "");
+    const elsewhere = secondPlace(placed);
+    return {
+      bytes: writeJson(document),
+      path: checkpointPlace(placed),
+      ...(elsewhere === null ? {} : { elsewhere }),
+      losses,
+    };
+  },
+};
+
+function placedBy(document: LoopDocument, createdAt: string): Placed {
+  return {
+    loopId: document.loop_id ?? null,
+    workflowId: document.workflow_id,
+    iteration: document.state.iteration?.current ?? 0,
+    createdAt,
+    trigger: document.trigger ?? "automatic",
+    compression: document.metadata?.compression ?? "gzip",
+  };
+}
+
+const REASONS: Reasons = {
+  id: "A checkpoint must have an id there; one was made",
+  trigger: "The format has no word for this trigger",
+  workflow: "The format knows four types of workflow only",
+  work: "The format has ids of workflows and no issues or tasks",
+  "position.workflow": "The format knows four types of workflow only",
+  "position.attempts": "Of the counters only the number of failures is carried",
+  "context.tokens": "The format does not count tokens",
+  files: "Of the files only path, hash and status of the artifacts are carried",
+  inputs: "The format has no place for issue, task, base and plan",
+  "config.temperature": "A temperature is a number from 0 to 2",
+  "config.seed": "A seed is a whole number",
+  "extensions.loop-json": "What it says about the artifacts is older than the files of the checkpoint",
+};
+
+/** Where the planes keep what the format says and they have no field for. */
+export const LOOP_EXTENSION = "loop-json";
+
+/** The document in our words; the other way is to-document.ts. Values are shared with the document, never copied. */
+function toCheckpoint(document: LoopDocument): ForeignCheckpoint {
+  const workflow = document.workflow_type ?? "none";
+  return {
+    id: document.checkpoint_id,
+    createdAt: readTime(document.created_at)?.iso ?? null,
+    trigger: ownTrigger(document.trigger),
+    workflow,
+    work: { kind: "none" },
+    planes: toPlanes(document, workflow),
+    original: { format: "loop-json", document },
+  };
+}
+
+/** Where it says nothing, nobody asked for it. */
+function ownTrigger(trigger: ForeignTrigger | undefined): Trigger {
+  return trigger === undefined ? "automatic" : OWN_TRIGGER[trigger];
+}
+
+function toPlanes(document: LoopDocument, workflow: string): Planes {
+  const { state } = document;
+  const empty = emptyPlanes({ workflow, stage: state.phase });
+  const failures = state.iteration?.failures ?? 0;
+  return {
+    ...empty,
+    position: {
+      ...empty.position,
+      iteration: state.iteration?.current ?? 0,
+      attempts: failures === 0 ? {} : { failures },
+    },
+    context: { values: state.variables ?? {}, tokens: {} },
+    config: decodeConfig(document, empty.config),
+    extensions: { [LOOP_EXTENSION]: toExtension(document) },
+  };
+}
+
+function decodeConfig({ execution_config: config }: LoopDocument, empty: ExecutionConfig): ExecutionConfig {
+  return {
+    agent: config?.agent ?? empty.agent,
+    model: config?.model ?? empty.model,
+    temperature: config?.temperature ?? empty.temperature,
+    seed: config?.seed ?? empty.seed,
+    mode: config?.execution_mode ?? empty.mode,
+    tools: config?.tools ?? empty.tools,
+    inputs: config?.inputs ?? empty.inputs,
+  };
+}
+
+/** The schema's version is no fact about the run, and is brought up on writing. */
+function toExtension(document: LoopDocument): JsonObject {
+  const { state } = document;
+  const { schema_version: _, ...metadata } = document.metadata ?? {};
+  const given: Readonly<Record<string, Json | undefined>> = {
+    workflow_id: document.workflow_id,
+    loop_id: document.loop_id ?? null,
+    step: state.step,
+    progress: state.progress,
+    max_iterations: state.iteration?.max,
+    artifacts: state.artifacts,
+    agent_state: state.agent_state,
+    metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
+  };
+  return Object.fromEntries(
+    Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
+  );
+}
+
+function remarksOn(document: LoopDocument, file: ForeignFile): readonly Remark[] {
+  const remarks: Remark[] = [];
+  const say = (path: string, text: string): void => void remarks.push({ path, text });
+  const loopId = document.loop_id ?? null;
+  if (!UUID.test(document.checkpoint_id))
+    say("/checkpoint_id", "It is not a UUID, which the published schema asks for");
+  if (loopId !== null && !PUBLISHED_LOOP_ID.test(loopId))
+    say("/loop_id", `${loopId} does not follow the published pattern`);
+  if (loopKind({ loopId, workflowType: document.workflow_type ?? null }) === "single_loop")
+    say("/loop_id", "A loop without id was taken as the only one, of the legacy layout");
+  if (readTime(document.created_at)?.zoned === false) say("/created_at", "A time without zone was taken as UTC");
+  if (document.trigger !== undefined && !isPublishedTrigger(document.trigger))
+    say("/trigger", `${document.trigger} is named by the format's life cycle and not by its schema`);
+  const said = document.metadata?.compression;
+  if (said !== undefined && file.compression !== "none" && said !== file.compression)
+    say("/metadata/compression", `It says ${said}, but the file was ${file.compression}`);
+  const place = readPlace(file.path);
+  if (place?.kind === "multi_loop" && loopId !== null && place.loopId !== loopId)
+    say("/loop_id", `It lies in the directory of the loop ${place.loopId}`);
+  return remarks;
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * A checkpoint as the format has it, always as version 2 of its schema. A loop without id stays without one: nothing
+ * moves a loop of the legacy layout into the other but its own tool. Fields that nobody knows stay where they are.
+ */
+function toDocument(checkpoint: ForeignCheckpoint, original: LoopDocument | null): JsonObject {
+  const { planes } = checkpoint;
+  const kept = extensionOf(checkpoint);
+  const type = Object.hasOwn(WORKFLOW_TYPES, checkpoint.workflow) ? checkpoint.workflow : undefined;
+  const keptId = kept["workflow_id"];
+  const workflowId = typeof keptId === "string" ? keptId : madeWorkflowId(checkpoint);
+  return overlay(original, {
+    checkpoint_id: nonEmpty(checkpoint.id) ?? madeId(workflowId, checkpoint),
+    workflow_id: workflowId,
+    loop_id: usableLoopId(kept["loop_id"]) ?? (original !== null && !("loop_id" in original) ? undefined : null),
+    workflow_type: type,
+    created_at: createdAt(checkpoint, original),
+    trigger: triggerWord(checkpoint, original),
+    state: toState(checkpoint, original),
+    execution_config: encodeConfig(planes.config, original?.execution_config),
+    metadata: toMetadata(kept["metadata"], original),
+  });
+}
+
+function toState(checkpoint: ForeignCheckpoint, original: LoopDocument | null): JsonObject {
+  const { position, context, files } = checkpoint.planes;
+  const kept = extensionOf(checkpoint);
+  const before = original?.state;
+  const iteration = overlay(before?.iteration ?? null, {
+    current: present(position.iteration, 0, before?.iteration?.current),
+    max: kept["max_iterations"],
+    failures: present(failuresOf(position.attempts), 0, before?.iteration?.failures),
+  });
+  return overlay(before ?? null, {
+    phase: position.stage,
+    step: kept["step"],
+    progress: kept["progress"] ?? {},
+    iteration: Object.keys(iteration).length === 0 && before?.iteration === undefined ? undefined : iteration,
+    artifacts: files === null ? (kept["artifacts"] ?? []) : files.artifacts.map(artifactOf),
+    variables: Object.keys(context.values).length === 0 && before?.variables === undefined ? undefined : context.values,
+    agent_state: kept["agent_state"],
+  });
+}
+
+function encodeConfig(config: ExecutionConfig, before: JsonObject | undefined): JsonObject | undefined {
+  const { model, temperature, seed, agent, tools, inputs, mode } = config;
+  const written = overlay(before ?? null, {
+    model: model ?? undefined,
+    temperature: temperature !== null && temperature >= 0 && temperature <= 2 ? temperature : undefined,
+    seed: seed !== null && Number.isSafeInteger(seed) ? seed : undefined,
+    execution_mode: present(mode, "default", before?.["execution_mode"]),
+    agent: agent ?? undefined,
+    tools: tools.length === 0 && before?.["tools"] === undefined ? undefined : tools,
+    inputs: Object.keys(inputs).length === 0 && before?.["inputs"] === undefined ? undefined : inputs,
+  });
+  return Object.keys(written).length === 0 && before === undefined ? undefined : written;
+}
+
+/** How it was compressed is kept, and decides what it will be called; new ones are written as the format's default is. */
+function toMetadata(kept: Json | undefined, original: LoopDocument | null): JsonObject {
+  const fields = isJsonObject(kept) ? kept : {};
+  const fresh = original === null && fields["compression"] === undefined ? { compression: "gzip" } : {};
+  return overlay(original?.metadata ?? null, { ...fresh, ...fields, schema_version: "2.0" });
+}
+
+/** Fields laid over a document in its own order. One that is undefined is left out, also where it was. */
+function overlay(original: JsonObject | null, fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+  const document: Record<string, Json> = { ...original };
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) delete document[key];
+    else document[key] = value;
+  }
+  return document;
+}
+
+/** What says the same as its absence is written only where it was written before. */
+function present<T extends Json>(value: T, absent: T, before: Json | undefined): T | undefined {
+  return value === absent && before === undefined ? undefined : value;
+}
+
+function createdAt(checkpoint: ForeignCheckpoint, original: LoopDocument | null): string {
+  const spelled = original?.created_at;
+  if (spelled !== undefined && readTime(spelled)?.iso === checkpoint.createdAt) return spelled;
+  if (checkpoint.createdAt !== null) return checkpoint.createdAt;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "A loop checkpoint must say when it was created, and this one does not",
+    hint: "Give the checkpoint a time before it is written.",
+    data: { format: "loop-json", path: "/created_at" },
+  });
+}
+
+function triggerWord(checkpoint: ForeignCheckpoint, original: LoopDocument | null): string | undefined {
+  if (original !== null && ownTrigger(original.trigger) === checkpoint.trigger) return original.trigger;
+  return foreignTrigger(checkpoint.trigger);
+}
+
+/** With its time: an iteration has more than one. */
+function madeId(workflowId: string, { createdAt: at, planes }: ForeignCheckpoint): string {
+  const time = at === null ? "" : `-${at.replaceAll(/\D/g, "")}`;
+  return `cp-${workflowId}-${planes.position.iteration}${time}`;
+}
+
+function madeWorkflowId({ work }: ForeignCheckpoint): string {
+  return work.kind === "issue" ? `issue-${work.number}` : "holdfast";
+}
+
+function artifactOf({ path, digest, status }: FilesPlane["artifacts"][number]): JsonObject {
+  return { path, ...(digest === null ? {} : { hash: digest }), status };
+}
+
+function failuresOf(attempts: Readonly<Record<string, number>>): number {
+  const failures = Object.hasOwn(attempts, "failures") ? attempts["failures"] : 0;
+  return isWhole(failures) ? failures : 0;
+}
+
+/** Taken as it is: what does not fit there is refused when the whole is looked over. */
+function extensionOf({ planes }: ForeignCheckpoint): JsonObject {
+  const extension = planes.extensions[LOOP_EXTENSION];
+  return isJsonObject(extension) ? extension : {};
+}
+
+function usableLoopId(value: Json | undefined): string | undefined {
+  return typeof value === "string" && isUsableLoopId(value) ? value : undefined;
+}
+
+function isWhole(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+function nonEmpty(text: string | null): string | null {
+  return text === "" ? null : text;
+}

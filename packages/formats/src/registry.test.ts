@@ -1,0 +1,56 @@
+import { describe, expect, test } from "vitest";
+import { readGoldens } from "@holdfast/test-support/formats/format-suite";
+import type { Detection, ForeignFile, Format } from "./format.ts";
+import { FORMATS, detectFormat } from "./registry.ts";
+
+const file: ForeignFile = { path: "a", bytes: new Uint8Array(), compression: "none" };
+const saying = (name: Format["name"], match: Detection["match"]): Format => ({
+  name,
+  title: name,
+  capabilities: { many: false, directory: false, resumable: false },
+  detect: () => ({ match, why: `${name}: ${match}` }),
+  decode: () => ({ checkpoints: [], remarks: [] }),
+  encode: () => ({ bytes: new Uint8Array(), path: "", losses: [] }),
+});
+
+describe("who claims a file", () => {
+  test("one who is sure, whatever others think", () => {
+    const formats = [saying("impl-json", "maybe"), saying("loop-json", "yes"), saying("context-store", "no")];
+    expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: true, format: { name: "loop-json" } });
+  });
+  test("one who thinks so, when nobody is sure", () => {
+    const formats = [saying("impl-json", "maybe"), saying("loop-json", "no")];
+    expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: false, why: "impl-json: maybe" });
+  });
+  test.each(["yes", "maybe"] as const)("several who say %s", (match) => {
+    const found = detectFormat(file, [saying("impl-json", match), saying("loop-json", match)]);
+    expect(found).toMatchObject({ kind: "several", claims: [{ format: { name: "impl-json" } }, {}] });
+  });
+  test("nobody, each with a reason", () => {
+    expect(detectFormat(file, [saying("impl-json", "no")])).toMatchObject({
+      kind: "none",
+      claims: [{ detection: { why: "impl-json: no" } }],
+    });
+  });
+});
+
+test("each format is there once", () => {
+  const names = FORMATS.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+});
+
+test.each(readGoldens().filter(({ format }) => FORMATS.some(({ name }) => name === format)))(
+  "$format/$name is found to be what it is",
+  ({ format, file: golden }) => {
+    expect(detectFormat(golden)).toMatchObject({ kind: "one", sure: true, format: { name: format } });
+  },
+);
+
+test("a damaged file with a telling name is still somebody's", () => {
+  expect(detectFormat({ ...file, path: "w/.tmp/impl-checkpoint.json" })).toMatchObject({ kind: "one", sure: false });
+  expect(detectFormat({ ...file, path: ".aiwg/ralph/loops/l/checkpoints/iteration-001.json" })).toMatchObject({
+    kind: "one",
+    sure: false,
+    format: { name: "loop-json" },
+  });
+});

@@ -1,0 +1,123 @@
+import { type Node, isNode } from "yaml";
+import * as z from "zod/mini";
+import { nearest } from "@holdfast/core/options";
+import { MODEL, whole } from "./setting-values.ts";
+import { type YamlText, keyNode } from "@holdfast/platform/yaml";
+
+export interface ConfigProblem {
+  /** 1-based, as editors count. */
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+  readonly hint: string | null;
+  /** The offending line with the place marked under it. */
+  readonly excerpt: string;
+}
+
+export interface ConfigSource extends YamlText {
+  readonly text: string;
+}
+
+/** What a schema finds wrong. */
+export interface SchemaIssue {
+  readonly code?: string | undefined;
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  readonly keys?: readonly string[];
+  readonly expected?: string;
+}
+
+/** What is wrong, in words and at its place in the text; a misspelt key with the one that was meant. */
+export function explainIssue(issue: SchemaIssue, source: ConfigSource, schema: unknown): readonly ConfigProblem[] {
+  const place = issue.path.map(String);
+  if (issue.code === "unrecognized_keys") {
+    const known = knownKeys(schema, issue.path);
+    return (issue.keys ?? []).map((key) => {
+      const [guess] = nearest(key, known);
+      const within = place.length === 0 ? "" : ` in ${place.join(".")}`;
+      const range = keyNode(source.document, [...issue.path, key])?.range ?? undefined;
+      const hint = guess === undefined ? `Known keys: ${known.join(", ")}.` : `Did you mean ${guess}?`;
+      return problemAt({ source, range, message: `unknown key "${key}"${within}`, hint });
+    });
+  }
+  const name = place.length === 0 ? "the file" : place.join(".");
+  const kind = issue.expected === "array" ? "expected a list" : "expected keys and values";
+  const expected = issue.code === "invalid_type" ? kind : issue.message;
+  const range = nodeAt(source, issue.path)?.range ?? undefined;
+  return [problemAt({ source, range, message: `${name}: ${expected}` })];
+}
+
+export function problemAt(params: {
+  readonly source: ConfigSource;
+  readonly range: readonly number[] | undefined;
+  readonly message: string;
+  readonly hint?: string;
+}): ConfigProblem {
+  const [start = 0, end = start + 1] = params.range ?? [];
+  const { line, col } = params.source.lines.linePos(start);
+  const shown = params.source.text.split(/\r?\n/)[line - 1] ?? "";
+  const length = Math.max(1, Math.min(end - start, shown.length - col + 1));
+  const gutter = String(line);
+  const excerpt = `${gutter} | ${shown}\n${" ".repeat(gutter.length)} | ${" ".repeat(col - 1)}${"^".repeat(length)}`;
+  return { line, column: col, message: params.message, hint: params.hint ?? null, excerpt };
+}
+
+/** The value at this path, else its key, else what is nearest around it: a key that is missing has no place of its own. */
+export function nodeAt({ document }: YamlText, path: readonly PropertyKey[]): Node | undefined {
+  for (let depth = path.length; depth >= 0; depth -= 1) {
+    const place = path.slice(0, depth);
+    const value: unknown = depth === 0 ? document.contents : document.getIn(place, true);
+    if (isNode(value) && value.range)
+      return depth === path.length || depth === 0 ? value : (keyNode(document, place) ?? value);
+    const key = depth === 0 ? undefined : keyNode(document, place);
+    if (key?.range) return key;
+  }
+  return undefined;
+}
+
+/** The keys that are allowed beside an unknown one; for the guess. */
+function knownKeys(schema: unknown, path: readonly PropertyKey[]): readonly string[] {
+  let found = unwrap(schema);
+  for (const key of path) {
+    if (found instanceof z.ZodMiniArray) found = unwrap(found.def.element);
+    else if (found instanceof z.ZodMiniRecord) found = unwrap(found.def.valueType);
+    else if (found instanceof z.ZodMiniObject) found = unwrap(found.shape[String(key)]);
+    else return [];
+  }
+  return found instanceof z.ZodMiniObject ? Object.keys(found.shape) : [];
+}
+
+function unwrap(schema: unknown): unknown {
+  return schema instanceof z.ZodMiniOptional ? schema.def.innerType : schema;
+}
+
+/** One value: `undefined` from the parser means that it does not fit, and the message says what would. */
+export function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
+  return z.pipe(
+    z.unknown(),
+    z.transform((value: unknown, payload): T => {
+      const parsed = parse(value);
+      if (parsed !== undefined) return parsed;
+      payload.issues.push({ code: "custom", input: value, message: `expected ${expected}` });
+      return z.NEVER;
+    }),
+  );
+}
+
+export function choice<const T extends string>(choices: readonly T[]) {
+  return leaf(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
+}
+
+export function yesOrNo() {
+  return leaf("true or false", (value) => (typeof value === "boolean" ? value : undefined));
+}
+
+export function count(least: number) {
+  return leaf(`a whole number from ${least}`, (value) => whole(value, least));
+}
+
+export function model() {
+  return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
+    typeof value === "string" && MODEL.test(value) ? value : undefined,
+  );
+}

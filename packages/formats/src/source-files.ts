@@ -1,0 +1,129 @@
+import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { HoldfastError } from "@holdfast/platform/error";
+import { readRegularFile } from "@holdfast/platform/files";
+import { decompress } from "./compression.ts";
+import type { ForeignFile } from "./format.ts";
+
+/** What somebody pointed at. */
+export type ForeignSource =
+  | { readonly kind: "file"; readonly path: string; readonly file: ForeignFile }
+  | {
+      readonly kind: "directory";
+      readonly path: string;
+      /** Its own regular files, by name; not those of directories below, except where it is a place above those of loops. */
+      readonly files: readonly ForeignFile[];
+      /** Files that are there and cannot be read. */
+      readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+      /** Where the link `latest` leads, as it is written there; null without one. */
+      readonly link: string | null;
+    };
+
+/** Of one file, packed and unpacked alike: a checkpoint of this size is none, and a bomb ends here. */
+const MAX_BYTES = 256 * 1024 * 1024;
+/** Together, of one directory. */
+const MAX_DIRECTORY_BYTES = 1024 * 1024 * 1024;
+const MAX_FILES = 10_000;
+
+/** `path` as it was typed: messages show that one. */
+export function readSource(path: string, cwd: string): ForeignSource {
+  const place = resolve(cwd, path);
+  const stat = statSync(place, { throwIfNoEntry: false });
+  if (stat === undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `There is no file or directory ${path}`,
+      hint: "Check the spelling; paths are taken from where you stand.",
+    });
+  return stat.isDirectory()
+    ? readDirectory(path, place)
+    : { kind: "file", path, file: readForeignFile(path, realpathSync(place)) };
+}
+
+function readDirectory(path: string, place: string): ForeignSource {
+  const loops = loopDirectories(place);
+  const names = (loops.length === 0 ? [place] : loops).flatMap((directory) =>
+    readdirSync(directory)
+      .toSorted()
+      .map((name) => relative(place, join(directory, name))),
+  );
+  if (names.length > MAX_FILES)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${path} has ${names.length} entries; more than ${MAX_FILES} are not read at once`,
+      hint: "Name the files that are meant.",
+    });
+  const files: ForeignFile[] = [];
+  const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
+  let link: string | null = null;
+  let total = 0;
+  for (const name of names) {
+    const stat = lstatSync(join(place, name), { throwIfNoEntry: false });
+    if (stat?.isSymbolicLink() === true && name === "latest") link = readlinkSync(join(place, name));
+    if (stat?.isFile() !== true || basename(name).startsWith(".")) continue;
+    try {
+      const file = readForeignFile(join(path, name), join(place, name));
+      total += file.bytes.length;
+      if (total > MAX_DIRECTORY_BYTES) throw damaged(path, `its files have more than ${MAX_DIRECTORY_BYTES} bytes`);
+      files.push(file);
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || total > MAX_DIRECTORY_BYTES) throw error;
+      broken.push({ name, error });
+    }
+  }
+  return { kind: "directory", path, files, broken, link };
+}
+
+function readForeignFile(path: string, place: string): ForeignFile {
+  const read = readRegularFile({ path: place, maxBytes: MAX_BYTES });
+  if (read.kind !== "read") throw damaged(path, read.kind === "absent" ? "it is gone" : read.why);
+  const content = decompress(read.bytes, MAX_BYTES);
+  if (content.kind === "damaged") throw damaged(path, content.why);
+  if (content.kind === "lz4")
+    throw new HoldfastError({
+      code: "UNSUPPORTED",
+      message: `${path} is compressed with LZ4, which Holdfast does not read`,
+      hint: "Nothing was changed. Decompress it with `lz4 -d FILE` and pass the result.",
+      data: { file: path },
+    });
+  return { path, bytes: content.bytes, compression: content.compression };
+}
+
+function damaged(path: string, why: string): HoldfastError {
+  return new HoldfastError({
+    code: "FORMAT_DAMAGED",
+    message: `${path} cannot be read: ${why}`,
+    hint: "Nothing was changed. Take another copy of the file, or an older checkpoint.",
+    data: { file: path },
+  });
+}
+
+/**
+ * Directories with checkpoints of loops, for whoever points at a place above them: a repository, its `.aiwg`, all loops, or one. Several
+ * loops have one each, those of the legacy layout share one. Empty for every other place.
+ */
+function loopDirectories(place: string): readonly string[] {
+  const [name, parent, above] = [place, dirname(place), dirname(dirname(place))].map((path) => basename(path));
+  if (name === ".aiwg") return ofRoot(place);
+  if (name === "ralph" && parent === ".aiwg") return ofLoops(join(place, "loops"));
+  if (name === "loops" && parent === "ralph") return ofLoops(place);
+  if (parent === "loops" && above === "ralph") return [join(place, "checkpoints")].filter(isDirectory);
+  const root = join(place, ".aiwg");
+  return isDirectory(root) ? ofRoot(root) : [];
+}
+
+function ofRoot(root: string): readonly string[] {
+  return [...ofLoops(join(root, "ralph/loops")), ...[join(root, "checkpoints")].filter(isDirectory)];
+}
+
+function ofLoops(loops: string): readonly string[] {
+  if (!isDirectory(loops)) return [];
+  return readdirSync(loops)
+    .toSorted()
+    .map((loop) => join(loops, loop, "checkpoints"))
+    .filter(isDirectory);
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

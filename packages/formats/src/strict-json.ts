@@ -1,0 +1,239 @@
+import { type Json, type JsonContainer, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { auditJson } from "@holdfast/core/values/audit-json";
+import { type Source, damagedDocument, invalidDocument } from "./document.ts";
+import type { ForeignFile, FormatName, Remark } from "./format.ts";
+
+/**
+ * A JSON document of which nothing was lost by reading it: JSON.parse alone keeps the last of two equal keys, rounds
+ * long integers and lets lone surrogates through. Integer-like keys come first, as everywhere in JavaScript.
+ */
+export function readJson(
+  file: ForeignFile,
+  format: FormatName,
+): { readonly document: JsonObject; readonly remarks: readonly Remark[] } {
+  const { value, remarks } = readJsonValue(file, format);
+  if (isJsonObject(value)) return { document: value, remarks };
+  throw invalidDocument({ format, file: file.path }, { path: "", why: "there is no object" });
+}
+
+/** The same for documents that may be a list. */
+export function readJsonValue(
+  file: ForeignFile,
+  format: FormatName,
+): { readonly value: Json; readonly remarks: readonly Remark[] } {
+  const { text, remarks } = readText(file, format);
+  return { value: parseJson(text, { format, file: file.path }), remarks };
+}
+
+/** The same for a text that was read already. */
+export function parseJson(text: string, source: Source): Json {
+  const value = parse(text, source);
+  if (typeof value !== "object" || value === null) return value;
+  const survey = surveyJson(text, value);
+  if (survey === "too deep")
+    throw damagedDocument(source, { why: `it is nested deeper than ${MAX_FOREIGN_DEPTH} levels` });
+  if (survey === "suspicious") {
+    const finding = auditJson(text);
+    if (finding !== null) throw invalidDocument(source, finding);
+  }
+  return value;
+}
+
+/** What a document seems to be, for `detect`: null where it is no JSON object. */
+export function peekJson(file: ForeignFile): JsonObject | null {
+  try {
+    const { text } = readText(file, "impl-json");
+    const value: Json = isBomb(text) ? null : JSON.parse(text);
+    return isJsonObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function parse(text: string, source: Source): Json {
+  if (isBomb(text)) throw damagedDocument(source, { why: `it holds more than ${MAX_CONTAINERS} lists and objects` });
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw damagedDocument(source, syntaxTrouble(text, cause));
+  }
+}
+
+/** Each costs the parser some 45 bytes of memory, also the 64 million of a file of opening brackets. */
+const MAX_CONTAINERS = 1 << 21;
+/** Shorter ones are not looked at: even one of nothing but brackets costs half a gigabyte, for a moment. */
+const HARMLESS_LENGTH = 12 * 1024 * 1024;
+
+/** Counts those within texts too: it bounds, and is cheap. */
+function isBomb(text: string): boolean {
+  if (text.length <= HARMLESS_LENGTH) return false;
+  let left = MAX_CONTAINERS;
+  for (const sign of ["[", "{"]) {
+    for (let at = text.indexOf(sign); at !== -1; at = text.indexOf(sign, at + 1)) {
+      left -= 1;
+      if (left < 0) return true;
+    }
+  }
+  return false;
+}
+
+function syntaxTrouble(
+  text: string,
+  cause: unknown,
+): { readonly why: string; readonly line?: number; readonly cause: unknown } {
+  if (text.trim() === "") return { why: "it is empty", cause };
+  const said = cause instanceof Error ? cause.message : "";
+  if (/end of JSON|Unterminated/.test(said))
+    return { why: "it ends before its JSON does", line: lineAt(text, text.length), cause };
+  // The engine knows the place of some mistakes only.
+  const position = / at position (\d+)/.exec(said)?.[1];
+  if (position === undefined) return { why: `it is not JSON: ${said.slice(0, 120)}`, cause };
+  const line = lineAt(text, Number(position));
+  return { why: `line ${line} is not JSON`, line, cause };
+}
+
+function lineAt(text: string, position: number): number {
+  return text.slice(0, position).split("\n").length;
+}
+
+/** Far below what our own values may have, because a document is kept inside of them; far above what anybody wrote. */
+const MAX_FOREIGN_DEPTH = 500;
+
+type Survey = "sound" | "suspicious" | "too deep";
+
+/**
+ * A quick look at a text and what JSON.parse made of it. "sound" is certain: no key was given twice, no number was
+ * rounded, no text is ill-formed. "suspicious" may be harmless; auditJson, which is slow, decides.
+ * Every key that was given twice is one key less in the value, so counting both sides is enough.
+ */
+export function surveyJson(text: string, value: JsonContainer): Survey {
+  const count: Count = { keys: 0, tooDeep: false, inexact: false };
+  countKeys(value, 0, count);
+  if (count.tooDeep) return "too deep";
+  return !count.inexact && count.keys === countKeysIn(text) && !hasSurrogateEscape(text) ? "sound" : "suspicious";
+}
+
+interface Count {
+  keys: number;
+  tooDeep: boolean;
+  inexact: boolean;
+}
+
+/** Written for speed, as this is much of what strictness costs: no lists of keys, no iterators, no calls for scalars. */
+function countKeys(value: JsonContainer, depth: number, count: Count): void {
+  if (depth >= MAX_FOREIGN_DEPTH) {
+    count.tooDeep = true;
+    return;
+  }
+  if (isJsonArray(value)) {
+    for (let index = 0; index < value.length; index += 1) {
+      const child = value[index];
+      if (typeof child === "object") {
+        if (child !== null) countKeys(child, depth + 1, count);
+      } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
+    }
+    return;
+  }
+  let keys = 0;
+  for (const key in value) {
+    const child = value[key];
+    keys += 1;
+    if (typeof child === "object") {
+      if (child !== null) countKeys(child, depth + 1, count);
+    } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
+  }
+  count.keys += keys;
+}
+
+function isExact(value: number): boolean {
+  return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/**
+ * Colons that follow a closing quote, at least: a text that begins with a colon is counted as well, which makes the
+ * survey suspicious and never sound. Colons are sought and not quotes, because there are fewer of them; one that ends no
+ * key stands within a text, and the rest of that text is passed over.
+ */
+function countKeysIn(text: string): number {
+  let keys = 0;
+  for (let colon = text.indexOf(":"); colon !== -1;) {
+    const before = text.charCodeAt(colon - 1);
+    const isKey =
+      before === QUOTE ? text.charCodeAt(colon - 2) !== BACKSLASH || endsKey(text, colon) : endsKeySpaced(text, colon);
+    if (isKey) keys += 1;
+    colon = text.indexOf(":", isKey ? colon + 1 : endOfText(text, colon + 1));
+  }
+  return keys;
+}
+
+/** Of the closing quote of the text that `from` is in. */
+function endOfText(text: string, from: number): number {
+  let quote = text.indexOf('"', from);
+  while (quote !== -1 && text.charCodeAt(quote - 1) === BACKSLASH && isEscaped(text, quote))
+    quote = text.indexOf('"', quote + 1);
+  // There is one: JSON.parse took it.
+  return quote === -1 ? text.length : quote;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let start = at;
+  while (text.charCodeAt(start - 1) === BACKSLASH) start -= 1;
+  return (at - start) % 2 === 1;
+}
+
+function endsKeySpaced(text: string, colon: number): boolean {
+  return isSpace(text.charCodeAt(colon - 1)) && endsKey(text, colon);
+}
+
+function endsKey(text: string, colon: number): boolean {
+  let at = colon - 1;
+  while (isSpace(text.charCodeAt(at))) at -= 1;
+  return text.charCodeAt(at) === QUOTE && !isEscaped(text, at);
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+}
+
+function hasSurrogateEscape(text: string): boolean {
+  return text.includes("\\u") && /\\u[dD]/.test(text);
+}
+
+/** Beyond any checkpoint that was ever seen, and below what would bring a small machine down when it is parsed. */
+export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+
+/** Strict: one byte that is not UTF-8 and nothing is read, where others would put a replacement character into your work. */
+export function readText(
+  file: ForeignFile,
+  format: FormatName,
+): { readonly text: string; readonly remarks: readonly Remark[] } {
+  const source = { format, file: file.path };
+  if (file.bytes.length > MAX_DOCUMENT_BYTES) {
+    const why = `it has ${file.bytes.length} bytes, more than the ${MAX_DOCUMENT_BYTES} that are read`;
+    throw damagedDocument(source, { why });
+  }
+  let text: string;
+  try {
+    text = STRICT_DECODER.decode(file.bytes);
+  } catch (cause) {
+    throw damagedDocument(source, { why: "it is not UTF-8", cause });
+  }
+  return { text, remarks: hasMark(file.bytes) ? [MARK] : [] };
+}
+
+const STRICT_DECODER = new TextDecoder("utf-8", { fatal: true });
+const MARK: Remark = { path: "", text: "It begins with a byte order mark, which is not written back" };
+
+function hasMark(bytes: Uint8Array): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+}
+
+/** As the older tools write it: two spaces, keys in the order they have, no newline at the end. */
+export function writeJson(document: JsonObject): Uint8Array {
+  return ENCODER.encode(JSON.stringify(document, null, 2));
+}
+
+const ENCODER = new TextEncoder();

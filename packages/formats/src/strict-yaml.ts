@@ -1,0 +1,323 @@
+import {
+  Composer,
+  type Document,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+  type Scalar,
+  type ScalarTag,
+  type Tags,
+  type YAMLMap,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  stringify,
+} from "yaml";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { HoldfastError } from "@holdfast/platform/error";
+import { type Source, damagedDocument, invalidDocument } from "./document.ts";
+import type { Remark } from "./format.ts";
+
+interface ReadYaml {
+  readonly value: Json;
+  readonly remarks: readonly Remark[];
+  /** 1-based line of the value at a JSON pointer, or of the nearest one around it. */
+  lineOf(pointer: string): number;
+}
+
+/** Containers nested deeper are refused while they are read, before anything can recurse into them. */
+const MAX_DEPTH = 200;
+
+/**
+ * YAML 1.2 with the core schema, and nothing that two readers could take for two things: a repeated key, a merge key, a
+ * tag beyond the core ones, a second document, a number that no double holds are refused, never settled in silence.
+ * The library looks for repeated keys by comparing all with all, which minutes-long is a bomb of its own; here a set does.
+ */
+export function readYaml(text: string, source: Source): ReadYaml {
+  if (UNPRINTABLE.test(text)) throw damagedDocument(source, { why: "it has characters that no text has" });
+  const lines = new LineCounter();
+  const document = compose(text, lines, source);
+  const [broken] = document.errors;
+  if (broken !== undefined) {
+    const at = lines.linePos(broken.pos[0]).line;
+    throw damagedDocument(source, { why: `line ${at}: ${sentence(broken.message)}`, line: at, cause: broken });
+  }
+  const line = (node: Node | null): number => lines.linePos(node?.range?.[0] ?? 0).line;
+  const walked = walkYaml(document, ({ kind, why, path, node }) => {
+    const trouble = { why, path, line: line(node) };
+    return kind === "bomb" ? damagedDocument(source, trouble) : invalidDocument(source, trouble);
+  });
+  const [doubtful] = document.warnings;
+  if (doubtful !== undefined) throw invalidDocument(source, { path: "", why: sentence(doubtful.message), line: 1 });
+  return {
+    value: walked.value,
+    remarks: [
+      ...(walked.comment === null
+        ? []
+        : [{ path: "", text: `comments (the first near line ${line(walked.comment)}) are not kept` }]),
+      ...(walked.aliased ? [{ path: "", text: "aliases were replaced by what they stand for" }] : []),
+    ],
+    lineOf: (pointer) => line(nodeAt(document, pointer)),
+  };
+}
+
+// oxlint-disable-next-line no-control-regex
+const UNPRINTABLE = /[\u0000-\u0008\u000B\u000C\u000E-\u001F]/;
+
+function compose(text: string, lines: LineCounter, source: Source): Document.Parsed {
+  const composer = new Composer({
+    schema: "core",
+    strict: true,
+    stringKeys: true,
+    uniqueKeys: false,
+    intAsBigInt: true,
+    prettyErrors: false,
+    resolveKnownTags: false,
+    logLevel: "silent",
+  });
+  let first: Document.Parsed | undefined;
+  for (const document of composer.compose(boundedTokens(text, lines, source), true, text.length)) {
+    if (first !== undefined) {
+      throw invalidDocument(source, {
+        path: "",
+        why: "there are several documents",
+        line: lines.linePos(document.range[0]).line,
+      });
+    }
+    first = document;
+  }
+  if (first === undefined || text.trim() === "") throw damagedDocument(source, { why: "it is empty" });
+  const { yaml } = first.directives ?? {};
+  if (yaml?.explicit === true && yaml.version !== "1.2") {
+    throw invalidDocument(source, { path: "", why: `there is YAML ${yaml.version}; only 1.2 is read`, line: 1 });
+  }
+  return first;
+}
+
+function* boundedTokens(text: string, lines: LineCounter, source: Source): ReturnType<Parser["parse"]> {
+  const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme);
+    if (parser.stack.length > MAX_DEPTH) {
+      const why = `it is nested deeper than ${MAX_DEPTH} levels`;
+      throw damagedDocument(source, { why, line: lines.linePos(parser.offset).line });
+    }
+  }
+  yield* parser.end();
+}
+
+function nodeAt(document: Document, pointer: string): Node | null {
+  let node: Node | null = document.contents;
+  for (const part of pointer.split("/").slice(1)) {
+    const name = part.replaceAll("~1", "/").replaceAll("~0", "~");
+    let child: unknown;
+    if (isMap(node)) child = node.items.find((pair) => isScalar(pair.key) && pair.key.value === name)?.value;
+    else if (isSeq(node)) child = node.items[Number(name)];
+    if (!isScalar(child) && !isMap(child) && !isSeq(child)) return node;
+    node = child;
+  }
+  return node;
+}
+
+/** The library adds a position and a picture to some of its messages; ours stands beside them. */
+function sentence(message: string): string {
+  return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
+}
+
+interface YamlProblem {
+  readonly why: string;
+  /** JSON pointer. */
+  readonly path: string;
+  readonly node: Node;
+  readonly kind: "unfit" | "bomb";
+}
+
+interface Walked {
+  readonly value: Json;
+  /** The first node that has a comment, which JSON cannot keep. */
+  readonly comment: Node | null;
+  readonly aliased: boolean;
+}
+
+/** Turns a parsed document into plain JSON, or throws what `refuse` makes of the first thing that JSON cannot say. */
+function walkYaml(document: Document, refuse: (problem: YamlProblem) => HoldfastError): Walked {
+  const walker = new Walker(refuse);
+  const { contents } = document;
+  const value = walker.read(contents, "");
+  const outside = (document.comment ?? document.commentBefore ?? null) === null ? null : contents;
+  return { value, comment: walker.comment ?? outside, aliased: walker.aliased > 0 };
+}
+
+/** Values that aliases may add to a document: a few lines of them can otherwise stand for terabytes. */
+const MAX_ALIASED = 100_000;
+
+const CORE_TAGS: ReadonlySet<string> = new Set(
+  ["str", "int", "float", "bool", "null", "map", "seq"].map((name) => `tag:yaml.org,2002:${name}`),
+);
+
+interface Anchored {
+  readonly value: Json;
+  readonly size: number;
+}
+
+class Walker {
+  readonly #refuse: (problem: YamlProblem) => HoldfastError;
+  /** By name; null while the anchored value is still being read, so that one inside of itself shows. */
+  readonly #anchors = new Map<string, Anchored | null>();
+  #values = 0;
+  aliased = 0;
+  comment: Node | null = null;
+
+  constructor(refuse: (problem: YamlProblem) => HoldfastError) {
+    this.#refuse = refuse;
+  }
+
+  read(node: unknown, path: string): Json {
+    if (!isNode(node)) return null;
+    this.#values += 1;
+    this.#check(node, path);
+    if (isAlias(node)) return this.#alias(node.source, path, node);
+    const { anchor } = node;
+    if (anchor === undefined) return this.#content(node, path);
+    this.#anchors.set(anchor, null);
+    const before = this.#values + this.aliased;
+    const value = this.#content(node, path);
+    this.#anchors.set(anchor, { value, size: this.#values + this.aliased - before + 1 });
+    return value;
+  }
+
+  #check(node: Node, path: string): void {
+    if (node.comment != null || node.commentBefore != null) this.comment ??= node;
+    if (node.tag !== undefined && !CORE_TAGS.has(node.tag)) {
+      throw this.#refused(`there is the tag ${node.tag}, which is not of the core schema`, path, node);
+    }
+  }
+
+  #content(node: Node, path: string): Json {
+    if (isScalar(node)) return this.#scalar(node, path);
+    if (isSeq(node)) return node.items.map((item, index) => this.read(item, `${path}/${index}`));
+    if (isMap(node)) return this.#map(node, path);
+    throw this.#refused("there is something that is neither a value, a list nor a mapping", path, node);
+  }
+
+  #map(node: YAMLMap, path: string): JsonObject {
+    const object: Record<string, Json> = {};
+    for (const { key, value: child } of node.items) {
+      if (!isScalar(key) || typeof key.value !== "string") {
+        throw this.#refused("there is a key that is not a text", path, node);
+      }
+      const name = key.value;
+      const place = `${path}/${name.includes("/") || name.includes("~") ? escapePointer(name) : name}`;
+      this.#check(key, place);
+      this.#text(name, place, key);
+      if (name === "<<" && key.type === "PLAIN") {
+        throw this.#refused('there is a merge key ("<<"), which YAML 1.2 does not know', place, key);
+      }
+      if (Object.hasOwn(object, name))
+        throw this.#refused("a key stands twice, and the two may say different things", place, key);
+      const value = this.read(child, place);
+      if (name !== "__proto__") object[name] = value;
+      else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+    }
+    return object;
+  }
+
+  #scalar(node: Scalar, path: string): Json {
+    const { value } = node;
+    switch (typeof value) {
+      case "string":
+        return this.#text(value, path, node);
+      case "boolean":
+        return value;
+      case "bigint":
+        return this.#integer(value, path, node);
+      case "number":
+        // The sum turns -0 into the 0 that it is in every form that we store.
+        if (Number.isFinite(value)) return value + 0;
+        throw this.#refused(`${value} is no number that JSON knows`, path, node);
+      default:
+        if (value === null || value === undefined) return null;
+        throw this.#refused("there is a value that JSON does not know", path, node);
+    }
+  }
+
+  /** Held exactly, or at least written back as it was. */
+  #integer(value: bigint, path: string, node: Node): number {
+    const number = Number(value);
+    if (String(number) === String(value)) return number;
+    if (Number.isFinite(number) && BigInt(number) === value) return number;
+    throw this.#refused(`${value} is too large to be kept exactly`, path, node);
+  }
+
+  #text(value: string, path: string, node: Node): string {
+    if (value.isWellFormed()) return value;
+    throw this.#refused("there is half of a surrogate pair, which is not a character", path, node);
+  }
+
+  #alias(name: string, path: string, node: Node): Json {
+    const anchored = this.#anchors.get(name);
+    if (anchored === undefined) throw this.#refused(`the alias *${name} stands for nothing`, path, node);
+    if (anchored === null) throw this.#refused(`the alias *${name} stands inside of itself`, path, node);
+    this.aliased += anchored.size;
+    if (this.aliased <= MAX_ALIASED) return anchored.value;
+    throw this.#refused(`its aliases stand for more than ${MAX_ALIASED} values`, path, node, "bomb");
+  }
+
+  #refused(why: string, path: string, node: Node, kind: YamlProblem["kind"] = "unfit"): HoldfastError {
+    return this.#refuse({ why, path, node, kind });
+  }
+}
+
+function escapePointer(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/**
+ * Block YAML that readers of 1.2 and of 1.1 take for the same: what the older one would turn into a date, a truth value or
+ * a number in base 60 is quoted. Lines are never folded, so a change of one word is a change of one line.
+ */
+export function writeYaml(value: Json): string {
+  return stringify(value, {
+    schema: "core",
+    compat: "yaml-1.1",
+    lineWidth: 0,
+    aliasDuplicateObjects: false,
+    customTags,
+  });
+}
+
+/** Characters that some reader drops, folds or takes for the end of a line; the library writes several of them as they are. */
+// oxlint-disable-next-line no-control-regex
+const UNSAFE = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/;
+// oxlint-disable-next-line no-control-regex
+const UNSAFE_IN_JSON = /[\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/g;
+
+/** A block that begins with white space needs an indentation mark, which the library does not always get right. */
+function isUnsafe(value: string): boolean {
+  const first = value.charCodeAt(0);
+  return ((first === 0x20 || first === 0x09 || first === 0x0a) && value.includes("\n")) || UNSAFE.test(value);
+}
+
+function customTags(tags: Tags): Tags {
+  return tags.map((tag) =>
+    typeof tag === "object" && tag.collection === undefined && tag.tag === "tag:yaml.org,2002:str" ? quoting(tag) : tag,
+  );
+}
+
+function quoting(tag: ScalarTag): ScalarTag {
+  return {
+    ...tag,
+    stringify(item, ...rest) {
+      const { value } = item;
+      if (typeof value !== "string" || !isUnsafe(value)) return tag.stringify?.(item, ...rest) ?? String(value);
+      return JSON.stringify(value).replace(
+        UNSAFE_IN_JSON,
+        (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+      );
+    },
+  };
+}

@@ -1,0 +1,144 @@
+import type { GitPath } from "@holdfast/core/checkpoint";
+import type { RestorePlan, RestoreResult } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { findIndexLock, findOperation } from "./branch-refs.ts";
+import { type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
+import { syncFileSystem } from "./objects.ts";
+import { type RawPath, isSafePath, parsePath, quotePath } from "./paths.ts";
+import { type ResolvedChange, placeFiles, signatures, stageChanges } from "./place-files.ts";
+import { createRestoreLooks, findObstacles } from "./plan-restore.ts";
+import { openScratch } from "./private-index.ts";
+import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
+
+/**
+ * check everything → write all new content aside → make it durable → check again → rename into place → make that durable → verify.
+ * Until the first rename nothing in the worktree has changed: a refusal, a full disk or a missing object costs nothing.
+ */
+export async function performRestore(place: CapturePlace, plan: RestorePlan): Promise<RestoreResult> {
+  await refuseHopeless(place, plan);
+  const changes = await resolveChanges(place, plan);
+  const seen = look(place, changes);
+  await refuseMovedWorld(place, plan);
+  // No capture sees ignored files: one may have come to stand in the way since the plan.
+  refuseBlocked(findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreLooks(place)).map(quotePath));
+  const scratch = await openScratch(place.home);
+  try {
+    const placements = await stageChanges(place, changes, scratch.folder);
+    for (const [path, mark] of look(place, changes)) if (mark !== seen.get(path)) throw moved([quotePath(path)]);
+    placeFiles(place.root, placements, seen);
+    if (placements.length > 0) await syncFileSystem(place.root);
+  } finally {
+    await scratch.release();
+  }
+  const tree = await verifyRestore(place, plan);
+  const removed = changes.filter(({ change }) => change.kind === "remove").length;
+  return { tree, written: changes.length - removed, removed };
+}
+
+async function refuseHopeless(place: CapturePlace, plan: RestorePlan): Promise<void> {
+  if (plan.root !== place.root) {
+    throw new HoldfastError({ code: "USAGE", message: `the plan is for ${plan.root}, not for ${place.root}` });
+  }
+  refuseBlocked(plan.blocked);
+  const [operation, lock] = await Promise.all([findOperation(place.gitDir), findIndexLock(place.gitDir)]);
+  if (operation === null && lock === null) return;
+  throw new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message:
+      lock === null
+        ? `a ${operation} is under way in ${place.root}`
+        : `git is at work in ${place.root} (${lock} exists)`,
+    hint:
+      lock === null
+        ? `Finish it or run \`git ${operation} ${operation === "bisect" ? "reset" : "--abort"}\` first.`
+        : "Wait for it; if no git process is running, remove that file.",
+    retry: "later",
+    data: { operation, lock },
+  });
+}
+
+function refuseBlocked(blocked: readonly GitPath[]): void {
+  if (blocked.length === 0) return;
+  throw new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `${blocked.length} files that no snapshot holds, or git repositories, stand in the way, first ${blocked[0]}`,
+    hint: "Move them away, or restore single paths around them; nothing was changed.",
+    data: { blocked },
+  });
+}
+
+/** The plan's changes with the objects they need, from the trees themselves: a plan cannot ask for what is not in them. */
+async function resolveChanges(place: CapturePlace, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
+  const diff = await diffTrees(place.repository.objects, plan.fromTree, plan.toTree);
+  const byPath = new Map(diff.map((change) => [change.path, change]));
+  return plan.changes.map((change) => {
+    const path = parsePath(change.path) ?? "";
+    const found = byPath.get(path);
+    const fits = found !== undefined && (found.to === null) === (change.kind === "remove") && isSafePath(path);
+    if (fits) return { change, path, to: found.to };
+    throw new HoldfastError({ code: "USAGE", message: `the plan does not follow from its trees at ${change.path}` });
+  });
+}
+
+function look(place: CapturePlace, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
+  return signatures(
+    place.root,
+    changes.map(({ path }) => path),
+  );
+}
+
+async function refuseMovedWorld(place: CapturePlace, plan: RestorePlan): Promise<void> {
+  const now = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
+  if (now.tree === plan.fromTree) return;
+  const changed = await diffTrees(place.repository.objects, plan.fromTree, now.tree);
+  throw moved(changed.map(({ path }) => quotePath(path)));
+}
+
+function moved(changed: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `the worktree has changed since the plan was made, first at ${changed[0]}`,
+    hint: "Take a new snapshot and plan again; nothing was changed.",
+    retry: "later",
+    data: { changed: changed.slice(0, 100) },
+  });
+}
+
+/**
+ * Reads the worktree once more and returns its tree. Throws unless it is what the plan promised, and unless every file of the
+ * snapshot is there or is named in the plan as left alone.
+ */
+async function verifyRestore(place: CapturePlace, plan: RestorePlan): Promise<string> {
+  const { tree } = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
+  if (tree === plan.targetTree) return tree;
+  const [differences, before, missing] = await Promise.all([
+    diffTrees(place.repository.objects, plan.toTree, tree),
+    diffTrees(place.repository.objects, plan.fromTree, plan.toTree),
+    diffTrees(place.repository.objects, plan.targetTree, tree),
+  ]);
+  const touched = new Set(plan.changes.map(({ path }) => parsePath(path)));
+  const removed = new Set(before.filter(({ to }) => to === null).map(({ path }) => path));
+  const left = new Set(plan.untouched.map(({ path }) => parsePath(path)));
+  const { holds } = createRestoreLooks(place);
+  const wrong = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
+  if (wrong.length === 0) return tree;
+  throw new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `after the restore ${wrong.length} files are not what they should be, first ${quotePath(wrong[0]?.path ?? "")}`,
+    hint: "Something else is writing into this worktree. Stop it, take a new snapshot and restore again.",
+    retry: "later",
+    data: { paths: wrong.slice(0, 100).map(({ path }) => quotePath(path)) },
+  });
+
+  /** A file of the snapshot that is not on disk as the snapshot has it, although the plan does not name it as left alone. */
+  function isUnreported({ path, from }: TreeChange): boolean {
+    const asked = plan.paths === null || inScope(path, parseScope(plan.paths));
+    return asked && from !== null && !left.has(path) && !holds(path, from);
+  }
+
+  /** The restored ignore rules may show files that were ignored before, and hide restored ones that git no longer tracks. */
+  function isHarmless({ path, from, to }: TreeChange): boolean {
+    if (from === null) return !touched.has(path) && !removed.has(path);
+    return to === null && holds(path, from);
+  }
+}

@@ -1,0 +1,263 @@
+import { access, readFile, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Git, createGit, gitFailure } from "@holdfast/platform/git-command";
+import type { ProcessResult } from "@holdfast/platform/subprocess";
+import { type CapturePlace, rawFolder, readGitDirHead } from "./capture.ts";
+import type { Checkout, Repository } from "./repository.ts";
+
+/** A repository to ask, from one of its worktrees, or bare from its own folder. */
+export interface AskingPlace {
+  readonly place: CapturePlace;
+  /** The worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
+  readonly git: Git;
+}
+
+/** A run's worktree together with the branch that it stood on when it was opened. */
+export interface BranchPlace extends AskingPlace {
+  /** Short name. */
+  readonly name: string;
+  /** Full name. */
+  readonly ref: string;
+}
+
+/** Commit of the branch; null before its first one. */
+export function readTip({
+  place,
+  ref,
+}: Pick<BranchPlace, "ref"> & { readonly place: Pick<CapturePlace, "repository"> }): Promise<string | null> {
+  return readRef(place.repository.git, ref);
+}
+
+/** null: not there. A git that died has not said so. */
+export async function readRef(git: Git, ref: string): Promise<string | null> {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
+  const found = await git.result({ args });
+  if (found.kind !== "exited") throw gitFailure(args, found);
+  return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
+}
+
+export async function requireTip(at: BranchPlace): Promise<string> {
+  const tip = await readTip(at);
+  if (tip !== null) return tip;
+  throw new HoldfastError({
+    code: "GIT_FAILED",
+    message: `the branch ${at.name} has no commit yet, or is gone`,
+    hint: "Make a first commit, or create the branch again from one of the run's checkpoints.",
+  });
+}
+
+export async function requireCommit({ git }: AskingPlace, name: string): Promise<string> {
+  return resolve(git, name, "commit");
+}
+
+export async function requireTree({ git }: Pick<BranchPlace, "git">, name: string): Promise<string> {
+  return resolve(git, name, "tree");
+}
+
+/** An agent can leave the worktree in the middle of something, or on another branch: then nothing may be put on top of it. */
+export async function requireQuiet(at: BranchPlace): Promise<void> {
+  const { place, name } = at;
+  const [operation, { branch }] = await Promise.all([findOperation(place.gitDir), readHead(place)]);
+  if (operation !== null) {
+    throw new HoldfastError({
+      code: "WORKSPACE_BUSY",
+      message: `a ${operation} is under way in ${place.root}`,
+      hint: `Finish it or run \`git ${operation} ${operation === "bisect" ? "reset" : "--abort"}\` first.`,
+      data: { operation },
+    });
+  }
+  if (branch === at.ref) return;
+  throw new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `${place.root} stands on ${branch ?? "no branch"}, not on the run's branch ${name}`,
+    hint: `Run \`git switch ${name}\` there, or tell the agent not to change branches.`,
+    data: { branch, expected: at.ref },
+  });
+}
+
+async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise<string> {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{${kind}}`];
+  const found = name === "" ? undefined : await git.result({ args });
+  if (found?.code === 0) return found.stdout.toString("utf8").trim();
+  if (found !== undefined && found.kind !== "exited") throw gitFailure(args, found);
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(name)} is not a ${kind} in this repository`,
+    hint: "Fetch it first, or name another one.",
+  });
+}
+
+/** Compare-and-set of the run's own branch. Moved to `to` already is as good as moved by us. */
+export async function moveBranch(
+  at: Pick<BranchPlace, "name" | "ref"> & { readonly place: Pick<BranchPlace["place"], "repository"> },
+  params: { readonly from: string | null; readonly to: string },
+): Promise<void> {
+  const { repository } = at.place;
+  if (params.from === params.to) return;
+  const args = ["update-ref", "--no-deref", at.ref, params.to, params.from ?? repository.zero];
+  const lock = join(repository.commonDir, `${at.ref}.lock`);
+  const moved = await pastLock(lock, () => repository.git.result({ args }));
+  if (moved.kind === "exited" && moved.code === 0) return;
+  const tip = await readTip(at);
+  if (tip === params.to) return;
+  if (tip !== params.from) throw movedMeanwhile(at, params, tip);
+  throw isLocked(moved) ? locked(at, lock) : gitFailure(args, moved);
+}
+
+function movedMeanwhile(
+  at: Pick<BranchPlace, "name">,
+  params: { readonly from: string | null; readonly to: string },
+  tip: string | null,
+): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `the branch ${at.name} is at ${tip ?? "nothing"} and not at ${params.from ?? "nothing"} any more`,
+    hint: "Something else commits to this branch. Look at what it made, then run the command again.",
+    data: { branch: at.name, tip, expected: params.from, wanted: params.to },
+  });
+}
+
+function locked(at: Pick<BranchPlace, "name">, lock: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `the branch ${at.name} is locked (${lock} exists)`,
+    hint: "Wait for the git that works there; if none is running, remove that file.",
+    retry: "later",
+    data: { lock },
+  });
+}
+
+export async function readBranchTip(repository: Repository, branch: string): Promise<string | null> {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${branch}^{commit}`];
+  const found = await repository.git.result({ args });
+  return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
+}
+
+/** Only where there is none: a branch that stands is somebody's, wherever it stands. */
+export async function createBranch(
+  repository: Repository,
+  params: { readonly branch: string; readonly commit: string },
+): Promise<void> {
+  const { branch, commit } = params;
+  const valid = await repository.git.result({ args: ["check-ref-format", branch] });
+  if (valid.code !== 0 || !branch.startsWith("refs/heads/")) {
+    throw new HoldfastError({ code: "USAGE", message: `${branch} is not the full name of a branch` });
+  }
+  const args = ["update-ref", branch, commit, repository.zero];
+  const lock = join(repository.commonDir, `${branch}.lock`);
+  const made = await pastLock(lock, () => repository.git.result({ args }));
+  if (made.code === 0) return;
+  const tip = await readBranchTip(repository, branch);
+  if (tip === commit) return;
+  if (tip === null) throw gitFailure(args, made);
+  throw new HoldfastError({
+    code: "CONFLICT",
+    message: `Branch ${branch} is there already, at ${tip} instead of ${commit}`,
+    hint: "Look at what made it, then resume again.",
+    data: { branch, tip, wanted: commit },
+  });
+}
+
+interface Head {
+  /** null in a repository without commits. */
+  readonly head: string | null;
+  /** Full name; null when detached. */
+  readonly branch: string | null;
+}
+
+/** Read from the files where refs are files, which saves two processes; git is asked about anything else. */
+export async function readHead(checkout: Checkout): Promise<Head> {
+  const text = (await readFile(join(checkout.gitDir, "HEAD"), "utf8").catch(() => "")).trim();
+  const named = /^ref: (refs\/heads\/.+)$/.exec(text)?.[1];
+  const plain = named === undefined ? /^[0-9a-f]{40,64}$/.test(text) : !named.endsWith("/.invalid");
+  const head = plain ? readGitDirHead(rawFolder(checkout.gitDir)) : null;
+  if (head !== null) return { head, branch: named ?? null };
+  const git = createGit({ cwd: checkout.root, gitDir: checkout.gitDir, workTree: checkout.root });
+  const ask = async (args: readonly string[]): Promise<string | null> => {
+    const result = await git.result({ args });
+    return result.code === 0 ? result.stdout.toString("utf8").trim() : null;
+  };
+  const [commit, branch] = await Promise.all([
+    ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]),
+    ask(["symbolic-ref", "--quiet", "HEAD"]),
+  ]);
+  return { head: commit, branch };
+}
+
+/** The git operation that is under way in a worktree, by its name; null when there is none. */
+export async function findOperation(gitDir: string): Promise<string | null> {
+  const present = await Promise.all(MARKS.map(([file]) => exists(join(gitDir, file))));
+  return MARKS.find((_, place) => present[place] === true)?.[1] ?? null;
+}
+
+/** Somebody holds the user's index at this moment, or was killed while doing so. */
+export async function findIndexLock(gitDir: string): Promise<string | null> {
+  const path = join(gitDir, "index.lock");
+  return (await exists(path)) ? path : null;
+}
+
+const MARKS: readonly (readonly [file: string, operation: string])[] = [
+  ["rebase-merge", "rebase"],
+  ["rebase-apply/applying", "am"],
+  ["rebase-apply", "rebase"],
+  ["MERGE_HEAD", "merge"],
+  ["CHERRY_PICK_HEAD", "cherry-pick"],
+  ["REVERT_HEAD", "revert"],
+  ["BISECT_LOG", "bisect"],
+];
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * Tries again while git meets this lock: another git holds one for milliseconds. A killed one leaves it for ever, so an old one
+ * is taken away. The last answer may still be that it is locked.
+ */
+export async function pastLock(lock: string, act: () => Promise<ProcessResult>): Promise<ProcessResult> {
+  for (let attempt = 1; ; attempt++) {
+    const done = await act();
+    if (done.code === 0 || !isLocked(done) || attempt > ATTEMPTS) return done;
+    const found = await stat(lock).catch(() => undefined);
+    if (found !== undefined && Date.now() - found.mtimeMs > STALE_MS) await rm(lock, { force: true });
+    await setTimeout(PAUSE_MS);
+  }
+}
+
+function isLocked(done: ProcessResult): boolean {
+  return done.stderr.includes(".lock");
+}
+
+const ATTEMPTS = 10;
+const PAUSE_MS = 100;
+const STALE_MS = 60_000;
+
+export async function isAncestor(
+  at: AskingPlace,
+  params: { readonly ancestor: string; readonly of: string },
+): Promise<boolean> {
+  const [ancestor, of] = await Promise.all([requireCommit(at, params.ancestor), requireCommit(at, params.of)]);
+  const args = ["merge-base", "--is-ancestor", ancestor, of];
+  const result = await at.git.result({ args });
+  if (result.kind === "exited" && (result.code === 0 || result.code === 1)) return result.code === 0;
+  throw gitFailure(args, result);
+}
+
+/** null: the two have nothing in common. */
+export async function mergeBase(
+  at: AskingPlace,
+  params: { readonly a: string; readonly b: string },
+): Promise<string | null> {
+  const [a, b] = await Promise.all([requireCommit(at, params.a), requireCommit(at, params.b)]);
+  const args = ["merge-base", a, b];
+  const result = await at.git.result({ args });
+  if (result.kind === "exited" && result.code === 0)
+    return result.stdout.toString("utf8").trim().split("\n")[0] ?? null;
+  if (result.kind === "exited" && result.code === 1) return null;
+  throw gitFailure(args, result);
+}

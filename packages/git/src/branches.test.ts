@@ -1,0 +1,102 @@
+import { symlinkSync, writeFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
+
+const BODY = Array.from({ length: 30 }, (_, line) => `line ${line}\n`).join("");
+
+let scene: BranchScene;
+let from: string;
+beforeAll(async () => {
+  scene = await createBranchScene({
+    "a.txt": "one\n",
+    "move.txt": BODY,
+    "gone.txt": "g\n",
+    "kind.txt": "k\n",
+    ".tmp/x": "x\n",
+  });
+  const { tree } = scene;
+  from = scene.tip();
+  tree.write("a.txt", "two\n");
+  tree.git("mv", "move.txt", "moved.txt");
+  tree.remove("gone.txt");
+  tree.write("ünicode.txt", "u\n");
+  await scene.branch.commit({ message: "Half of it", at: "2026-03-01T12:00:00Z", exclude: [] });
+  tree.remove("kind.txt");
+  symlinkSync("a.txt", tree.path("kind.txt"));
+  writeFileSync(Buffer.concat([Buffer.from(`${tree.root}/`), Buffer.from([0xff])]), "odd\n");
+  tree.write(".tmp/x", "edited\n");
+  tree.write(".tmp/y", "new\n");
+});
+afterAll(() => scene.dispose());
+
+describe("changes since a commit, against the files as they are now", () => {
+  test("committed and not, renames, names of any bytes, without what is excluded", async () => {
+    const expected = [
+      { path: "a.txt", status: "modified" },
+      { path: "gone.txt", status: "deleted" },
+      { path: "kind.txt", status: "type_changed" },
+      { path: "moved.txt", status: "renamed" },
+      { path: "ünicode.txt", status: "added" },
+      { path: '"\\377"', status: "added" },
+    ];
+    expect(await scene.branch.changedSince({ from, exclude: [".tmp"] })).toEqual(expected);
+    const tree = await scene.branch.treeOf(from);
+    expect(await scene.branch.changedSince({ from: tree, exclude: [".tmp"] })).toEqual(expected);
+    const all = await scene.branch.changedSince({ from, exclude: [] });
+    expect(all.filter(({ path }) => path.startsWith(".tmp"))).toEqual([
+      { path: ".tmp/x", status: "modified" },
+      { path: ".tmp/y", status: "added" },
+    ]);
+  });
+
+  test("as a patch, cut at whole lines", async () => {
+    const exclude = [".tmp", '"\\377"'];
+    const whole = await scene.branch.diffSince({ from, exclude, maxBytes: 1_000_000 });
+    expect(whole.cut).toBe(false);
+    expect(whole.text).toContain("-one\n+two\n");
+    expect(whole.text).toContain("rename from move.txt");
+    expect(whole.text).toContain("ünicode.txt");
+    expect(whole.text).not.toContain(".tmp");
+    for (const maxBytes of [0, 1, 100, 333, Buffer.byteLength(whole.text) - 1]) {
+      const { text, cut } = await scene.branch.diffSince({ from, exclude, maxBytes });
+      expect(cut).toBe(true);
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(maxBytes);
+      expect(whole.text.startsWith(text)).toBe(true);
+      if (maxBytes >= 100) expect(text.endsWith("\n")).toBe(true);
+    }
+    const exact = await scene.branch.diffSince({ from, exclude, maxBytes: Buffer.byteLength(whole.text) });
+    expect(exact).toEqual(whole);
+  });
+
+  test("ancestors and common ones; unrelated histories have none", async () => {
+    const { branch, tree } = scene;
+    const head = await branch.head();
+    expect(await branch.isAncestor({ ancestor: from, of: head })).toBe(true);
+    expect(await branch.isAncestor({ ancestor: head, of: from })).toBe(false);
+    expect(await branch.mergeBase({ a: head, b: from })).toBe(from);
+    const stranger = tree.git("commit-tree", "-m", "x", await branch.treeOf(from)).trim();
+    expect(await branch.mergeBase({ a: head, b: stranger })).toBeNull();
+  });
+
+  test("remote: upstream before origin, or as configured; its default branch; tracking after a fetch; exact look-ups", async () => {
+    const { user, bare, branch } = scene;
+    expect(await branch.remote()).toEqual({ name: "origin", url: bare.root, written: bare.root });
+    expect(await branch.remoteBranch("main")).toBeNull();
+    expect(await branch.fetch()).toEqual({ kind: "fetched" });
+    expect(await branch.remoteBranch("main")).toBe(from);
+    expect(await branch.lookUpRemote("ain")).toEqual({ kind: "known", commit: null });
+    expect(await branch.lookUpRemote("main")).toEqual({ kind: "known", commit: from });
+    bare.git("branch", "trunk", "main");
+    bare.git("symbolic-ref", "HEAD", "refs/heads/trunk");
+    expect(await branch.defaultBranch()).toBe("trunk");
+    user.git("remote", "add", "upstream", "/nowhere/x.git");
+    expect((await branch.remote())?.name).toBe("upstream");
+    expect((await branch.pushRemote())?.name).toBe("origin");
+    expect((await (await scene.reopen({ remote: "origin" })).remote())?.name).toBe("origin");
+    await expect((await scene.reopen({ remote: "no" })).remote()).rejects.toMatchObject({ code: "USAGE" });
+    expect(await branch.defaultBranch()).toBeNull();
+    user.git("remote", "remove", "upstream");
+    user.git("remote", "remove", "origin");
+    expect(await branch.defaultBranch()).toBe("main");
+  });
+});

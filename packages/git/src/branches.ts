@@ -1,0 +1,202 @@
+import { StringDecoder } from "node:string_decoder";
+import type { Asking, Branch, Branches, ChangedFile } from "@holdfast/core/workspace";
+import { HoldfastError, guardMethods, tellFailures } from "@holdfast/platform/error";
+import { createGit, gitFailure } from "@holdfast/platform/git-command";
+import {
+  type AskingPlace,
+  type BranchPlace,
+  isAncestor,
+  mergeBase,
+  readHead,
+  requireTip,
+  requireTree,
+} from "./branch-refs.ts";
+import { commitFiles, treeNow } from "./commit-files.ts";
+import { quotePath, splitRecords } from "./paths.ts";
+import { sweepOperations } from "./private-index.ts";
+import { inspectPush, pushBranch } from "./push.ts";
+import { commitResolved, placeConflict, rebase } from "./rebase.ts";
+import {
+  type Present,
+  fetchRemote,
+  findDefaultBranch,
+  findRemote,
+  lookUpRemote,
+  readRemoteBranch,
+  roleOf,
+} from "./remote.ts";
+import { ensureHome, ensurePrivateGitDir, findRepository } from "./repository.ts";
+
+/** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
+export function createGitBranches(options: { readonly remote?: string } = {}): Branches {
+  return {
+    of: (worktree) =>
+      tellFailures(worktree, async () => {
+        const at = await findPlace(worktree);
+        return guardMethods(branchOf(at, options.remote ?? null), at.place.root);
+      }),
+    asking: (folder) =>
+      tellFailures(folder, async () => {
+        const at = await openFolder(await findRepository(folder));
+        return guardMethods(askingOf(at, options.remote ?? null, null), at.place.root);
+      }),
+  };
+}
+
+async function findPlace(worktree: string): Promise<BranchPlace> {
+  const found = await findRepository(worktree);
+  const { checkout } = found;
+  if (checkout === undefined) {
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `${worktree} is not in a worktree`,
+      hint: "Name the folder of a run's worktree.",
+    });
+  }
+  const { root } = checkout;
+  const { branch } = await readHead(checkout);
+  if (branch === null) {
+    throw new HoldfastError({
+      code: "WORKSPACE_BUSY",
+      message: `${root} stands on no branch`,
+      hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
+    });
+  }
+  return { ...(await openFolder(found)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
+}
+
+async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof findRepository>>): Promise<AskingPlace> {
+  const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
+  const home = await ensureHome(gitDir);
+  await sweepOperations(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
+  return {
+    place: { repository, home, privateGitDir, root, gitDir },
+    git: createGit({ cwd: root, gitDir, ...(checkout === undefined ? {} : { workTree: root }) }),
+  };
+}
+
+function branchOf(at: BranchPlace, remote: string | null): Branch {
+  const { onPush, ...asking } = askingOf(at, remote, at.name);
+  return {
+    name: at.name,
+    root: at.place.root,
+    head: () => requireTip(at),
+    treeOf: (commit) => requireTree(at, commit),
+    commit: (params) => commitFiles(at, params),
+    ...asking,
+    inspectPush: ({ issue }) => inspectPush(at, { configured: remote, issue }),
+    push({ expected }) {
+      onPush(at.name);
+      return pushBranch(at, { expected, configured: remote });
+    },
+    rebase: (params) => rebase(at, params),
+    placeConflict: (params) => placeConflict(at, params),
+    commitResolved: (params) => commitResolved(at, params),
+    changedSince: (params) => changedSince(at, params),
+    diffSince: (params) => diffSince(at, params),
+  };
+}
+
+/** `own`: the run's branch, where it is known. */
+function askingOf(
+  at: AskingPlace,
+  remote: string | null,
+  own: string | null,
+): Asking & {
+  /** What is pushed is there, or was never known to be. */
+  readonly onPush: (branch: string) => void;
+} {
+  let present: Present | null = null;
+  return {
+    onPush: (branch) => void present?.push.add(branch),
+    remote: () => findRemote(at, remote, "base"),
+    pushRemote: () => findRemote(at, remote, "push"),
+    async fetch() {
+      const fetched = await fetchRemote(at, remote);
+      if (fetched.kind === "failed") return fetched;
+      present = fetched.branches;
+      return { kind: "fetched" };
+    },
+    async remoteBranch(branch) {
+      const isGone = present?.[roleOf(branch, own)].has(branch) === false;
+      return isGone ? null : readRemoteBranch(at, remote, { branch, own });
+    },
+    lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
+    defaultBranch: () => findDefaultBranch(at, remote),
+    isAncestor: (params) => isAncestor(at, params),
+    mergeBase: (params) => mergeBase(at, params),
+  };
+}
+
+async function changedSince(
+  at: BranchPlace,
+  params: Parameters<Branch["changedSince"]>[0],
+): Promise<readonly ChangedFile[]> {
+  const trees = await treesOf(at, params);
+  const args = [...DIFF, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
+  return parseChanged(await at.place.repository.objects.output({ args }));
+}
+
+/** As a patch, at most so many bytes of it, whole lines. */
+async function diffSince(
+  at: BranchPlace,
+  params: Parameters<Branch["diffSince"]>[0],
+): Promise<{ readonly text: string; readonly cut: boolean }> {
+  const trees = await treesOf(at, params);
+  const args = [...DIFF, "--patch", "--no-color", "--end-of-options", ...trees];
+  const running = at.place.repository.objects.start({ args });
+  running.stdin.end();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of running.stdout) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > params.maxBytes) break;
+  }
+  const cut = size > params.maxBytes;
+  if (cut) running.kill();
+  const exit = await running.exit;
+  if (!cut && exit.code !== 0) throw gitFailure(args, exit);
+  return { text: cutText(Buffer.concat(chunks), params.maxBytes), cut };
+}
+
+const DIFF = ["-c", "core.quotePath=false", "diff-tree", "-r", "--find-renames", "--no-ext-diff", "--no-textconv"];
+
+/** What is excluded is taken as it was, on both sides. */
+async function treesOf(
+  at: BranchPlace,
+  params: { readonly from: string; readonly exclude: readonly string[] },
+): Promise<readonly [from: string, to: string]> {
+  const from = await requireTree(at, params.from);
+  return [from, await treeNow(at.place, { base: from, exclude: params.exclude })];
+}
+
+function cutText(bytes: Buffer, maxBytes: number): string {
+  if (bytes.length <= maxBytes) return bytes.toString("utf8");
+  const line = bytes.lastIndexOf(0x0a, Math.max(0, maxBytes - 1));
+  const whole = bytes.subarray(0, line === -1 ? maxBytes : line + 1);
+  // The decoder keeps back half a character at the end.
+  return new StringDecoder("utf8").write(whole);
+}
+
+function parseChanged(raw: Buffer): readonly ChangedFile[] {
+  const records = splitRecords(raw);
+  const files: ChangedFile[] = [];
+  for (let at = 0; at < records.length;) {
+    const letter = records[at]?.split(" ")[4]?.[0] ?? "M";
+    const names = letter === "R" ? 2 : 1;
+    files.push({ path: quotePath(records[at + names] ?? ""), status: STATUS.get(letter) ?? "modified" });
+    at += names + 1;
+  }
+  return files;
+}
+
+const STATUS = new Map<string, ChangedFile["status"]>([
+  ["A", "added"],
+  ["M", "modified"],
+  ["D", "deleted"],
+  ["R", "renamed"],
+  ["T", "type_changed"],
+]);

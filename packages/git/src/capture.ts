@@ -1,0 +1,317 @@
+import { lstatSync, readFileSync, readdirSync } from "node:fs";
+import { dirname, isAbsolute, join } from "node:path";
+import type { Skipped } from "@holdfast/core/checkpoint";
+import { type Git, createGit } from "@holdfast/platform/git-command";
+import {
+  type CapturePlan,
+  type Found,
+  absolutePath,
+  capturePaths,
+  createInspector,
+  parentOf,
+  planCapture,
+} from "./capture-plan.ts";
+import { type RawPath, joinRecords, splitRecords } from "./paths.ts";
+import {
+  type BorrowedIndex,
+  type IndexDifference,
+  type IndexEntry,
+  type IndexMemo,
+  type IndexState,
+  type ReadUserIndex,
+  type UserIndex,
+  borrowIndex,
+  compareIndexes,
+  fileKey,
+  parseIndexEntry,
+  readUserIndex,
+} from "./private-index.ts";
+import type { Checkout, Repository } from "./repository.ts";
+
+export interface CaptureOptions {
+  readonly maxUntrackedBytes: number;
+  readonly includeIgnored: boolean;
+}
+
+export const DEFAULT_CAPTURE: CaptureOptions = { maxUntrackedBytes: 20 * 1024 * 1024, includeIgnored: false };
+
+export interface Captured {
+  readonly tree: string;
+  readonly skipped: readonly Skipped[];
+  readonly nested: CapturePlan["nested"];
+}
+
+/**
+ * The whole worktree as a tree object. Reads the user's index, never writes it; what it writes is objects and our own index.
+ * `onUserIndex` is told early what the user's index says, so that it can be stored while the files are looked at.
+ */
+export async function captureTree(
+  place: CapturePlace,
+  options: CaptureOptions,
+  onUserIndex?: (index: UserIndex) => void,
+): Promise<Captured> {
+  const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
+  const borrowed = await borrowIndex({ home: place.home, key });
+  try {
+    return await capture(place, options, gitsOf(place, borrowed, "given"), borrowed, onUserIndex);
+  } catch (error) {
+    if (!(await isIndexTorn(place, borrowed))) throw error;
+    return await capture(place, options, gitsOf(place, borrowed, "none"), borrowed, onUserIndex);
+  } finally {
+    await borrowed.release();
+  }
+}
+
+export interface CapturePlace extends Checkout {
+  readonly repository: Repository;
+  /** Our folder in this worktree's git directory. */
+  readonly home: string;
+  /** Our git directory for this worktree, with the shared part of its indexes. */
+  readonly privateGitDir: string;
+}
+
+const MAX_LOOKS = 5;
+const NOTHING_KNOWN: Pick<IndexMemo, "young" | "special"> = { young: new Map(), special: new Set() };
+
+async function capture(
+  place: CapturePlace,
+  options: CaptureOptions,
+  git: Gits,
+  borrowed: BorrowedIndex,
+  onUserIndex: ((index: UserIndex) => void) | undefined,
+): Promise<Captured> {
+  const { state } = borrowed;
+  for (let look = 1; ; look++) {
+    const now = Date.now();
+    const [{ index, difference, compared }, changed, others] = await Promise.all([
+      readDifference(place, git, state, onUserIndex),
+      state === undefined ? [] : listChanged(git.own),
+      listOthers(git.user, options),
+    ]);
+    const { young, special: known } = state?.memo ?? NOTHING_KNOWN;
+    const memo = { ...difference, young, special: known };
+    const facts = { memo, compared, now, changed, others, maxUntrackedBytes: options.maxUntrackedBytes };
+    const paths = capturePaths(facts);
+    const found = lookAt(place.root, paths);
+    const special = await lookForSpecial(place, options, paths, known);
+    const sparse = new Map(memo.sparse ? (await index.entries()).map((entry) => [entry.path, entry]) : []);
+    // The parts were read one after the other: they fit together only if the user's index stood still meanwhile.
+    if ((await fileKey(join(place.gitDir, "index"))) !== index.key && look < MAX_LOOKS) continue;
+
+    const plan = planCapture(facts, {
+      found: (path) => found.get(path) ?? { kind: "absent" },
+      head: (path) => readRepositoryHead(place.root, path),
+      special,
+      sparse: (path) => (sparse.get(path)?.skip === true ? sparse.get(path) : undefined),
+    });
+    const touched = await applyCapture(git.own, plan, place.repository.zero);
+    const tree = state !== undefined && !touched ? state.tree : await git.own.line({ args: ["write-tree"] });
+    const userIndex = { key: index.key, paths: index.paths, content: index.content };
+    const seenSpecial = special.length !== known.size || special.some((path) => !known.has(path));
+    if (touched || seenSpecial || state?.userIndex.key !== index.key)
+      await borrowed.keep({ userIndex, tree, memo: plan.memo });
+    return { tree, skipped: plan.skipped, nested: plan.nested };
+  }
+}
+
+/** How the two indexes differ: as remembered while the user's says the same about paths, else by comparing them. */
+async function readDifference(
+  place: CapturePlace,
+  git: Gits,
+  state: IndexState | undefined,
+  onUserIndex: ((index: UserIndex) => void) | undefined,
+): Promise<{ readonly index: ReadUserIndex; readonly difference: IndexDifference; readonly compared: boolean }> {
+  const index = await readUserIndex(git.user, place.gitDir, state?.userIndex);
+  onUserIndex?.(index);
+  if (state !== undefined && state.userIndex.paths === index.paths)
+    return { index, difference: state.memo, compared: false };
+  const [user, own] = await Promise.all([index.entries(), state === undefined ? [] : listEntries(git.own)]);
+  return { index, difference: compareIndexes(user, own), compared: true };
+}
+
+interface Gits {
+  /** Our index, no conversion, no config. */
+  readonly own: Git;
+  /** The user's index and ignore rules. */
+  readonly user: Git;
+}
+
+/**
+ * A power cut can leave the user's index empty or half zeros, and just then they need their files saved: what it cannot say any
+ * more is taken as not said. Only where git reads the same worktree well without it, so that no other failure hides here.
+ */
+async function isIndexTorn(place: CapturePlace, borrowed: BorrowedIndex): Promise<boolean> {
+  const args = ["ls-files", "-s", "-z"];
+  const given = await gitsOf(place, borrowed, "given").user.result({ args });
+  if (given.kind !== "exited" || given.code === 0) return false;
+  return (await gitsOf(place, borrowed, "none").user.result({ args })).code === 0;
+}
+
+function gitsOf(place: CapturePlace, borrowed: BorrowedIndex, userIndex: "given" | "none"): Gits {
+  const { repository, root, gitDir } = place;
+  const own = createGit({
+    cwd: root,
+    gitDir: place.privateGitDir,
+    workTree: root,
+    objectDirectory: repository.objectDirectory,
+    indexFile: borrowed.path,
+  });
+  const absent = userIndex === "none" ? { indexFile: `${borrowed.path}-none` } : {};
+  return { own, user: createGit({ cwd: root, gitDir, workTree: root, ...absent }) };
+}
+
+async function listEntries(git: Git): Promise<IndexEntry[]> {
+  return splitRecords(await git.output({ args: ["ls-files", "-s", "-v", "-z"] })).map(parseIndexEntry);
+}
+
+async function listChanged(git: Git): Promise<RawPath[]> {
+  // Submodules are looked at by hand: git would start itself inside them, under their config.
+  return splitRecords(await git.output({ args: ["diff-files", "--name-only", "--ignore-submodules=all", "-z"] }));
+}
+
+async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]> {
+  const rules = options.includeIgnored ? [] : ["--exclude-standard"];
+  return splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
+}
+
+/** Those that are known were judged before; new ones are rare enough to ask git whether they are ignored. */
+async function lookForSpecial(
+  place: CapturePlace,
+  options: CaptureOptions,
+  paths: readonly RawPath[],
+  known: ReadonlySet<RawPath>,
+): Promise<readonly RawPath[]> {
+  const all = findSpecialFiles(place.root, foldersToSearch(paths, known));
+  if (options.includeIgnored) return all;
+  const visible = await withoutIgnored(
+    place,
+    all.filter((path) => !known.has(path)),
+  );
+  return [...all.filter((path) => known.has(path)), ...visible].sort();
+}
+
+function lookAt(root: string, paths: readonly RawPath[]): Map<RawPath, Found> {
+  const inspect = createInspector(root);
+  return new Map(paths.map((path) => [path, inspect(path)]));
+}
+
+async function applyCapture(git: Git, plan: CapturePlan, zero: string): Promise<boolean> {
+  const lines = [
+    ...plan.remove.map((path) => `0 ${zero}\t${path}`),
+    ...plan.entries.map(({ mode, id, path }) => `${mode} ${id}\t${path}`),
+  ];
+  if (lines.length > 0) {
+    await git.output({ args: ["update-index", "-z", "--index-info"], input: joinRecords(lines) });
+  }
+  if (plan.absent.length > 0) {
+    await git.output({ args: ["update-index", "--skip-worktree", "-z", "--stdin"], input: joinRecords(plan.absent) });
+  }
+  if (plan.add.length > 0) {
+    // --remove: a file may vanish between our look and git's.
+    const args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+    await git.output({ args, input: joinRecords(plan.add) });
+  }
+  return lines.length > 0 || plan.absent.length > 0 || plan.add.length > 0;
+}
+
+/**
+ * Pipes, sockets and devices, which git does not even mention, in these folders. They hold nothing that could be lost; they are
+ * looked for only so that a snapshot can name all that it leaves out.
+ */
+function findSpecialFiles(root: string, folders: ReadonlySet<RawPath>): readonly RawPath[] {
+  return [...folders].flatMap((folder) => {
+    try {
+      const entries = readdirSync(absolutePath(root, folder), { withFileTypes: true, encoding: "buffer" });
+      const special = entries.filter((entry) => !entry.isFile() && !entry.isDirectory() && !entry.isSymbolicLink());
+      return special.map((entry) => `${folder === "" ? "" : `${folder}/`}${entry.name.toString("latin1")}`);
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** The folders in which something new or changed was seen, the root, and those of special files that are known. */
+function foldersToSearch(paths: readonly RawPath[], known: ReadonlySet<RawPath>): ReadonlySet<RawPath> {
+  return new Set(["", ...paths.map(parentOf), ...Array.from(known, parentOf)]);
+}
+
+async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Promise<readonly RawPath[]> {
+  if (paths.length === 0) return paths;
+  const git = createGit({ cwd: checkout.root, gitDir: checkout.gitDir, workTree: checkout.root });
+  const ignored = await git.result({
+    args: ["check-ignore", "-z", "--stdin"],
+    input: joinRecords(paths.map((path) => `./${path}`)),
+    env: { GIT_LITERAL_PATHSPECS: "0" },
+  });
+  const names = new Set(splitRecords(ignored.stdout).map((path) => path.slice(2)));
+  return paths.filter((path) => !names.has(path));
+}
+
+/**
+ * The commit checked out in a nested repository or submodule; null when it has none. Read by hand: to start git in there would
+ * be to obey its config.
+ */
+function readRepositoryHead(root: string, path: RawPath): string | null {
+  const dotGit = join(absolutePath(root, path).toString("latin1"), ".git");
+  const gitDir = resolveLink(dotGit);
+  return gitDir === undefined ? null : readGitDirHead(gitDir);
+}
+
+/** Folders here are bytes, one character each, as in a RawPath: a repository can lie anywhere and name its refs anything. */
+export function rawFolder(folder: string): RawPath {
+  return Buffer.from(folder, "utf8").toString("latin1");
+}
+
+/** The commit that HEAD of a git directory leads to, where refs are files; null when it leads nowhere. */
+export function readGitDirHead(gitDir: RawPath): string | null {
+  const common = readText(join(gitDir, "commondir"));
+  const commonDir = common === undefined ? gitDir : resolveFrom(gitDir, common);
+  return readRef({ gitDir, commonDir, name: "HEAD", depth: 0 });
+}
+
+const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_DEPTH = 5;
+
+function readRef(at: { gitDir: string; commonDir: string; name: string; depth: number }): string | null {
+  if (at.depth > MAX_DEPTH || at.name.includes("..")) return null;
+  const text = readText(join(at.depth === 0 ? at.gitDir : at.commonDir, at.name));
+  if (text === undefined) return at.depth === 0 ? null : readPacked(at.commonDir, at.name);
+  if (/^[0-9a-f]{40,64}$/.test(text)) return text;
+  const target = /^ref: (refs\/.+)$/.exec(text)?.[1];
+  return target === undefined ? null : readRef({ ...at, name: target, depth: at.depth + 1 });
+}
+
+function readPacked(commonDir: string, name: string): string | null {
+  const lines = readText(join(commonDir, "packed-refs"))?.split("\n") ?? [];
+  return (
+    lines.find((line) => line.slice(line.indexOf(" ") + 1) === name && /^[0-9a-f]{40}/.test(line))?.split(" ")[0] ??
+    null
+  );
+}
+
+function resolveLink(dotGit: string): string | undefined {
+  const bytes = Buffer.from(dotGit, "latin1");
+  try {
+    if (lstatSync(bytes).isDirectory()) return dotGit;
+  } catch {
+    return undefined;
+  }
+  const target = /^gitdir: (.+)$/.exec(readText(dotGit) ?? "")?.[1];
+  return target === undefined ? undefined : resolveFrom(dirname(dotGit), target);
+}
+
+function resolveFrom(folder: string, target: string): string {
+  return isAbsolute(target) ? target : join(folder, target);
+}
+
+function readText(path: string): string | undefined {
+  const bytes = Buffer.from(path, "latin1");
+  try {
+    const stat = lstatSync(bytes);
+    // A pipe planted as a ref would hang us for ever.
+    if (!stat.isFile() || stat.size > MAX_BYTES) return undefined;
+    return readFileSync(bytes, "latin1").trimEnd();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,142 @@
+import { join } from "node:path";
+import type { GitPath } from "@holdfast/core/checkpoint";
+import type { CommitParams } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { createGit } from "@holdfast/platform/git-command";
+import { type BranchPlace, moveBranch, readTip, requireQuiet, requireTree } from "./branch-refs.ts";
+import { createInspector } from "./capture-plan.ts";
+import { type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
+import { commitIdentity, parseTime, readCommit, timeOf } from "./commits.ts";
+import { healing } from "./damaged-objects.ts";
+import { syncRepository } from "./objects.ts";
+import { joinRecords, parsePath } from "./paths.ts";
+import { LINK_MODE, openScratch } from "./private-index.ts";
+import { replaceIndex } from "./replace-index.ts";
+import { diffTrees, inScope, parseScope } from "./tree-diff.ts";
+
+/** objects → branch → index. Killed anywhere, the same call ends in the same commit. */
+export async function commitFiles(
+  at: BranchPlace,
+  params: CommitParams,
+): Promise<{ readonly commit: string; readonly tree: string } | null> {
+  const message = cleanMessage(params.message);
+  await requireQuiet(at);
+  const { place } = at;
+  const tip = await readTip(at);
+  const base = tip === null ? place.repository.emptyTree : await requireTree(at, tip);
+  const tree = await treeNow(place, { base, exclude: params.exclude });
+  if (tree !== base) {
+    const commit = await makeCommit(at, { tree, parent: tip, message, at: params.at });
+    await settle(at, { from: tip, to: commit });
+    return { commit, tree };
+  }
+  if (tip === null) return null;
+  await settle(at, { from: tip, to: tip });
+  const made = await isCommitOf(at, tip, { message, at: params.at });
+  return made ? { commit: tip, tree } : null;
+}
+
+export async function makeCommit(
+  at: BranchPlace,
+  params: { readonly tree: string; readonly parent: string | null; readonly message: string; readonly at: string },
+): Promise<string> {
+  const env = await commitIdentity(at.git, params.at);
+  const parents = params.parent === null ? [] : ["-p", params.parent];
+  const args = ["commit-tree", params.tree, ...parents, "-F", "-"];
+  return at.place.repository.objects.line({ args, input: Buffer.from(params.message), env });
+}
+
+/** Branch and index to a commit that is there; durable when it returns. */
+export async function settle(
+  at: BranchPlace,
+  params: { readonly from: string | null; readonly to: string },
+): Promise<void> {
+  await moveBranch(at, params);
+  await replaceIndex(at.place, params.to);
+  await syncRepository(at.place.repository);
+}
+
+/**
+ * Was this commit made by an earlier call with the same words and time? That call may have been killed after it moved the branch. Who is
+ * named as author is not compared: the user's name may have been set in between.
+ */
+export async function isCommitOf(
+  at: BranchPlace,
+  commit: string,
+  params: { readonly message: string; readonly at: string },
+): Promise<boolean> {
+  const made = await readCommit(at.place.repository, commit);
+  const time = parseTime(params.at);
+  const text = Buffer.from(made.message, "latin1").toString("utf8");
+  return text === params.message && timeOf(made.author) === time && timeOf(made.committer) === time;
+}
+
+/** No commit message can hold a NUL byte, and git would cut the text there. */
+export function cleanMessage(text: string): string {
+  const message = text.replaceAll("\0", "\uFFFD").trim();
+  if (message !== "") return `${message}\n`;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "a commit needs a message",
+    hint: "Give at least one line that says what was changed.",
+  });
+}
+
+/**
+ * The files as they are now, as git would commit them on top of `base`. The capture says which files differ by their bytes; only
+ * those are read again with line ends, encodings and filters (LFS) applied, so that nothing goes out raw that must not, and a
+ * file which nobody touched is never converted a second time. What is excluded stays as `base` has it.
+ */
+export function treeNow(
+  place: CapturePlace,
+  params: { readonly base: string; readonly exclude: readonly GitPath[] },
+): Promise<string> {
+  const excluded = parseScope(params.exclude);
+  return healing(place, async () => {
+    const captured = await captureTree(place, DEFAULT_CAPTURE);
+    const differing = await diffTrees(place.repository.objects, params.base, captured.tree);
+    const changes = differing.filter(({ path }) => !inScope(path, excluded));
+    const large = captured.skipped
+      .filter(({ reason }) => reason === "too_large")
+      .flatMap(({ path }) => parsePath(path) ?? []);
+    const found = createInspector(place.root);
+    const files = changes.filter(({ to }) => to !== null && to.mode !== LINK_MODE).map(({ path }) => path);
+    const add = [
+      // In the capture and yet not on disk: a sparse checkout leaves it out, so there is nothing to say about it.
+      ...files.filter((path) => found(path).kind !== "absent"),
+      ...large.filter((path) => !inScope(path, excluded)),
+    ];
+    const set = changes.flatMap(({ path, to }) => {
+      if (to === null) return [`0 ${place.repository.zero}\t${path}`];
+      return to.mode === LINK_MODE ? [`${to.mode} ${to.id}\t${path}`] : [];
+    });
+    if (set.length === 0 && add.length === 0) return params.base;
+    return writeTree({ place, base: params.base, set, add });
+  });
+}
+
+async function writeTree(params: {
+  readonly place: CapturePlace;
+  readonly base: string;
+  readonly set: readonly string[];
+  readonly add: readonly string[];
+}): Promise<string> {
+  const { root, gitDir, home } = params.place;
+  const scratch = await openScratch(home);
+  try {
+    const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(scratch.folder, "index") });
+    await git.output({ args: [...PLAIN, "read-tree", params.base] });
+    if (params.set.length > 0)
+      await git.output({ args: [...PLAIN, "update-index", "-z", "--index-info"], input: joinRecords(params.set) });
+    if (params.add.length > 0) {
+      // --remove: a file may vanish between our look and git's.
+      const args = [...PLAIN, "update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+      await git.output({ args, input: joinRecords(params.add) });
+    }
+    return await git.line({ args: [...PLAIN, "write-tree"] });
+  } finally {
+    await scratch.release();
+  }
+}
+
+const PLAIN = ["-c", "core.splitIndex=false", "-c", "core.safecrlf=false"];

@@ -1,0 +1,146 @@
+import { randomBytes } from "node:crypto";
+import { statSync } from "node:fs";
+import { mkdir, readFile, readdir, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CapturePlace } from "./capture.ts";
+import { findMissing, isDamaged, loosePath, readsToTheEnd } from "./objects.ts";
+import { forgetIndexes, readBoot } from "./private-index.ts";
+import type { Repository } from "./repository.ts";
+
+/**
+ * Does the work again when it failed over a damaged loose object, with that object out of the way, so that git writes it anew from
+ * the files. Such an object is worth nothing to anybody, but blocks every later save of the same content. It is moved into
+ * our own folder, never deleted; packs are not touched. `work` must be safe to repeat.
+ */
+export async function healing<T>(place: CapturePlace, work: () => Promise<T>): Promise<T> {
+  for (let rounds = 1; ; rounds++) {
+    try {
+      return await work();
+    } catch (error) {
+      // git stops at the first damaged object that it meets, so there may be one round for each.
+      const moved = rounds < MAX_ROUNDS && (await setAside(place.repository, objectsNamedBy(error)).catch(() => false));
+      if (!moved) throw error;
+      await forgetIndexes(place.home);
+    }
+  }
+}
+
+/** Only a hint where to look: what is moved is decided by the object's own bytes. */
+export function objectsNamedBy(error: unknown): readonly string[] {
+  if (!(error instanceof HoldfastError) || error.code !== "GIT_FAILED") return [];
+  const { stderr, missing } = error.data;
+  const text = [error.message, stderr, ...(Array.isArray(missing) ? missing : [])].join("\n");
+  const named = text.matchAll(/(?<![0-9a-f])([0-9a-f]{2})\/?([0-9a-f]{62}|[0-9a-f]{38})(?![0-9a-f])/g);
+  return [...new Set(Array.from(named, ([, folder = "", rest = ""]) => folder + rest))];
+}
+
+const MAX_ROUNDS = 1000;
+
+async function setAside(repository: Repository, ids: readonly string[]): Promise<boolean> {
+  let moved = false;
+  for (const id of ids) {
+    if (!(await isDamaged(repository, id))) continue;
+    const folder = join(repository.home, "damaged");
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    // A name of its own each time: a rename onto an earlier one would delete that.
+    await rename(loosePath(repository, id), join(folder, `${id}-${randomBytes(4).toString("hex")}`));
+    moved = true;
+  }
+  return moved;
+}
+
+/**
+ * Those of a tree's objects that are not there, or cannot be read to their end. Whatever git finds by name it takes for stored, also
+ * what another git wrote a moment before a power cut, and what a disk or a program has damaged since. An object is read again when
+ * its file is not the one that was read (inode, size, times), and in every boot.
+ *
+ * Packs are not read in full: git checks and syncs a pack before it gets its name, and a repository may hold gigabytes. A pack whose
+ * file changed under its name is the exception, for git never does that: then the objects of this tree are read from it.
+ */
+export async function findDamaged(place: CapturePlace, ids: readonly string[]): Promise<readonly string[]> {
+  const memory = await remember(place);
+  const marks = new Map(ids.map((id) => [id, markOf(loosePath(place.repository, id))]));
+  const packs = await markPacks(place);
+  const isKeptPack = [...memory.packs].every(([name, mark]) => packs.get(name) === mark);
+  const doubtful = ids.filter((id) => {
+    const known = memory.objects.get(id);
+    return known === undefined || known !== marks.get(id) || (known === PACKED && !isKeptPack);
+  });
+  if (doubtful.length === 0) return [];
+  const missing = await findMissing(place.repository, doubtful);
+  if (missing.length > 0) return missing;
+  const damaged: string[] = [];
+  for (const id of doubtful) if (marks.get(id) !== PACKED && (await isDamaged(place.repository, id))) damaged.push(id);
+  const changed = [...memory.packs].filter(([name, mark]) => packs.has(name) && packs.get(name) !== mark);
+  if (changed.length > 0) {
+    const packed = ids.filter((id) => marks.get(id) === PACKED);
+    if (!(await readsToTheEnd(place.repository, packed)))
+      throw packDamaged(
+        place,
+        changed.map(([name]) => name),
+      );
+  }
+  if (damaged.length === 0) {
+    const lines = [...ids.map((id) => `${id} ${marks.get(id) ?? PACKED}`), ...[...packs].map(([n, m]) => `${n} ${m}`)];
+    // Half-written or mixed with another's it still names only objects that were read: no need to be careful with it.
+    await writeFile(memory.path, [memory.boot, ...lines, ""].join("\n"), { mode: 0o600 }).catch(() => undefined);
+  }
+  return damaged;
+}
+
+/** Of an object without a file of its own. */
+const PACKED = "packed";
+
+interface Memory {
+  readonly path: string;
+  readonly boot: string;
+  /** The file of each object when it was read. */
+  readonly objects: ReadonlyMap<string, string>;
+  readonly packs: ReadonlyMap<string, string>;
+}
+
+async function remember(place: CapturePlace): Promise<Memory> {
+  // Named like an index: when those are forgotten, so is this.
+  const path = join(place.home, "index-objects-read");
+  const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBoot()]);
+  const [known, ...lines] = text.split("\n");
+  const pairs = (known === boot ? lines : []).flatMap((line): readonly (readonly [string, string])[] => {
+    const [name, mark] = line.split(" ");
+    return name === undefined || mark === undefined ? [] : [[name, mark]];
+  });
+  const isPack = ([name]: readonly [string, string]): boolean => name.endsWith(".pack");
+  return {
+    path,
+    boot,
+    objects: new Map(pairs.filter((pair) => !isPack(pair))),
+    packs: new Map(pairs.filter(isPack)),
+  };
+}
+
+/** Changes with every write to the file, and when another file takes its place. */
+function markOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? PACKED : `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
+}
+
+async function markPacks({ repository }: CapturePlace): Promise<ReadonlyMap<string, string>> {
+  const folder = join(repository.objectDirectory, "pack");
+  const names = await readdir(folder).catch(() => []);
+  // git refreshes the time of a pack in which it finds what it was to write: then the objects are read once more than needed.
+  return new Map(
+    names.flatMap((name): readonly (readonly [string, string])[] => {
+      const found = name.endsWith(".pack") ? statSync(join(folder, name), { throwIfNoEntry: false }) : undefined;
+      return found === undefined ? [] : [[name, `${found.ino}:${found.size}:${found.mtimeMs}`]];
+    }),
+  );
+}
+
+function packDamaged(place: CapturePlace, names: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "GIT_FAILED",
+    message: `A pack of the repository of ${place.root} changed and cannot be read any more: ${names.join(", ")}`,
+    hint: "Run `git fsck --full`, and fetch the objects again or restore the pack from a backup. Nothing was saved.",
+    data: { packs: names },
+  });
+}

@@ -1,0 +1,62 @@
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { startWorkspace } from "@holdfast/test-support/git/repository";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { syncFileSystem } from "./objects.ts";
+
+/** For the rest of a test: `sync` answers `-f` like this, and everything else with success. Returns what it was asked. */
+function fakeSync(answer: string): () => readonly string[] {
+  const bin = join(scratchDirectory(onTestFinished), "bin");
+  const log = join(bin, "log");
+  mkdirSync(bin);
+  const script = `#!/bin/sh\necho "sync $*" >> '${log}'\nif [ "$1" = -f ]; then ${answer}; fi\n`;
+  writeFileSync(join(bin, "sync"), script, { mode: 0o755 });
+  const path = process.env["PATH"] ?? "";
+  process.env["PATH"] = `${bin}${delimiter}${path}`;
+  onTestFinished(() => void (process.env["PATH"] = path));
+  return () => readFileSync(log, "utf8").split("\n").slice(0, -1);
+}
+
+describe.runIf(process.platform === "linux")("syncing a file system", () => {
+  test.each([
+    ["Input/output error", "IO_FAILED"],
+    ["No space left on device", "DISK_FULL"],
+  ])("that fails with %s is told, and never made good by a sync that cannot fail", async (why, code) => {
+    const asked = fakeSync(`echo "sync: error syncing '$2': ${why}" >&2; exit 1`);
+    await expect(syncFileSystem("/invalid option/usage")).rejects.toMatchObject({ code });
+    expect(asked()).toEqual(["sync -f /invalid option/usage"]);
+  });
+
+  test("with a program that knows no single file systems: all of them are", async () => {
+    const asked = fakeSync(`echo "sync: invalid option -- 'f'" >&2; exit 1`);
+    await syncFileSystem("/invalid option/usage");
+    expect(asked()).toEqual(["sync -f /invalid option/usage", "sync "]);
+  });
+
+  test("objects on a disk of their own are synced with the rest", async (context) => {
+    const { repo, snapshot } = await startWorkspace();
+    const elsewhere = mkdtempSync(join(existsSync("/var/tmp") ? "/var/tmp" : tmpdir(), "holdfast-objects-"));
+    onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+    if (statSync(elsewhere).dev === statSync(repo.root).dev) context.skip("one disk only");
+    const objects = repo.path(".git/objects");
+    cpSync(objects, join(elsewhere, "objects"), { recursive: true });
+    rmSync(objects, { recursive: true });
+    symlinkSync(join(elsewhere, "objects"), objects);
+    const asked = fakeSync("exit 0");
+    repo.write("a.txt", "new\n");
+    await snapshot();
+    expect(asked()).toEqual([`sync -f ${repo.path(".git")}`, `sync -f ${objects}`]);
+  });
+});

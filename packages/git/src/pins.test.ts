@@ -1,0 +1,184 @@
+import { chmodSync, mkdirSync, readFileSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  type TestRepository,
+  type WorkspaceSession,
+  createTestRepository,
+  openWorkspaceSession,
+} from "@holdfast/test-support/git/repository";
+import { openGitWorkspaces } from "./workspaces.ts";
+
+const repositories: TestRepository[] = [];
+afterEach(() => {
+  for (const repository of repositories.splice(0)) repository.dispose();
+});
+
+test("a lock that a killed git left behind stops neither pinning nor sweeping", async () => {
+  const { all, commit, lock } = await scene();
+  lock("refs/holdfast/r/1.lock");
+  const ref = await all.pin({ run: "r", sequence: 1, commit });
+  expect(ref).toBe(`refs/holdfast/r/1-${commit}`);
+  lock(`refs/holdfast/r/2.lock`);
+  lock(`refs/holdfast/r/2-${commit}.lock`);
+  expect(await all.pin({ run: "r", sequence: 2, commit })).toBe(`refs/holdfast/r/2-${commit}0`);
+  expect((await all.refs()).map(({ run, sequence }) => [run, sequence])).toEqual([
+    ["r", 1],
+    ["r", 2],
+  ]);
+  lock(`${ref}.lock`, { old: true });
+  await all.unpin((await all.refs()).map((each) => each.ref));
+  expect(await all.refs()).toEqual([]);
+});
+
+test("refs that git packed are removed too; a foreign lock on packed-refs does not matter to those that are not", async () => {
+  const { all, repo, commit, lock } = await scene();
+  await all.pin({ run: "r", sequence: 1, commit });
+  repo.git("pack-refs", "--all");
+  await all.pin({ run: "r", sequence: 2, commit });
+  await all.unpin(["refs/holdfast/r/1"]);
+  expect((await all.refs()).map(({ sequence }) => sequence)).toEqual([2]);
+  lock("packed-refs.lock");
+  await all.unpin(["refs/holdfast/r/2"]);
+  expect(await all.refs()).toEqual([]);
+});
+
+test("commits that no branch, tag or remote has are named; the others are not", async () => {
+  const { all, repo, commit } = await scene();
+  repo.git("checkout", "-q", "-b", "side");
+  repo.write("b.txt", "two\n");
+  repo.git("add", "-A");
+  repo.git("commit", "-qm", "second");
+  const side = repo.git("rev-parse", "HEAD").trim();
+  expect(await all.unpublished([commit, side])).toEqual(new Set());
+  repo.git("checkout", "-q", "main");
+  repo.git("branch", "-qD", "side");
+  expect(await all.unpublished([commit, side, "0".repeat(40)])).toEqual(new Set([side]));
+});
+
+test("a ref tells the commit it stands on and when it was made", async () => {
+  const { all, repo, commit } = await scene();
+  const workspace = await all.open(repo.root);
+  await workspace.snapshot({ run: "r", sequence: 1, message: "m", at: "2026-01-02T03:04:05Z" });
+  expect(await all.refs()).toMatchObject([{ head: commit, createdAt: "2026-01-02T03:04:05.000Z" }]);
+});
+
+describe("pinned snapshots", () => {
+  let repo: TestRepository;
+  let session: WorkspaceSession;
+  beforeEach(async () => {
+    repo = createTestRepository();
+    repositories.push(repo);
+    repo.write("a", "1");
+    repo.git("add", "a");
+    repo.git("commit", "-qm", "first");
+    session = await openWorkspaceSession({ repository: repo, open: openGitWorkspaces });
+  });
+
+  test("a snapshot is pinned under its run and sequence, with HEAD as its parent", async () => {
+    const plane = await session.snapshot({ sequence: 7 });
+    expect(plane.ref).toBe("refs/holdfast/test-run/7");
+    expect(await session.workspaces.refs()).toEqual([
+      {
+        ref: plane.ref,
+        run: "test-run",
+        sequence: 7,
+        commit: plane.commit,
+        head: plane.head,
+        createdAt: "2026-01-02T03:04:05.000Z",
+      },
+    ]);
+    expect(repo.git("rev-parse", `${plane.commit}^1`).trim()).toBe(plane.head);
+    expect(repo.git("rev-parse", `${plane.commit}^{tree}`).trim()).toBe(plane.tree);
+    expect(repo.git("log", "-1", "--format=%an <%ae> %aI %cI", plane.commit).trim()).toBe(
+      "Holdfast <holdfast@localhost> 2026-01-02T03:04:05+00:00 2026-01-02T03:04:05+00:00",
+    );
+  });
+
+  test("a second, different snapshot of one sequence never moves the ref of the first", async () => {
+    const first = await session.snapshot({ sequence: 1 });
+    repo.write("a", "2");
+    const second = await session.snapshot({ sequence: 1 });
+    expect(second.ref).toBe(`refs/holdfast/test-run/1-${second.commit}`);
+    expect((await session.snapshot({ sequence: 1 })).ref).toBe(second.ref);
+    const refs = await session.workspaces.refs();
+    expect(refs.map(({ sequence, commit }) => [sequence, commit])).toEqual([
+      [1, first.commit],
+      [1, second.commit],
+    ]);
+  });
+
+  test("pin and unpin; foreign refs are refused, missing ones are no error", async () => {
+    const plane = await session.snapshot();
+    const { workspaces, guard } = session;
+    const ref = await guard(() => workspaces.pin({ run: "fork", sequence: 1, commit: plane.commit }));
+    expect(ref).toBe("refs/holdfast/fork/1");
+    expect(await guard(() => workspaces.pin({ run: "fork", sequence: 1, commit: plane.commit }))).toBe(ref);
+    await guard(() => workspaces.unpin([plane.ref, "refs/holdfast/never/1"]));
+    expect((await workspaces.refs()).map((found) => found.ref)).toEqual([ref]);
+    for (const foreign of [
+      "refs/heads/main",
+      "HEAD",
+      "refs/holdfast/../heads/main",
+      "refs/holdfast/x/1\ndelete refs/heads/main",
+    ]) {
+      await expect(guard(() => workspaces.unpin([foreign]))).rejects.toMatchObject({ code: "USAGE" });
+    }
+    await expect(workspaces.pin({ run: "x", sequence: 1, commit: "1".repeat(40) })).rejects.toMatchObject({
+      code: "GIT_FAILED",
+    });
+  });
+
+  test("a snapshot survives gc, a worktree that is gone, and packed refs", async () => {
+    repo.write("only", "copy");
+    const plane = await session.snapshot();
+    repo.remove("only");
+    repo.git("reflog", "expire", "--expire=now", "--all");
+    repo.git("gc", "-q", "--prune=now");
+    repo.git("pack-refs", "--all");
+    expect(await session.workspaces.has(plane)).toBe(true);
+    expect(await session.workspaces.refs()).toHaveLength(1);
+    await session.workspaces.unpin([plane.ref]);
+    expect(await session.workspaces.refs()).toEqual([]);
+  });
+
+  test("a snapshot with a missing, empty or torn object is not whole", async () => {
+    repo.write("only", "copy ".repeat(1000));
+    const plane = await session.snapshot();
+    const { workspaces } = session;
+    expect(await workspaces.has(plane)).toBe(true);
+    expect(await workspaces.has({ ...plane, tree: "1".repeat(40) })).toBe(false);
+    expect(await workspaces.has({ ...plane, commit: "1".repeat(40) })).toBe(false);
+    expect(await workspaces.has({ ...plane, commit: plane.head ?? "" })).toBe(false);
+    expect(await workspaces.has({ tree: "--all", commit: "HEAD" })).toBe(false);
+    const blob = repo.git("rev-parse", `${plane.tree}:only`).trim();
+    const file = repo.path(`.git/objects/${blob.slice(0, 2)}/${blob.slice(2)}`);
+    const bytes = readFileSync(file);
+    chmodSync(file, 0o644);
+    for (const size of [0, 10, bytes.length - 5]) {
+      truncateSync(file, size);
+      expect(await workspaces.has(plane), String(size)).toBe(false);
+      writeFileSync(file, bytes);
+    }
+    expect(await workspaces.has(plane)).toBe(true);
+  });
+
+  test.each(["", "UPPER", "a/b", "..", "-x", "x.lock", "a b"])("%j is not a run id", async (run) => {
+    await expect(session.snapshot({ run })).rejects.toMatchObject({ code: "USAGE" });
+  });
+});
+
+async function scene() {
+  const repo = createTestRepository();
+  repositories.push(repo);
+  repo.write("a.txt", "one\n");
+  repo.git("add", "-A");
+  repo.git("commit", "-qm", "first");
+  const lock = (name: string, { old = false } = {}): void => {
+    const path = repo.path(`.git/${name}`);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, "");
+    if (old) utimesSync(path, 0, 0);
+  };
+  return { repo, lock, all: await openGitWorkspaces(repo.root), commit: repo.git("rev-parse", "HEAD").trim() };
+}

@@ -1,0 +1,217 @@
+import { existsSync } from "node:fs";
+import { open, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { RUN_ID } from "@holdfast/core/run";
+import type { AsideRef, SnapshotRef } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { gitFailure } from "@holdfast/platform/git-command";
+import type { ProcessResult } from "@holdfast/platform/subprocess";
+import { pastLock } from "./branch-refs.ts";
+import { findMissing, missingCommit, syncRepository } from "./objects.ts";
+import type { Repository } from "./repository.ts";
+import { PIN, clearOldLock, leavingNothing } from "./stale-files.ts";
+
+/**
+ * Makes a ref for a snapshot, so that no gc takes it. An existing ref is never moved: it may be the only hold on work that a
+ * checkpoint names. A second, different snapshot of the same sequence (after a crash, or by a worker that lost its lease)
+ * gets a name of its own, and so does one whose name is locked: a git that was killed leaves its lock behind, and nobody
+ * should have to remove it by hand. What no checkpoint names is swept later.
+ */
+export async function pinCommit(repository: Repository, params: PinParams): Promise<string> {
+  const plain = snapshotRef(params);
+  const own = `${plain}-${params.commit}`;
+  let refused: ProcessResult | undefined;
+  for (const ref of [plain, own, ...[...SPARE].map((digit) => own + digit)]) {
+    const made = await repository.git.result({ args: ["update-ref", ref, params.commit, repository.zero] });
+    const there = made.code === 0 ? params.commit : await readRef(repository, ref);
+    if (there === params.commit) return ref;
+    if (there === undefined && !existsSync(join(repository.commonDir, `${ref}.lock`))) {
+      throw gitFailure(["update-ref", ref], made);
+    }
+    refused = made;
+  }
+  throw refused === undefined
+    ? new HoldfastError({ code: "INTERNAL", message: `no name was tried for snapshot ${plain}` })
+    : gitFailure(["update-ref", plain], refused);
+}
+
+interface PinParams {
+  readonly run: string;
+  readonly sequence: number;
+  readonly commit: string;
+}
+
+/** A snapshot's parents are HEAD, then the user's index; without any commit yet the index stands first, which only protects more. */
+export async function listPins(repository: Repository, run?: string): Promise<SnapshotRef[]> {
+  const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
+  const all = await repository.git.result({ args: ["for-each-ref", FACTS, below] });
+  if (all.code === 0) return parsePins(all.stdout);
+  // One damaged commit stops git for all of them; asked one by one, the others answer.
+  const names = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", below] });
+  const pins = await Promise.all(names.split("\n").map((ref) => damagedOrWhole(repository, ref)));
+  return pins.flat();
+}
+
+const FACTS = "--format=%(objectname) %(refname) %(committerdate:unix) %(parent)";
+
+/** Of a damaged commit neither age nor parent is known: it counts as fresh, so that no gc takes its ref. */
+async function damagedOrWhole(repository: Repository, ref: string): Promise<SnapshotRef[]> {
+  const one = await repository.git.result({ args: ["for-each-ref", FACTS, ref] });
+  if (one.code === 0) return parsePins(one.stdout);
+  const name = await repository.git.line({ args: ["for-each-ref", "--format=%(objectname) %(refname)", ref] });
+  return parsePins(Buffer.from(`${name} ${Math.floor(Date.now() / 1000)} `));
+}
+
+function parsePins(output: Buffer): SnapshotRef[] {
+  return output
+    .toString("utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, commit, ref, run, sequence, seconds, head] = SNAPSHOT_REF_LINE.exec(line) ?? [];
+      if (commit === undefined || ref === undefined || run === undefined) return [];
+      const createdAt = new Date(Number(seconds) * 1000).toISOString();
+      return [{ ref, run, sequence: Number(sequence), commit, head: head === "" ? null : (head ?? null), createdAt }];
+    });
+}
+
+const SNAPSHOT_REF_LINE =
+  /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/(\d+)(?:-[0-9a-f]+)?) (\d+) ?([0-9a-f]*)(?: [0-9a-f]+)?$/;
+
+export async function removePins(repository: Repository, refs: readonly string[]): Promise<void> {
+  const foreign = refs.find((ref) => !PIN.test(ref));
+  if (foreign !== undefined) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${foreign} is not a snapshot ref`,
+      hint: "Only refs under refs/holdfast/ can be removed.",
+    });
+  }
+  if (refs.length === 0) return;
+  await leavingNothing(repository, { kind: "unpinning", refs }, async (env) => {
+    const packed = await readPackedRefs(repository);
+    const rest: string[] = [];
+    for (const ref of refs) if (packed.has(ref) || !(await removeLoose(repository, ref))) rest.push(ref);
+    if (rest.length === 0) return;
+    const commands = rest.map((ref) => `delete ${ref}\n`).join("");
+    await repository.git.output({ args: ["update-ref", "--stdin"], input: Buffer.from(commands), env });
+  });
+}
+
+const SPARE = "0123456789abcdef";
+
+async function readPackedRefs(repository: Repository): Promise<ReadonlySet<string>> {
+  const text = await readFile(join(repository.commonDir, "packed-refs"), "latin1").catch(() => "");
+  return new Set(text.split("\n").map((line) => line.slice(line.indexOf(" ") + 1)));
+}
+
+/**
+ * As git would, under the ref's own lock, but without locking packed-refs: a `git update-ref -d` that is killed leaves
+ * packed-refs locked, and then the user's own git can delete no branch any more. False: git has to do it.
+ */
+async function removeLoose(repository: Repository, ref: string): Promise<boolean> {
+  const path = join(repository.commonDir, ref);
+  const lock = `${path}.lock`;
+  if (!existsSync(path)) return false;
+  await clearOldLock(lock);
+  try {
+    await (await open(lock, "wx")).close();
+  } catch {
+    return false;
+  }
+  await rm(path, { force: true });
+  await rm(lock, { force: true });
+  return true;
+}
+
+const NAMESPACE = "refs/holdfast/";
+
+function snapshotRef(params: Pick<PinParams, "run" | "sequence">): string {
+  if (!RUN_ID.test(params.run) || !Number.isSafeInteger(params.sequence) || params.sequence < 0) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${params.run}@${params.sequence} cannot name a snapshot`,
+      hint: "A run is lower-case letters, digits and dashes; a sequence is a whole number.",
+    });
+  }
+  return `${NAMESPACE}${params.run}/${params.sequence}`;
+}
+
+async function readRef(repository: Repository, ref: string): Promise<string | undefined> {
+  const found = await repository.git.result({ args: ["rev-parse", "--verify", "--quiet", "--end-of-options", ref] });
+  return found.code === 0 ? found.stdout.toString("utf8").trim() : undefined;
+}
+
+/**
+ * A ref beside the snapshots' own, under the commit's name: no checkpoint names it, and gc, which sweeps snapshots without a
+ * checkpoint, does not know it. The name says what it holds, so a second call finds it made.
+ */
+export async function keepCommit(
+  repository: Repository,
+  params: { readonly run: string; readonly commit: string },
+): Promise<string> {
+  const { run, commit } = params;
+  if (!RUN_ID.test(run) || !ID.test(commit)) {
+    throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be kept under that name` });
+  }
+  if ((await findMissing(repository, [commit])).length > 0) {
+    throw new HoldfastError({
+      code: "TREE_MISSING",
+      message: `Commit ${commit} is not in this repository`,
+      hint: "Fetch it from where it is (`git fetch`), then try again.",
+      data: { commit },
+    });
+  }
+  const ref = `refs/holdfast/${run}/kept/${commit}`;
+  const args = ["update-ref", ref, commit];
+  const kept = await pastLock(join(repository.commonDir, `${ref}.lock`), () => repository.git.result({ args }));
+  if (kept.code !== 0) throw gitFailure(args, kept);
+  return ref;
+}
+
+const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+/**
+ * Under the commit's own name, so that two asides of one moment share it, and what a kill repeats finds itself. A git that was killed leaves the lock of a
+ * ref behind: then the next spare name serves.
+ */
+export async function pinAside(
+  repository: Repository,
+  params: { readonly run: string; readonly commit: string },
+): Promise<string> {
+  const { run, commit } = params;
+  if (!RUN_ID.test(run) || !ID.test(commit)) {
+    throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be pinned under that name` });
+  }
+  if ((await findMissing(repository, [commit])).length > 0) throw missingCommit(commit);
+  const plain = `refs/holdfast/${run}/aside/${commit}`;
+  for (const ref of [plain, ...[...SPARE].map((digit) => plain + digit)]) {
+    const args = ["update-ref", ref, commit];
+    const made = await repository.git.result({ args });
+    if (made.code === 0) {
+      await syncRepository(repository);
+      return ref;
+    }
+    if (!existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitFailure(args, made);
+  }
+  throw new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `every name for ${plain} is locked`,
+    hint: "Wait for the git that works there; if none is running, remove those lock files.",
+    retry: "later",
+  });
+}
+
+export async function listAsidePins(repository: Repository): Promise<readonly AsideRef[]> {
+  const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/aside/**"];
+  const listed = await repository.git.result({ args });
+  return listed.stdout
+    .toString("utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, commit, ref, run, seconds] = SIDE_REF_LINE.exec(line) ?? [];
+      if (commit === undefined || ref === undefined || run === undefined) return [];
+      return [{ ref, run, commit, createdAt: new Date(Number(seconds) * 1000).toISOString() }];
+    });
+}
+
+const SIDE_REF_LINE = /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/aside\/[0-9a-f]+) (\d+)$/;

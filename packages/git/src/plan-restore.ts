@@ -1,0 +1,434 @@
+import { createHash, hash } from "node:crypto";
+import { closeSync, lstatSync, openSync, readSync, readdirSync, readlinkSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import type { FilesPlane, GitPath } from "@holdfast/core/checkpoint";
+import type { FileChange, Look, RestorePlan, Untouched } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { createGit, gitFailure } from "@holdfast/platform/git-command";
+import { type Found, absolutePath, createInspector, parentOf } from "./capture-plan.ts";
+import { type CaptureOptions, type CapturePlace, DEFAULT_CAPTURE } from "./capture.ts";
+import { areWhole, hasCommit, hasSnapshot } from "./objects.ts";
+import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
+import { LINK_MODE, openScratch } from "./private-index.ts";
+import type { ObjectFormat, Repository } from "./repository.ts";
+import { parseCaptureOptions } from "./snapshot.ts";
+import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
+
+interface RestoreRequest {
+  readonly from: Look;
+  readonly to: Look;
+  readonly paths?: readonly string[];
+}
+
+/** Looks at trees and disk and says what a restore would do. Changes nothing. */
+export async function prepareRestore(place: CapturePlace, request: RestoreRequest): Promise<RestorePlan> {
+  const { repository } = place;
+  const { from, to } = request;
+  const scratch = await openScratch(place.home);
+  try {
+    const [isThere, all, now, atTarget] = await Promise.all([
+      hasCommit(repository, to),
+      diffPlanes(place, request),
+      readOptions(repository, from.commit),
+      readOptions(repository, to.commit),
+    ]);
+    const scope = request.paths === undefined ? undefined : parseScope(request.paths);
+    const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
+    refuseUnsafe(changes);
+    if (!isThere || !(await areWhole(repository, blobsOf(changes)))) throw notWhole(to);
+    for (const path of request.paths ?? []) {
+      if (!(await isKnown(place, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
+    }
+    const rules = { place, changes, from, to, now, atTarget, scratch: scratch.folder };
+    const { unseen: ignored, exposed } = await compareRules(rules);
+    const decision = decideRestore({ from, to, changes, ignored }, createRestoreLooks(place));
+
+    // What will be there afterwards: the target, except for what is left alone and what was not asked for.
+    const seen = await stillCaptured(place, decision.kept, now.includeIgnored ? new Set() : ignored);
+    const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
+    const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
+    return {
+      root: place.root,
+      fromTree: from.tree,
+      targetTree: to.tree,
+      toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
+      paths: request.paths ?? null,
+      changes: decision.changes,
+      untouched: decision.untouched,
+      blocked: decision.blocked,
+      exposed: exposed.map(quotePath),
+      capture: now,
+    };
+  } finally {
+    await scratch.release();
+  }
+}
+
+async function diffPlanes(place: CapturePlace, { from, to }: RestoreRequest): Promise<TreeChange[]> {
+  try {
+    return await diffTrees(place.repository.objects, from.tree, to.tree);
+  } catch (error) {
+    for (const plane of [to, from]) {
+      if (await hasSnapshot(place.repository, plane)) continue;
+      throw notWhole(plane, error);
+    }
+    throw error;
+  }
+}
+
+/** All that the restore will read; the rest of the tree is on disk already. */
+function blobsOf(changes: readonly TreeChange[]): readonly string[] {
+  return [...new Set(changes.flatMap(({ to }) => (to === null || to.mode === LINK_MODE ? [] : [to.id])))];
+}
+
+function notWhole(plane: Pick<FilesPlane, "tree" | "commit">, cause?: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "TREE_MISSING",
+    message: `the files of snapshot ${plane.commit} (tree ${plane.tree}) are not whole in this repository`,
+    hint: "Fetch refs/holdfast/* from where the snapshot was taken, or choose another checkpoint.",
+    data: { commit: plane.commit },
+    cause,
+  });
+}
+
+export async function readOptions(repository: Repository, commit: string): Promise<CaptureOptions> {
+  const result = await repository.objects.result({ args: ["cat-file", "commit", commit] });
+  return parseCaptureOptions(result.stdout.toString("utf8")) ?? DEFAULT_CAPTURE;
+}
+
+function refuseUnsafe(changes: readonly TreeChange[]): void {
+  const unsafe = changes.filter(({ path }) => !isSafePath(path)).map(({ path }) => quotePath(path));
+  if (unsafe.length === 0) return;
+  throw new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `the snapshot names ${unsafe[0]}, which would leave the worktree or enter a git directory`,
+    hint: "No snapshot of Holdfast holds such a name: do not trust where it came from.",
+    data: { unsafe },
+  });
+}
+
+/**
+ * What the target's ignore rules change. `unseen`, of the paths that the target lacks: those that it would not have seen if they had been
+ * there, because its rules cover them and git did not track them. Two things bring such paths into `from`: other rules, or a capture
+ * that took ignored files. `exposed`: files that are ignored now and will not be.
+ */
+async function compareRules(params: {
+  readonly place: CapturePlace;
+  readonly changes: readonly TreeChange[];
+  readonly from: Look;
+  readonly to: Look;
+  readonly now: CaptureOptions;
+  readonly atTarget: CaptureOptions;
+  readonly scratch: string;
+}): Promise<{ readonly unseen: ReadonlySet<RawPath>; readonly exposed: readonly RawPath[] }> {
+  const { place, scratch, now, atTarget } = params;
+  const { repository } = place;
+  // Below what is a file in the target nothing can have been.
+  const files = new Set(params.changes.filter(({ to }) => to !== null).map(({ path }) => path));
+  const gone = params.changes.filter(({ path, to }) => to === null && !inScope(path, files));
+  const rules = params.changes.filter(({ path }) => path === ".gitignore" || path.endsWith("/.gitignore"));
+  const possible = !atTarget.includeIgnored && (rules.length > 0 || now.includeIgnored);
+  const removed = possible ? gone.map(({ path }) => path) : [];
+  const hidden = rules.length > 0 && !now.includeIgnored ? await listIgnored(place) : [];
+  if (removed.length + hidden.length === 0) return { unseen: new Set(), exposed: [] };
+  const edits = rules.map(({ path, to }) => ({ path, entry: to }));
+  const tree = await buildTree({ repository, base: params.from.tree, edits, scratch });
+  const ignored = await findIgnoredBy({ place, tree, paths: [...removed, ...hidden], scratch });
+  const exposed = hidden.filter((path) => !ignored.has(path) && !files.has(path));
+  const covered = removed.filter((path) => ignored.has(path));
+  if (covered.length === 0) return { unseen: new Set(), exposed };
+  const tracked = await listTrackedThen({ repository, blob: params.to.index, scratch });
+  return { unseen: new Set(covered.filter((path) => !tracked.has(path))), exposed };
+}
+
+async function listIgnored(place: CapturePlace): Promise<readonly RawPath[]> {
+  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+  const args = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
+  return splitRecords(await git.output({ args }));
+}
+
+/** Of the changes that will not be made: those whose file a later capture will see. Ignored ones are seen only when tracked. */
+async function stillCaptured(
+  place: CapturePlace,
+  kept: readonly TreeChange[],
+  ignored: ReadonlySet<RawPath>,
+): Promise<readonly TreeChange[]> {
+  if (!kept.some(({ path }) => ignored.has(path))) return kept;
+  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+  const tracked = new Set(splitRecords(await git.output({ args: ["ls-files", "-z"] })));
+  return kept.filter(({ path }) => !ignored.has(path) || tracked.has(path));
+}
+
+/** A slip of the finger must not pass for "nothing to restore". */
+async function isKnown(
+  place: CapturePlace,
+  path: string,
+  where: { readonly all: readonly TreeChange[]; readonly trees: readonly string[] },
+): Promise<boolean> {
+  const scope = parseScope([path]);
+  if (where.all.some((change) => inScope(change.path, scope))) return true;
+  if (path === "." || path === "") return true;
+  for (const tree of where.trees) {
+    const args = ["ls-tree", "--name-only", "--full-tree", "-z", tree, "--", path.replace(/\/+$/, "")];
+    if ((await place.repository.objects.output({ args })).length > 0) return true;
+  }
+  return false;
+}
+
+function unknownPath(path: string, snapshot: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${quotePath(path)} is neither in the worktree nor in snapshot ${snapshot.slice(0, 12)}`,
+    hint: "Give paths as `holdfast diff --name-only` prints them.",
+  });
+}
+
+interface RestoreFacts {
+  readonly from: Pick<FilesPlane, "skipped" | "nested">;
+  readonly to: Pick<FilesPlane, "skipped" | "nested">;
+  /** Between the two trees, inside the asked-for paths. */
+  readonly changes: readonly TreeChange[];
+  /** Of the paths that would be removed: those that the restored ignore rules cover. */
+  readonly ignored: ReadonlySet<RawPath>;
+}
+
+interface RestoreLooks {
+  readonly found: (path: RawPath) => Found;
+  /** Does the file on disk hold exactly this entry already? */
+  readonly holds: (path: RawPath, entry: TreeEntry) => boolean;
+  /** Files below a folder on disk, and folders that hold a repository of their own. */
+  readonly filesBelow: (path: RawPath) => readonly RawPath[];
+}
+
+interface RestoreDecision {
+  readonly changes: readonly FileChange[];
+  readonly untouched: readonly Untouched[];
+  readonly blocked: readonly GitPath[];
+  /** Changes that will not be made: the path keeps what `from` has. */
+  readonly kept: readonly TreeChange[];
+}
+
+/** What to write, remove and leave. Nothing that is not in `from` may be written over or removed. */
+function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecision {
+  const skippedNow = pathSet(facts.from.skipped);
+  const skippedThen = new Map(facts.to.skipped.map((skip) => [parsePath(skip.path) ?? "", skip]));
+  const nestedNow = pathSet(facts.from.nested);
+  const nestedThen = pathSet(facts.to.nested);
+  const untouched: Untouched[] = [];
+  const inTheWay = new Set<RawPath>();
+  const kept: TreeChange[] = [];
+  const wanted: TreeChange[] = [];
+
+  const leave = (change: TreeChange, why: Omit<Untouched, "path">): void => {
+    untouched.push({ path: quotePath(change.path), ...why });
+    kept.push(change);
+  };
+  for (const change of facts.changes) {
+    const { path, from, to } = change;
+    const removes = to === null;
+    const then = skippedThen.get(path);
+    const repository = from?.mode === LINK_MODE ? path : enclosing(path, nestedNow);
+    // A file of the target inside a repository of its own cannot be written: refused, unless the file is as it should be.
+    if (repository !== undefined && to !== null && to.mode !== LINK_MODE && !looks.holds(path, to)) {
+      inTheWay.add(repository);
+      kept.push(change);
+    } else if (repository !== undefined || to?.mode === LINK_MODE) leave(change, NESTED);
+    // In the snapshot of now and yet not on disk: a sparse checkout leaves it out, and so do we.
+    else if (from !== null && looks.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
+    else if (removes && inScope(path, nestedThen)) leave(change, NESTED);
+    else if (removes && then !== undefined) leave(change, { reason: then.reason, bytes: then.bytes });
+    else if (removes && facts.ignored.has(path)) leave(change, { reason: "ignored", bytes: null });
+    else wanted.push(change);
+  }
+  const changes = wanted.flatMap((change) => planChange(change, looks) ?? []);
+  const blocked = new Set([...inTheWay, ...findObstacles({ changes, skipped: skippedNow }, looks)]);
+  for (const skip of facts.from.skipped) if (!blocked.has(parsePath(skip.path) ?? "")) untouched.push(skip);
+  return { changes, untouched, blocked: [...blocked].map(quotePath), kept };
+}
+
+/**
+ * What stands where a new file or one of its folders must go, and is not removed by the same changes. A folder with a git
+ * repository of its own is an obstacle too: no snapshot of this worktree sees a file inside it.
+ */
+export function findObstacles(
+  facts: { readonly changes: readonly FileChange[]; readonly skipped: ReadonlySet<RawPath> },
+  looks: Pick<RestoreLooks, "found" | "filesBelow">,
+): readonly RawPath[] {
+  const removed = pathSet(facts.changes.filter(({ kind }) => kind === "remove"));
+  const created = pathSet(facts.changes.filter(({ kind }) => kind === "create"));
+  const repositories = new Map<RawPath, boolean>();
+  const isRepository = (folder: RawPath): boolean => {
+    const known = repositories.get(folder) ?? looks.found(`${folder}/.git`).kind !== "absent";
+    repositories.set(folder, known);
+    return known;
+  };
+  const obstacles = [...created].flatMap((path) => {
+    for (let folder = parentOf(path); folder !== ""; folder = parentOf(folder)) {
+      const { kind } = looks.found(folder);
+      if (kind !== "directory" && kind !== "absent") return removed.has(folder) ? [] : [folder];
+      if (kind === "directory" && isRepository(folder)) return [folder];
+    }
+    const { kind } = looks.found(path);
+    if (kind === "absent") return facts.skipped.has(path) ? [path] : [];
+    if (kind !== "directory") return [path];
+    return isRepository(path) ? [path] : looks.filesBelow(path).filter((file) => !removed.has(file));
+  });
+  return [...new Set(obstacles)];
+}
+
+/** The innermost of these folders that is the path or holds it. */
+function enclosing(path: RawPath, folders: ReadonlySet<RawPath>): RawPath | undefined {
+  for (let at = path; at !== ""; at = parentOf(at)) if (folders.has(at)) return at;
+  return undefined;
+}
+
+function planChange({ path: raw, from, to }: TreeChange, looks: RestoreLooks): FileChange | undefined {
+  const path = quotePath(raw);
+  if (to === null) return { kind: "remove", path };
+  if (from === null) return looks.holds(raw, to) ? undefined : { kind: "create", path, mode: to.mode };
+  const modeOnly = from.id === to.id && isRegular(from.mode) && isRegular(to.mode);
+  return { kind: modeOnly ? "mode" : "write", path, mode: to.mode };
+}
+
+const NESTED = { reason: "nested_repository", bytes: null } as const;
+
+function isRegular(mode: string): boolean {
+  return mode === "100644" || mode === "100755";
+}
+
+function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawPath> {
+  return new Set(items.flatMap(({ path }) => parsePath(path) ?? []));
+}
+
+/** The disk as a restore must see it: never through a link, never into another repository. */
+export function createRestoreLooks({ root, repository }: CapturePlace): RestoreLooks {
+  const format = repository.objectFormat;
+  const found = createInspector(root);
+  return {
+    found,
+    holds: (path, entry) => found(path).kind !== "absent" && holdsEntry(root, path, entry, format),
+    filesBelow: (path) => filesBelow(root, path),
+  };
+}
+
+/** Only for the few files that a capture cannot see and a restore must still know about. */
+export function holdsEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
+  const place = absolutePath(root, path);
+  try {
+    const stat = lstatSync(place);
+    if (stat.isSymbolicLink()) {
+      return entry.mode === "120000" && blobId(readlinkSync(place, { encoding: "buffer" }), format) === entry.id;
+    }
+    if (!stat.isFile() || !isRegular(entry.mode)) return false;
+    const mode = (stat.mode & 0o100) === 0 ? "100644" : "100755";
+    return mode === entry.mode && fileId(place, stat.size, format) === entry.id;
+  } catch {
+    return false;
+  }
+}
+
+function blobId(bytes: Buffer, format: ObjectFormat): string {
+  return hash(format, Buffer.concat([Buffer.from(`blob ${bytes.length}\0`), bytes]));
+}
+
+function fileId(place: Buffer, size: number, format: ObjectFormat): string {
+  const sum = createHash(format).update(`blob ${size}\0`);
+  const chunk = Buffer.allocUnsafe(1024 * 1024);
+  const file = openSync(place, "r");
+  try {
+    for (let read = readSync(file, chunk); read > 0; read = readSync(file, chunk)) sum.update(chunk.subarray(0, read));
+    return sum.digest("hex");
+  } finally {
+    closeSync(file);
+  }
+}
+
+function filesBelow(root: string, folder: RawPath): RawPath[] {
+  const entries = readdirSync(absolutePath(root, folder), { withFileTypes: true, encoding: "buffer" });
+  return entries.flatMap((entry) => {
+    const path = `${folder}/${entry.name.toString("latin1")}`;
+    const isFolder = entry.isDirectory() && entry.name.toString("latin1").toLowerCase() !== ".git";
+    return isFolder ? filesBelow(root, path) : [path];
+  });
+}
+
+/**
+ * Which of these paths would be ignored once this tree is restored? A file that the restored rules cover may well have been
+ * there, ignored and unseen, when the snapshot was taken: to remove it because the snapshot lacks it would destroy it.
+ * The rules are laid out in a folder of their own, so the worktree need not change first.
+ */
+async function findIgnoredBy(params: {
+  readonly place: CapturePlace;
+  readonly tree: string;
+  readonly paths: readonly RawPath[];
+  readonly scratch: string;
+}): Promise<ReadonlySet<RawPath>> {
+  const { place, tree, paths, scratch } = params;
+  const { repository } = place;
+  const layout = join(scratch, "rules");
+  await mkdir(layout);
+  const folders = new Set<RawPath>();
+  for (const path of paths)
+    for (let at = parentOf(path); at !== "" && !folders.has(at); at = parentOf(at)) folders.add(at);
+  const list = await repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", tree] });
+  const rules = splitRecords(list)
+    .map((record) => ({ id: record.split(/[ \t]/)[2] ?? "", path: record.slice(record.indexOf("\t") + 1) }))
+    .filter(({ path }) => path === ".gitignore" || (path.endsWith("/.gitignore") && folders.has(parentOf(path))));
+  for (const { id, path } of rules) {
+    await mkdir(absolutePath(layout, parentOf(path)), { recursive: true });
+    await writeFile(absolutePath(layout, path), await repository.objects.output({ args: ["cat-file", "blob", id] }));
+  }
+  const general = join(scratch, "excludes");
+  await writeFile(general, await readGeneralRules(place));
+  const git = createGit({
+    cwd: layout,
+    gitDir: repository.privateGitDir,
+    workTree: layout,
+    objectDirectory: repository.objectDirectory,
+  });
+  const args = ["-c", `core.excludesFile=${general}`, "check-ignore", "--no-index", "-z", "--stdin"];
+  // This command knows no literal paths; a leading "./" keeps a colon or an asterisk in a name from meaning anything.
+  const input = joinRecords(paths.map((path) => `./${path}`));
+  const result = await git.result({ args, input, env: { GIT_LITERAL_PATHSPECS: "0" } });
+  if (result.kind !== "exited" || (result.code !== 0 && result.code !== NONE_IGNORED)) throw gitFailure(args, result);
+  return new Set(splitRecords(result.stdout).map((path) => path.slice(2)));
+}
+
+const NONE_IGNORED = 1;
+
+/** The user's own list, then the repository's: the later one has the last word, as in git. */
+async function readGeneralRules(place: CapturePlace): Promise<Buffer> {
+  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+  const named = await git.result({ args: ["config", "--type=path", "-z", "--get", "core.excludesFile"] });
+  const config = process.env["XDG_CONFIG_HOME"] ?? "";
+  const own = named.code === 0 ? named.stdout.toString("utf8").replace(/\0$/, "") : undefined;
+  const standard = join(config === "" ? join(homedir(), ".config") : config, "git", "ignore");
+  const files = [own ?? standard, join(place.repository.commonDir, "info", "exclude")];
+  const texts = await Promise.all(files.map((file) => readFile(file).catch(() => Buffer.alloc(0))));
+  return Buffer.concat(texts.flatMap((text) => [text, Buffer.from("\n")]));
+}
+
+/** Which paths were tracked when a snapshot was taken, from the user's index of that time. Empty when that cannot be read. */
+async function listTrackedThen(params: {
+  readonly repository: Repository;
+  readonly blob: string | null;
+  readonly scratch: string;
+}): Promise<ReadonlySet<RawPath>> {
+  const { repository, blob, scratch } = params;
+  if (blob === null) return new Set();
+  const bytes = await repository.objects.result({ args: ["cat-file", "blob", blob] });
+  if (bytes.code !== 0) return new Set();
+  const indexFile = join(scratch, "user-index");
+  await writeFile(indexFile, bytes.stdout);
+  const git = createGit({
+    cwd: scratch,
+    gitDir: repository.privateGitDir,
+    workTree: scratch,
+    objectDirectory: repository.objectDirectory,
+    indexFile,
+  });
+  const listed = await git.result({ args: ["ls-files", "-z"] });
+  return new Set(listed.code === 0 ? splitRecords(listed.stdout) : []);
+}

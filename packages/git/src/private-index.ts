@@ -1,0 +1,386 @@
+import { hash, randomBytes } from "node:crypto";
+import { copyFile, link, mkdir, readFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { uptime } from "node:os";
+import { join } from "node:path";
+import type { Git } from "@holdfast/platform/git-command";
+import { type RawPath, splitRecords } from "./paths.ts";
+
+/**
+ * The private index of a worktree: the stat cache that makes a snapshot cost a `git status`. It is kept between snapshots,
+ * but only ever a cache: each operation works on a name of its own and puts the result back with a rename, so that a kill
+ * or a second process at the same time costs at most a slower next time.
+ */
+export async function borrowIndex(params: { readonly home: string; readonly key: string }): Promise<BorrowedIndex> {
+  const { home, key } = params;
+  const kept = join(home, `index-${key}`);
+  const { folder, release } = await openScratch(home);
+  const path = join(folder, "index");
+  try {
+    const [text, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBoot()]);
+    const remembered = parseIndexState(text);
+    const usable =
+      remembered?.boot === boot && (await takeCopy(kept, path)) && (await fileKey(path)) === remembered.index;
+    const state = usable ? remembered : undefined;
+    if (state === undefined) await rm(path, { force: true });
+    return {
+      folder,
+      path,
+      state,
+      async keep(next) {
+        const index = await fileKey(path);
+        if (index === null) return;
+        const draft = join(folder, "state");
+        await writeFile(draft, formatIndexState({ ...next, index, boot }), { mode: 0o600 });
+        await rename(path, kept);
+        await rename(draft, `${kept}.json`);
+      },
+      release,
+    };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+/** A folder for one operation alone; whatever lies in it goes with `release`, or with a later sweep: it never throws. */
+export async function openScratch(home: string): Promise<Scratch> {
+  const folder = join(home, `op-${process.pid}-${randomBytes(6).toString("hex")}`);
+  await mkdir(folder, { mode: 0o700 });
+  return { folder, release: () => removeQuietly(folder) };
+}
+
+interface Scratch {
+  readonly folder: string;
+  release(): Promise<void>;
+}
+
+export interface BorrowedIndex extends Scratch {
+  /** The file to hand to git. Does not exist when there is nothing to build on. */
+  readonly path: string;
+  readonly state: IndexState | undefined;
+  keep(next: Omit<IndexState, "index" | "boot">): Promise<void>;
+}
+
+/** For when the objects that they name turn out to be gone. */
+export async function forgetIndexes(home: string): Promise<void> {
+  const names = (await readdir(home)).filter((name) => name.startsWith("index-"));
+  await Promise.all(names.map((name) => rm(join(home, name), { force: true })));
+}
+
+/**
+ * Removes what killed processes and failed clean-ups left behind: operation folders, half-made git directories, drafts of notes and
+ * of shared indexes. What it cannot remove is not worth an error.
+ */
+export async function sweepOperations(home: string): Promise<void> {
+  const [own, drafts] = await Promise.all([home, join(home, "git")].map((folder) => readdir(folder).catch(() => [])));
+  const names = [...(own ?? []), ...(drafts ?? []).map((name) => join("git", name))];
+  for (const name of names) {
+    const pid = /^op-(\d+)-/.exec(name)?.[1];
+    const isLeft = pid === undefined ? /^(?:git-|\.tmp-|git\/sharedindex_)/.test(name) : !isAlive(Number(pid));
+    if (!isLeft) continue;
+    const path = join(home, name);
+    const made = await stat(path).catch(() => undefined);
+    // A process of another container may look dead from here: give it time to be done.
+    if (made !== undefined && Date.now() - made.mtimeMs > ABANDONED_MS) await removeQuietly(path);
+  }
+}
+
+/** Changes whenever the file is replaced or rewritten; null when there is none. */
+export async function fileKey(path: string): Promise<string | null> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  return found === undefined ? null : `${found.ino}:${found.size}:${found.mtimeNs}`;
+}
+
+const ABANDONED_MS = 10 * 60_000;
+
+/**
+ * git judges "racily clean" files by the index file's own time, so a copy must never look newer than the original. A second
+ * name for the same file is exact and costs nothing; git replaces an index, it never writes into one.
+ */
+async function takeCopy(kept: string, path: string): Promise<boolean> {
+  try {
+    await link(kept, path);
+    return true;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT") return false;
+  }
+  const { mtimeMs } = await stat(kept);
+  await copyFile(kept, path);
+  const second = Math.floor(mtimeMs / 1000);
+  await utimes(path, second, second);
+  return true;
+}
+
+/**
+ * We do not sync our indexes: after a power cut they may be anything. So they are believed only until the machine starts again.
+ */
+export async function readBoot(): Promise<string> {
+  const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
+  return id?.trim() ?? String(Math.round(Date.now() / 60_000 - uptime() / 60));
+}
+
+async function removeQuietly(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true }).catch(() => undefined);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}
+
+/** What is known about a kept private index. Holds only while both index files are the ones it was made from. */
+export interface IndexState {
+  /** Which file of ours, and since which start of the machine. */
+  readonly index: string;
+  readonly boot: string;
+  readonly userIndex: UserIndex;
+  /** The tree that our index writes. */
+  readonly tree: string;
+  readonly memo: IndexMemo;
+}
+
+export function formatIndexState(state: IndexState): string {
+  const { memo } = state;
+  return JSON.stringify({
+    format: FORMAT,
+    index: state.index,
+    boot: state.boot,
+    userIndex: [state.userIndex.key, state.userIndex.paths, state.userIndex.content],
+    tree: state.tree,
+    sparse: memo.sparse,
+    untracked: [...memo.untracked],
+    young: [...memo.young],
+    special: [...memo.special],
+    missing: [...memo.missing].map(([path, entry]) => [path, entry.mode, entry.id, entry.skip, entry.stored]),
+    links: [...memo.links].map(([path, { recorded, stored }]) => [
+      path,
+      recorded,
+      stored?.kind === "link" ? stored.id : stored?.kind,
+    ]),
+  });
+}
+
+/** undefined for anything that is not exactly what `formatIndexState` writes: then the index is built anew. */
+export function parseIndexState(text: string): IndexState | undefined {
+  const value = parseObject(text);
+  if (value === undefined || value["format"] !== FORMAT) return undefined;
+  const { index, boot, tree, sparse, untracked, special } = value;
+  const userIndex = parseUserIndex(value["userIndex"]);
+  if (typeof index !== "string" || typeof boot !== "string" || typeof tree !== "string" || typeof sparse !== "boolean")
+    return undefined;
+  const missing = parseRows(value["missing"], parseMissing);
+  const links = parseRows(value["links"], parseLink);
+  const young = parseRows(value["young"], parsePair);
+  if (missing === undefined || links === undefined || young === undefined) return undefined;
+  if (userIndex === undefined || !isStrings(untracked) || !isStrings(special)) return undefined;
+  return {
+    index,
+    boot,
+    userIndex,
+    tree,
+    memo: {
+      untracked: new Set(untracked),
+      missing: new Map(missing),
+      links: new Map(links),
+      young: new Map(young),
+      special: new Set(special),
+      sparse,
+    },
+  };
+}
+
+const FORMAT = 1;
+
+function parseUserIndex(value: unknown): UserIndex | undefined {
+  const [key, paths, content] = Array.isArray(value) ? value : [];
+  if (typeof key !== "string" && key !== null) return undefined;
+  return typeof paths === "string" && typeof content === "string" ? { key, paths, content } : undefined;
+}
+
+function parseMissing(row: readonly unknown[]): [string, MissingEntry] | undefined {
+  const [path, mode, id, skip, stored] = row;
+  if (typeof path !== "string" || typeof mode !== "string" || typeof id !== "string") return undefined;
+  if (typeof skip !== "boolean" || typeof stored !== "boolean") return undefined;
+  return [path, { mode, id, skip, stored }];
+}
+
+function parseLink(row: readonly unknown[]): [string, LinkEntry] | undefined {
+  const [path, recorded, stored] = row;
+  if (typeof path !== "string" || typeof recorded !== "string") return undefined;
+  if (stored === null || stored === undefined) return [path, { recorded, stored: null }];
+  if (typeof stored !== "string") return undefined;
+  return [path, { recorded, stored: stored === "file" ? { kind: "file" } : { kind: "link", id: stored } }];
+}
+
+function parsePair(row: readonly unknown[]): [string, string] | undefined {
+  const [path, mark] = row;
+  return typeof path === "string" && typeof mark === "string" ? [path, mark] : undefined;
+}
+
+function parseRows<T>(value: unknown, parse: (row: readonly unknown[]) => T | undefined): T[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const rows: T[] = [];
+  for (const item of value) {
+    const row = Array.isArray(item) ? parse(item) : undefined;
+    if (row === undefined) return undefined;
+    rows.push(row);
+  }
+  return rows;
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isStrings(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}
+
+/** What is kept beside the private index. */
+export interface IndexMemo extends IndexDifference {
+  /** Files that had changed only a moment before they were hashed, with their marks. Not a matter of the indexes, but of when. */
+  readonly young: ReadonlyMap<RawPath, string>;
+  /** Pipes, sockets and devices that were seen and are not ignored. */
+  readonly special: ReadonlySet<RawPath>;
+}
+
+/**
+ * How the user's index and our private index differ in their paths. A pure function of the two (`compareIndexes`), kept only
+ * because computing it for a large worktree costs as much as looking at the worktree.
+ */
+export interface IndexDifference {
+  /** In ours only: captured although git does not track them. */
+  readonly untracked: ReadonlySet<RawPath>;
+  /** Tracked, but ours does not have what it should: to be looked at each time. */
+  readonly missing: ReadonlyMap<RawPath, MissingEntry>;
+  readonly links: ReadonlyMap<RawPath, LinkEntry>;
+  /** Does the user's index hold skip-worktree bits? */
+  readonly sparse: boolean;
+}
+
+export interface MissingEntry {
+  readonly mode: string;
+  readonly id: string;
+  /** skip-worktree: absence on disk is no deletion. */
+  readonly skip: boolean;
+  /** Ours has an entry of that name, but a wrong one. */
+  readonly stored: boolean;
+}
+
+/** A submodule: the commit that the user's index records, and what ours holds for the path. */
+export interface LinkEntry {
+  readonly recorded: string;
+  readonly stored: { readonly kind: "link"; readonly id: string } | { readonly kind: "file" } | null;
+}
+
+/** A line of `ls-files -s -v`. */
+export interface IndexEntry {
+  readonly path: RawPath;
+  readonly mode: string;
+  readonly id: string;
+  readonly skip: boolean;
+}
+
+export const LINK_MODE = "160000";
+
+/** Both lists in index order; a path with several merge stages counts once. */
+export function compareIndexes(user: readonly IndexEntry[], ours: readonly IndexEntry[]): IndexDifference {
+  const untracked = new Set<RawPath>();
+  const missing = new Map<RawPath, MissingEntry>();
+  const links = new Map<RawPath, LinkEntry>();
+  let sparse = false;
+  let at = 0;
+  let last: RawPath | undefined;
+  for (const entry of user) {
+    sparse ||= entry.skip;
+    if (entry.path === last) continue;
+    last = entry.path;
+    let own = ours[at];
+    while (own !== undefined && own.path < entry.path) {
+      untracked.add(own.path);
+      own = ours[++at];
+    }
+    const same = own?.path === entry.path ? own : undefined;
+    if (same !== undefined) at++;
+    if (entry.mode === LINK_MODE) links.set(entry.path, { recorded: entry.id, stored: storedLink(same) });
+    else if (same === undefined || isStale(entry, same)) {
+      missing.set(entry.path, { mode: entry.mode, id: entry.id, skip: entry.skip, stored: same !== undefined });
+    }
+  }
+  for (const own of ours.slice(at)) untracked.add(own.path);
+  return { untracked, missing, links, sparse };
+}
+
+export function parseIndexEntry(record: string): IndexEntry {
+  // "H 100644 <id> 0\t<path>"; S and s: skip-worktree.
+  const tab = record.indexOf("\t");
+  const space = record.indexOf(" ", 9);
+  const tag = record[0];
+  return {
+    path: record.slice(tab + 1),
+    mode: record.slice(2, 8),
+    id: record.slice(9, space),
+    skip: tag === "S" || tag === "s",
+  };
+}
+
+function storedLink(own: IndexEntry | undefined): LinkEntry["stored"] {
+  if (own === undefined) return null;
+  return own.mode === LINK_MODE ? { kind: "link", id: own.id } : { kind: "file" };
+}
+
+/** Ours stands in for a file that was not on disk; that is right only while the user's index says the same. */
+function isStale(user: IndexEntry, own: IndexEntry): boolean {
+  return own.mode === LINK_MODE || (own.skip && !(user.skip && user.id === own.id && user.mode === own.mode));
+}
+
+/** What the user's index says, reduced to what can be compared cheaply. */
+export interface UserIndex {
+  /** Which file; null when there is none. A mere refresh of its stat data makes another file that says the same. */
+  readonly key: string | null;
+  /** Which paths, modes and flags, and the ids of those that are not files on disk (submodules, sparse entries). */
+  readonly paths: string;
+  /** All of it: what is staged. */
+  readonly content: string;
+}
+
+export interface ReadUserIndex extends UserIndex {
+  entries(): Promise<readonly IndexEntry[]>;
+}
+
+/** Lists the index only when the file is another one than before. */
+export async function readUserIndex(git: Git, gitDir: string, before: UserIndex | undefined): Promise<ReadUserIndex> {
+  const key = await fileKey(join(gitDir, "index"));
+  const list = (): Promise<Buffer> => git.output({ args: ["ls-files", "-s", "-v", "-z"] });
+  if (before !== undefined && before.key === key) {
+    return { ...before, entries: async () => splitRecords(await list()).map(parseIndexEntry) };
+  }
+  const listing = await list();
+  const entries = async (): Promise<readonly IndexEntry[]> => splitRecords(listing).map(parseIndexEntry);
+  return { key, content: hash("sha1", listing), paths: hash("sha1", withoutFileIds(listing)), entries };
+}
+
+/** The same listing with the ids of ordinary files blanked. Bytes in place: at this size strings would cost too much. */
+function withoutFileIds(listing: Buffer): Buffer {
+  const copy = Buffer.from(listing);
+  const idLength = copy.indexOf(0x20, 9) - 9;
+  for (let start = 0; start < copy.length;) {
+    const end = copy.indexOf(0, start);
+    const isSparse = copy[start] === 0x53 || copy[start] === 0x73;
+    const isLink = copy[start + 2] === 0x31 && copy[start + 3] === 0x36;
+    // "H 100644 <id> 0\t<path>"
+    if (!isSparse && !isLink) copy.fill(0x2e, start + 9, start + 9 + idLength);
+    start = end + 1;
+  }
+  return copy;
+}

@@ -1,0 +1,369 @@
+import { devNull } from "node:os";
+import {
+  type FoundSecret,
+  type KnownSecret,
+  findSecrets,
+  hasOutsideEffect,
+  maskSecrets,
+  secretValues,
+} from "@holdfast/core/mask";
+import type { PushInspection, PushResult, PushedSecret } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { gitFailure } from "@holdfast/platform/git-command";
+import { type BranchPlace, isAncestor, requireTip } from "./branch-refs.ts";
+import {
+  NO_REMOTE,
+  classifyRefusal,
+  findRemote,
+  lookUpRemote,
+  parseReport,
+  publishedTips,
+  runUserGit,
+} from "./remote.ts";
+
+/**
+ * Pushes the branch over what the remote is expected to have, and over nothing else: after a rebase that is the commit of the last push.
+ * What is there already is not pushed again.
+ */
+export async function pushBranch(
+  at: BranchPlace,
+  params: { readonly expected: string | null; readonly configured: string | null },
+): Promise<PushResult> {
+  const { expected } = params;
+  if (expected !== null && !/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(expected)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${JSON.stringify(expected)} is not a commit id`,
+      hint: "Name the whole id of the last commit that was pushed, or null for none.",
+    });
+  }
+  const remote = await findRemote(at, params.configured, "push");
+  if (remote === null) return { kind: "refused", refusal: NO_REMOTE };
+  const commit = await requireTip(at);
+  const lease = `--force-with-lease=${at.ref}:${expected ?? ""}`;
+  const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
+  // A commit graph can name other parents than the commits do. The push would send those too, and they were not searched for secrets.
+  const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${at.ref}:${at.ref}`]);
+  const report = parseReport(result.stdout.toString("utf8"), at.ref);
+  if (result.kind === "exited" && result.code === 0 && report !== undefined) {
+    if (report.flag === "=") return { kind: "up_to_date", commit };
+    return { kind: "pushed", commit, forced: report.flag === "+" };
+  }
+  const { stderr, failedHook } = result;
+  const refusal = classifyRefusal({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
+  if (refusal.cause !== "stale_lease") return { kind: "refused", refusal };
+  const there = await lookUpRemote(at, params.configured, { branch: at.name, own: at.name });
+  // The connection broke after the push had arrived, and the transport sent it once more by itself: that is what was refused.
+  if (there.kind === "known" && there.commit === commit) return { kind: "up_to_date", commit };
+  // Nothing was expected there, so this is no lease that went stale: somebody else's commits are in the way.
+  const isFirst = expected === null && there.kind === "known" && there.commit !== null;
+  if (isFirst && !(await isOurs(at, there.commit, commit)))
+    return { kind: "refused", refusal: { ...refusal, cause: "non_fast_forward" } };
+  return { kind: "refused", refusal };
+}
+
+/** A commit that is not even here cannot be one of ours. */
+async function isOurs(at: BranchPlace, there: string, commit: string): Promise<boolean> {
+  return isAncestor(at, { ancestor: there, of: commit }).catch(() => false);
+}
+
+/**
+ * What a push of the branch would publish that the user must see first. Reads every commit that the remote to push to does not have: the commit object with
+ * all its headers and its message, new file names and added lines, also where a later commit removes the line again. Of a merge, the lines that none of its
+ * parents has. A file that git calls binary is read as text. What is too large or cannot be read is named in `unsearched`.
+ *
+ * The agent can write the repository's configuration, so commit objects are read as bytes and patches come from a plumbing command.
+ */
+export async function inspectPush(
+  at: BranchPlace,
+  params: { readonly configured: string | null; readonly issue: number | null },
+): Promise<PushInspection> {
+  const tip = await requireTip(at);
+  // Refs of remotes in this repository say nothing for certain: an agent can write them.
+  const published = await publishedTips(at, params.configured);
+  const excluded = published.map((commit) => `^${commit}\n`).join("");
+  const reader = createReader(tip, secretValues(process.env), params.issue);
+  const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
+  const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
+  const count = ids.length / (tip.length + 1);
+  const objects = await readSome(at, [...TRUE_HISTORY, "cat-file", "--batch"], ids);
+  const read = readObjects(objects.bytes, (id, bytes) => reader.commit(id, bytes));
+  if (list.isCut || read < count) reader.skippedRest("commits");
+  const isCut = await readPatches(at, ids, reader);
+  if (isCut || reader.patched() < count) reader.skippedRest("changes");
+  return reader.end();
+}
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const LONGEST_LINE = 4 * 1024 * 1024;
+const MOST = 100;
+const SHOWN = 200;
+
+/** A commit graph can name other parents than the commits do. */
+const TRUE_HISTORY = ["--no-replace-objects", "-c", "core.commitGraph=false"];
+/** Grafts name other parents too, and no option turns them off. */
+const NO_GRAFTS = { GIT_GRAFT_FILE: devNull };
+
+/** `diff-tree` reads no log.* configuration and little of diff.*. Each setting that could change the patch is still named here. */
+const PATCHES = [
+  ...TRUE_HISTORY,
+  "-c",
+  "core.quotePath=false",
+  "-c",
+  "i18n.logOutputEncoding=UTF-8",
+  "diff-tree",
+  "--stdin",
+  "--root",
+  "--always",
+  "--no-color",
+  "--no-ext-diff",
+  "--no-textconv",
+  "--no-renames",
+  "--no-relative",
+  "--ignore-submodules=none",
+  "--submodule=short",
+  // Against each parent, under a header of its own.
+  "--diff-merges=separate",
+  "--patch",
+  "--text",
+  "--unified=0",
+  "--inter-hunk-context=0",
+  "--src-prefix=a/",
+  "--dst-prefix=b/",
+  "--format=commit %H %P",
+];
+
+/** The output of git, up to MAX_BYTES. */
+async function readSome(
+  at: BranchPlace,
+  args: readonly string[],
+  input: string | Uint8Array,
+): Promise<{ readonly bytes: Buffer; readonly isCut: boolean }> {
+  const running = at.git.start({ args, env: NO_GRAFTS });
+  running.stdin.end(input);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of running.stdout) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    size += chunk.length;
+    chunks.push(chunk);
+    if (size > MAX_BYTES) break;
+  }
+  const isCut = size > MAX_BYTES;
+  if (isCut) running.kill();
+  const exit = await running.exit;
+  if (!isCut && exit.code !== 0) throw gitFailure(args, exit);
+  return { bytes: Buffer.concat(chunks), isCut };
+}
+
+/** Reads the output of `cat-file --batch` up to the first object that is not a whole commit. Returns the number of commits. */
+function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void): number {
+  let count = 0;
+  for (let rest = output; rest.length > 0; count += 1) {
+    const start = rest.indexOf(0x0a) + 1;
+    const [, id = "", size] = /^([0-9a-f]+) commit (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
+    const end = start + Number(size);
+    if (size === undefined || end >= rest.length) break;
+    read(id, rest.subarray(start, end));
+    rest = rest.subarray(end + 1);
+  }
+  return count;
+}
+
+/** True where the patches are longer than MAX_BYTES; then the rest is not read. */
+async function readPatches(at: BranchPlace, ids: Buffer, reader: Reader): Promise<boolean> {
+  const running = at.git.start({ args: PATCHES, env: NO_GRAFTS });
+  running.stdin.end(ids);
+  let size = 0;
+  let rest: Buffer = Buffer.alloc(0);
+  let isLong = false;
+  const read = (line: Buffer): void => {
+    reader.line(line.toString("utf8"));
+    if (isLong) reader.skippedLine();
+    isLong = false;
+  };
+  for await (const chunk of running.stdout) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    size += chunk.length;
+    rest = Buffer.concat([rest, chunk]);
+    for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a)) {
+      read(rest.subarray(0, end));
+      rest = rest.subarray(end + 1);
+    }
+    if (rest.length > LONGEST_LINE) {
+      rest = rest.subarray(0, LONGEST_LINE);
+      isLong = true;
+    }
+    if (size > MAX_BYTES) break;
+  }
+  read(rest);
+  const isCut = size > MAX_BYTES;
+  if (isCut) running.kill();
+  const exit = await running.exit;
+  if (!isCut && exit.code !== 0) throw gitFailure(PATCHES, exit);
+  return isCut;
+}
+
+interface Reader {
+  /** Reads a commit object. */
+  commit(id: string, bytes: Buffer): void;
+  /** Reads the next line of the patches. */
+  line(line: string): void;
+  /** The line that was read last is not whole. */
+  skippedLine(): void;
+  /** The rest is not read. */
+  skippedRest(what: "commits" | "changes"): void;
+  /** Number of commits whose patches were read. */
+  patched(): number;
+  end(): PushInspection;
+}
+
+/** Reads commits, then patches without context. Lines of a hunk are counted: an added line may look like a header. */
+function createReader(tip: string, known: readonly KnownSecret[], issue: number | null): Reader {
+  const secrets: PushedSecret[] = [];
+  const references: { readonly commit: string; readonly text: string }[] = [];
+  const unsearched: PushedSecret[] = [];
+  const patched = new Set<string>();
+  let commit = tip;
+  let parents = 0;
+  /** The patch against which parent of the commit this is, counted from 1. */
+  let patch = 0;
+  /** What patches of a merge add, by place and text: in how many of them it was seen. */
+  let merged = new Map<string, { count: number; patch: number }>();
+  let path = "commit message";
+  let removed = 0;
+  let added = 0;
+  let number = 0;
+  let last = 0;
+  let isRemoved = false;
+  const look = (text: string, isNew: (secret: FoundSecret) => boolean): void => {
+    for (const secret of findSecrets(text, known)) {
+      if (!isRefused(text, secret) || !isNew(secret)) continue;
+      if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind: secret.kind });
+    }
+  };
+  const lookInPatch = (text: string): void =>
+    look(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
+  const refer = (text: string): boolean => {
+    if (!hasOutsideEffect(text, issue)) return false;
+    const shown = maskSecrets(text, known).replaceAll(/\s+/g, " ").trim().slice(0, SHOWN);
+    if (references.length < MOST) references.push({ commit, text: shown });
+    return true;
+  };
+  const isInAll = (key: string): boolean => {
+    const before = merged.get(key) ?? { count: 0, patch: 0 };
+    if (before.patch === patch) return false;
+    merged.set(key, { count: before.count + 1, patch });
+    return before.count + 1 === parents;
+  };
+  const skip = (what: string): void => {
+    if (unsearched.length < MOST) unsearched.push({ commit, path, line: last, kind: `not searched: ${what}` });
+  };
+  const place = (name: string, line: number): void => {
+    path = name;
+    number = line;
+    last = line;
+  };
+  return {
+    commit(id, bytes) {
+      commit = id;
+      const { texts, isKnown } = decode(bytes);
+      // Most lines are the same in each encoding: a finding counts once.
+      const seen = new Set<string>();
+      const isFirst = (key: string): boolean => !seen.has(key) && seen.add(key).has(key);
+      const referred = new Set<number>();
+      for (const text of texts) {
+        const [headers = "", ...paragraphs] = text.split("\n\n");
+        for (const [index, line] of headers.split("\n").entries()) {
+          const person = /^(?:author|committer) /.exec(line)?.[0];
+          if (person === undefined) place("commit header", index + 1);
+          else place(person === "author " ? "commit author" : "committer", 1);
+          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+        }
+        const message = paragraphs.join("\n\n");
+        for (const [index, line] of message.split("\n").entries()) {
+          place("commit message", index + 1);
+          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+          if (!referred.has(index) && refer(line)) referred.add(index);
+        }
+        // The closing word and the issue can be on different lines.
+        if (referred.size === 0 && refer(message)) referred.add(0);
+      }
+      place("commit message", 1);
+      if (!isKnown) skip("a commit in an encoding that cannot be read");
+      else if (bytes.includes(0)) skip("a commit that holds a NUL byte");
+    },
+    line(line) {
+      last = number;
+      isRemoved = removed > 0 && line.startsWith("-");
+      if (isRemoved) removed -= 1;
+      else if (added > 0 && line.startsWith("+")) {
+        added -= 1;
+        lookInPatch(line.slice(1));
+        number += 1;
+      } else if (line.startsWith("@@ ")) {
+        const [, before = "1", first = "0", after = "1"] = /^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
+        removed = Number(before);
+        added = Number(after);
+        number = Number(first);
+      } else if (line.startsWith("diff --git ")) {
+        // Both names are the same.
+        const names = line.slice("diff --git ".length);
+        place(names.slice((names.length + 1) / 2).replaceAll(/^"?b\/|"$/g, ""), 0);
+      } else if (line.startsWith("new file mode ")) {
+        const name = path;
+        path = maskSecrets(name, known);
+        lookInPatch(name);
+      } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
+      else if (line.startsWith("commit ")) {
+        const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");
+        if (!patched.has(id)) {
+          merged = new Map();
+          patch = 0;
+        }
+        patched.add(id);
+        patch += 1;
+        commit = id;
+        parents = of.length;
+      }
+    },
+    skippedLine() {
+      if (!isRemoved) skip("a line of more than 4 MB");
+    },
+    skippedRest: (what) => skip(`all that follows the first 64 MB of ${what}`),
+    patched: () => patched.size,
+    end: () => ({ secrets, unsearched, references }),
+  };
+}
+
+/** The commit as UTF-8, as single bytes, and in each encoding that it names. `isKnown`: in all of these ASCII characters are single bytes. */
+function decode(bytes: Buffer): { readonly texts: ReadonlySet<string>; readonly isKnown: boolean } {
+  const single = bytes.toString("latin1");
+  const texts = new Set([bytes.toString("utf8"), single]);
+  const [headers = ""] = single.split("\n\n", 1);
+  let isKnown = true;
+  for (const [, name] of headers.matchAll(/^encoding (.*)$/gm)) {
+    try {
+      const decoder = new TextDecoder(name);
+      texts.add(decoder.decode(bytes));
+      if (decoder.encoding.startsWith("utf-16")) isKnown = false;
+    } catch {
+      isKnown = false;
+    }
+  }
+  return { texts, isKnown };
+}
+
+/** A word such as `password` before a value says little: only what looks random counts there. Examples in documentation do not. */
+function isRefused(text: string, { start, end, kind, isSure }: FoundSecret): boolean {
+  const value = text.slice(start, end);
+  if (kind !== "private key" && PLACEHOLDER.test(value)) return false;
+  if (isSure) return true;
+  if (kind === "password in a URL")
+    return !/@(?:localhost|127\.|\[::1\]|example\.|[a-z.-]*\.(?:example|test|invalid)\b)/.test(text.slice(end));
+  return (
+    kind === "assigned secret" && value.length >= 20 && /[a-z]/.test(value) && /[A-Z]/.test(value) && /\d/.test(value)
+  );
+}
+
+const PLACEHOLDER = /example|placeholder|dummy|changeme|your[_-]|x{6,}|\.{3}|1234567890abcdef|0{10,}/i;

@@ -1,0 +1,347 @@
+import { mkdir, readFile, readlink } from "node:fs/promises";
+import { join } from "node:path";
+import type { GitPath } from "@holdfast/core/checkpoint";
+import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { writeDurable } from "@holdfast/platform/files";
+import { createGit } from "@holdfast/platform/git-command";
+import { type BranchPlace, isAncestor, requireCommit, requireQuiet, requireTip, requireTree } from "./branch-refs.ts";
+import { absolutePath, createInspector } from "./capture-plan.ts";
+import type { CapturePlace } from "./capture.ts";
+import { cleanMessage, isCommitOf, makeCommit, settle, treeNow } from "./commit-files.ts";
+import { commitIdentity, mergeCommits, parseTime, readCommit, snapshotIdentity, writeCommit } from "./commits.ts";
+import { syncFileSystem } from "./objects.ts";
+import { type RawPath, isSafePath, joinRecords, parsePath, pathBytes, quotePath } from "./paths.ts";
+import { type Placement, placeFiles, signatures } from "./place-files.ts";
+import { createRestoreLooks, findObstacles } from "./plan-restore.ts";
+import { LINK_MODE, openScratch } from "./private-index.ts";
+import { blankFilters } from "./repository.ts";
+import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
+
+/**
+ * New commits aside → written down → files → branch → index. The record stays: a call that is repeated after the branch has moved would
+ * otherwise find nothing to do, while a restore has put the old files back.
+ */
+export async function rebase(
+  at: BranchPlace,
+  params: { readonly onto: string; readonly at: string },
+): Promise<RebaseResult> {
+  parseTime(params.at);
+  await requireQuiet(at);
+  const onto = await requireCommit(at, params.onto);
+  const tip = await requireTip(at);
+  const before = await readRebase(at.place);
+  if (before?.to === tip && before.branch === at.name && before.onto === onto && before.at === params.at) {
+    await takeOver(at, { from: before.from, to: tip, tip });
+    return { kind: "rebased", commit: tip, from: before.from };
+  }
+  if (await isAncestor(at, { ancestor: onto, of: tip })) return { kind: "up_to_date", commit: tip };
+  const replayed = await replayCommits(at, { head: tip, onto, at: params.at });
+  if (replayed.kind === "conflict") return replayed;
+  writeRebase(at.place, { branch: at.name, from: tip, to: replayed.commit, onto, at: params.at });
+  await takeOver(at, { from: tip, to: replayed.commit, tip });
+  return { kind: "rebased", commit: replayed.commit, from: tip };
+}
+
+async function takeOver(
+  at: BranchPlace,
+  params: { readonly from: string; readonly to: string; readonly tip: string },
+): Promise<void> {
+  const [from, to] = await Promise.all([requireTree(at, params.from), requireTree(at, params.to)]);
+  await moveFiles(at.place, { from, to });
+  await settle(at, { from: params.tip, to: params.to });
+}
+
+type Replayed =
+  | { readonly kind: "replayed"; readonly commit: string }
+  | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
+
+/**
+ * The commits of `head` that `onto` lacks, one after the other on top of it, in objects alone: there is nothing to clean up after a
+ * kill, and the same call makes the same ids. A merge on the branch counts as the change that it made there, so that what was
+ * mended in it is not lost. Commits that `onto` has under another id, and those that change nothing any more, are left out.
+ */
+async function replayCommits(
+  at: BranchPlace,
+  params: { readonly head: string; readonly onto: string; readonly at: string },
+): Promise<Replayed> {
+  const { repository } = at.place;
+  const { head, onto } = params;
+  const [own, marked, identity] = await Promise.all([
+    at.git.line({ args: ["rev-list", "--reverse", "--first-parent", head, `^${onto}`] }),
+    at.git.line({ args: ["rev-list", "--cherry-mark", "--right-only", "--no-merges", `${onto}...${head}`] }),
+    commitIdentity(at.git, params.at),
+  ]);
+  const there = new Set(marked.split("\n").flatMap((line) => (line.startsWith("=") ? [line.slice(1)] : [])));
+  const person = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseTime(params.at)} +0000`;
+  const committer = Buffer.from(person, "utf8").toString("latin1");
+  let tip = onto;
+  let tree = (await readCommit(repository, onto)).tree;
+  for (const id of own.split("\n").filter((line) => line !== "" && !there.has(line))) {
+    const commit = await readCommit(repository, id);
+    const [parent] = commit.parents;
+    const before = parent === undefined ? repository.emptyTree : (await readCommit(repository, parent)).tree;
+    const merged = await mergeChange(at, { before, ours: tree, theirs: commit.tree });
+    if (merged.conflicts.length > 0) {
+      const subject = Buffer.from(commit.message.split("\n")[0] ?? "", "latin1").toString("utf8");
+      const detail = `${id.slice(0, 12)} ${subject}\n${merged.detail}`;
+      return { kind: "conflict", files: merged.conflicts, detail };
+    }
+    if (merged.tree === tree) continue;
+    tree = merged.tree;
+    tip = await writeCommit(repository, { ...commit, tree, parents: [tip], committer });
+  }
+  return { kind: "replayed", commit: tip };
+}
+
+/** Three trees, each as a commit of its own: git of this age merges commits, and finds their base by itself. */
+async function mergeChange(
+  at: BranchPlace,
+  trees: { readonly before: string; readonly ours: string; readonly theirs: string },
+): ReturnType<typeof mergeCommits> {
+  const wrap = (tree: string, ...parents: readonly string[]): Promise<string> =>
+    at.place.repository.objects.line({
+      args: ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "rebase"],
+      env: snapshotIdentity(0),
+    });
+  const before = await wrap(trees.before);
+  const [ours, theirs] = await Promise.all([wrap(trees.ours, before), wrap(trees.theirs, before)]);
+  return mergeCommits(at, { ours, theirs });
+}
+
+/** The last rebase of this worktree: what it was asked for and what it made. */
+interface RebaseRecord {
+  readonly branch: string;
+  readonly from: string;
+  readonly to: string;
+  readonly onto: string;
+  readonly at: string;
+}
+
+function writeRebase(place: CapturePlace, record: RebaseRecord): void {
+  const data = Buffer.from(`${JSON.stringify({ version: 1, ...record })}\n`);
+  writeDurable({ path: join(place.home, FILE), data, mode: "replace" });
+}
+
+/** What cannot be read is no record: then the rebase is worked out anew, to the same end. */
+async function readRebase(place: CapturePlace): Promise<RebaseRecord | undefined> {
+  const text = await readFile(join(place.home, FILE), "utf8").catch(() => "");
+  return parseRebase(text);
+}
+
+export function parseRebase(text: string): RebaseRecord | undefined {
+  try {
+    const value: Partial<Record<string, unknown>> | null = JSON.parse(text);
+    const { version, branch, from, to, onto, at } = value ?? {};
+    if (version !== 1 || typeof branch !== "string" || typeof at !== "string") return undefined;
+    if (typeof from !== "string" || typeof to !== "string" || typeof onto !== "string") return undefined;
+    return { branch, from, to, onto, at };
+  } catch {
+    return undefined;
+  }
+}
+
+const FILE = "last-rebase.json";
+
+/** Branch and index stay as they are: whoever gives up has only to put the files back. */
+export async function placeConflict(
+  at: BranchPlace,
+  params: { readonly onto: string },
+): ReturnType<Branch["placeConflict"]> {
+  await requireQuiet(at);
+  const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
+  const merged = await mergeCommits(at, { ours: onto, theirs: tip });
+  await moveFiles(at.place, { from: await requireTree(at, tip), to: merged.tree });
+  return { files: merged.conflicts };
+}
+
+/** One commit on top of `onto`. The branch's earlier commits stay in the run's snapshots. */
+export async function commitResolved(
+  at: BranchPlace,
+  params: CommitParams & { readonly onto: string; readonly files: readonly GitPath[] },
+): ReturnType<Branch["commitResolved"]> {
+  const message = cleanMessage(params.message);
+  await requireQuiet(at);
+  const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
+  const tree = await treeNow(at.place, { base: await requireTree(at, onto), exclude: params.exclude });
+  if (await isMade(at, { tip, onto, tree, message, at: params.at })) {
+    await settle(at, { from: tip, to: tip });
+    return { kind: "committed", commit: tip };
+  }
+  const unresolved: GitPath[] = [];
+  for (const file of params.files) if (await isMarked(at, file, [onto, tip])) unresolved.push(file);
+  if (unresolved.length > 0) return { kind: "unresolved", files: unresolved };
+  const commit = await makeCommit(at, { tree, parent: onto, message, at: params.at });
+  await settle(at, { from: tip, to: commit });
+  return { kind: "committed", commit };
+}
+
+async function isMade(
+  at: BranchPlace,
+  params: {
+    readonly tip: string;
+    readonly onto: string;
+    readonly tree: string;
+    readonly message: string;
+    readonly at: string;
+  },
+): Promise<boolean> {
+  const made = await readCommit(at.place.repository, params.tip);
+  const fits = made.tree === params.tree && made.parents.length === 1 && made.parents[0] === params.onto;
+  return fits && (await isCommitOf(at, params.tip, params));
+}
+
+async function isMarked(at: BranchPlace, file: GitPath, sides: readonly string[]): Promise<boolean> {
+  const path = parsePath(file);
+  if (path === undefined || !isSafePath(path)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${file} is not a path inside the worktree`,
+      hint: "Give the paths as placeConflict returned them.",
+    });
+  }
+  const text = await readNow(at.place.root, path);
+  if (text === undefined || !hasMarks(text, [])) return false;
+  return hasMarks(text, await Promise.all(sides.map((commit) => readThen(at, commit, path))));
+}
+
+/** undefined: removed, or no file any more, which is one way to settle a conflict. */
+async function readNow(root: string, path: RawPath): Promise<string | undefined> {
+  const place = absolutePath(root, path);
+  const { kind } = createInspector(root)(path);
+  if (kind === "file") return readFile(place, "latin1");
+  return kind === "symlink" ? readlink(place) : undefined;
+}
+
+async function readThen(at: BranchPlace, commit: string, path: RawPath): Promise<string> {
+  // By the id from the tree's listing: an argument cannot carry every byte of a name.
+  const listed = await at.place.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
+  const record = listed
+    .toString("latin1")
+    .split("\0")
+    .find((line) => line.slice(line.indexOf("\t") + 1) === path);
+  const id = record === undefined ? undefined : /^\d+ blob ([0-9a-f]+)\t/.exec(record)?.[1];
+  if (id === undefined) return "";
+  return (await at.place.repository.objects.output({ args: ["cat-file", "blob", id] })).toString("latin1");
+}
+
+/**
+ * Does the text hold conflict marks that neither side had of its own? A file about merging may show such lines, and must not be held up
+ * for ever.
+ */
+export function hasMarks(text: string, sides: readonly string[]): boolean {
+  const own = new Set(sides.flatMap(marksOf));
+  return marksOf(text).some((line) => !own.has(line));
+}
+
+function marksOf(text: string): readonly string[] {
+  return text.split(/\r?\n/).filter((line) => /^(?:<{7}|>{7}|\|{7})(?: |$)/.test(line));
+}
+
+/**
+ * Moves the files from one tree to another. All content is written aside first, then each file is replaced whole: killed half-way,
+ * the same call goes on. WORKSPACE_BUSY, and nothing changed, when files hold changes of their own.
+ */
+async function moveFiles(place: CapturePlace, trees: { readonly from: string; readonly to: string }): Promise<void> {
+  const { objects } = place.repository;
+  const now = await treeNow(place, { base: trees.from, exclude: [] });
+  const [wanted, local] = await Promise.all([
+    diffTrees(objects, trees.from, trees.to),
+    diffTrees(objects, trees.from, now),
+  ]);
+  const plan = planMove({ wanted, local });
+  if (plan.kind === "local_changes") throw busy(place, plan.paths);
+  const looks = createRestoreLooks(place);
+  // Submodules are named, never entered; a file that a sparse checkout keeps off the disk stays off it.
+  const changes = plan.changes.filter(
+    ({ path, from, to }) =>
+      from?.mode !== LINK_MODE && to?.mode !== LINK_MODE && (from === null || looks.found(path).kind !== "absent"),
+  );
+  const unsafe = changes.filter(({ path }) => !isSafePath(path)).map(({ path }) => path);
+  if (unsafe.length > 0) throw busy(place, unsafe);
+  const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, looks);
+  if (obstacles.length > 0) throw busy(place, obstacles);
+  if (changes.length === 0) return;
+  const seen = signatures(
+    place.root,
+    changes.map(({ path }) => path),
+  );
+  const scratch = await openScratch(place.home);
+  try {
+    const placements = await stage(place, { tree: trees.to, changes, folder: scratch.folder });
+    placeFiles(place.root, placements, seen);
+    await syncFileSystem(place.root);
+  } finally {
+    await scratch.release();
+  }
+}
+
+function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacles>[0]["changes"][number] {
+  const name = quotePath(path);
+  if (to === null) return { kind: "remove", path: name };
+  return { kind: from === null ? "create" : "write", path: name, mode: to.mode };
+}
+
+/** By git itself, so that line ends and encodings arrive as the user's git would have put them. */
+async function stage(
+  place: CapturePlace,
+  params: { readonly tree: string; readonly changes: readonly TreeChange[]; readonly folder: string },
+): Promise<readonly Placement[]> {
+  const { root, gitDir } = place;
+  const files = join(params.folder, "files");
+  await mkdir(files);
+  const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(params.folder, "index") });
+  const paths = params.changes.filter(({ to }) => to !== null).map(({ path }) => path);
+  if (paths.length > 0) {
+    await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", params.tree] });
+    const args = ["checkout-index", "-f", `--prefix=${files}/`, "-z", "--stdin"];
+    await git.output({ args, input: joinRecords(paths), env: await blankFilters(place.repository) });
+    await syncFileSystem(params.folder);
+  }
+  const prefix = Buffer.from(`${files}/`);
+  return params.changes.map(({ path, to }) =>
+    to === null ? { kind: "remove", path } : { kind: "place", path, staged: Buffer.concat([prefix, pathBytes(path)]) },
+  );
+}
+
+function busy(place: CapturePlace, paths: readonly RawPath[]): HoldfastError {
+  const names = paths.map(quotePath);
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `${place.root} holds changes that are not committed, first ${names[0]}`,
+    hint: "Commit them or move them away; nothing was changed.",
+    data: { files: names.slice(0, 100) },
+  });
+}
+
+type MovePlan =
+  | { readonly kind: "move"; readonly changes: readonly TreeChange[] }
+  /** Files that hold something of their own, which no commit has. */
+  | { readonly kind: "local_changes"; readonly paths: readonly RawPath[] };
+
+/**
+ * Which files have still to be moved from one tree to the other. A path may already be as wanted, because an earlier try was killed;
+ * anything else that differs from the start is somebody's work. Untracked files that nothing lands on do not matter.
+ */
+export function planMove(params: {
+  /** From the tree of the start to the one that is wanted. */
+  readonly wanted: readonly TreeChange[];
+  /** From the tree of the start to the files as they are. */
+  readonly local: readonly TreeChange[];
+}): MovePlan {
+  const wanted = new Map(params.wanted.map((change) => [change.path, change]));
+  const done = new Set<RawPath>();
+  const paths: RawPath[] = [];
+  for (const { path, from, to } of params.local) {
+    const change = wanted.get(path);
+    if (change === undefined && from === null) continue;
+    if (change !== undefined && isSame(change.to, to)) done.add(path);
+    else paths.push(path);
+  }
+  if (paths.length > 0) return { kind: "local_changes", paths };
+  return { kind: "move", changes: params.wanted.filter(({ path }) => !done.has(path)) };
+}
+
+function isSame(a: TreeEntry | null, b: TreeEntry | null): boolean {
+  return a?.id === b?.id && a?.mode === b?.mode;
+}

@@ -1,0 +1,402 @@
+import { readFile } from "node:fs/promises";
+import { devNull } from "node:os";
+import { join, resolve } from "node:path";
+import type { Branch, Refusal, Remote } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { gitFailure } from "@holdfast/platform/git-command";
+import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
+import { type AskingPlace, readRef } from "./branch-refs.ts";
+import { openScratch } from "./private-index.ts";
+
+export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
+
+/**
+ * Both remotes where there are two: what is on a fork and what is upstream must be known together. Never prunes: a tracking
+ * ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So a remote is asked beside it which
+ * branches it has.
+ */
+export async function fetchRemote(at: AskingPlace, configured: string | null): Promise<Fetched> {
+  const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
+  if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
+  const present = new Map<string, Set<string>>();
+  for (const name of new Set([base.name, push.name])) {
+    // The refspec is given: a bare clone has none of its own, and would update nothing.
+    const heads = `+refs/heads/*:refs/remotes/${name}/*`;
+    const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
+    const [fetched, listed] = await Promise.all([
+      runUserGit(at, args),
+      runUserGit(at, ["ls-remote", "--", name, "refs/heads/*"]),
+    ]);
+    const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
+    if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
+    present.set(name, new Set(branchesIn(listed.stdout.toString("utf8"))));
+  }
+  const on = (name: string): Set<string> => present.get(name) ?? new Set();
+  return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
+}
+
+/** Names of the branches that a remote has; one set where both are the same. */
+export type Present = Readonly<Record<RemoteRole, Set<string>>>;
+
+type Fetched =
+  | { readonly kind: "fetched"; readonly branches: Present }
+  | { readonly kind: "failed"; readonly refusal: Refusal };
+
+export async function readRemoteBranch(
+  at: AskingPlace,
+  configured: string | null,
+  asked: { readonly branch: string; readonly own: string | null },
+): Promise<string | null> {
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
+}
+
+export async function lookUpRemote(
+  at: AskingPlace,
+  configured: string | null,
+  asked: { readonly branch: string; readonly own: string | null },
+): ReturnType<Branch["lookUpRemote"]> {
+  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
+  const ref = `refs/heads/${asked.branch}`;
+  const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
+  if (result.kind !== "exited" || result.code !== 0) {
+    const { cause, message } = refusalOf(result);
+    return { kind: "unknown", reason: message, isTemporary: cause === "network" || cause === "remote" };
+  }
+  // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
+  return { kind: "known", commit: parseHeads(result.stdout.toString("utf8")).get(ref) ?? null };
+}
+
+/**
+ * Commits at the tips of all branches of the remote that is pushed to, as that remote answers: an agent can write the refs of this repository. None where
+ * the remote does not answer, or pushes go to several places.
+ */
+export async function publishedTips(at: AskingPlace, configured: string | null): Promise<readonly string[]> {
+  const remote = await findRemote(at, configured, "push");
+  if (remote === null) return [];
+  const [url, ...more] = (
+    await at.git.line({ args: ["remote", "get-url", "--push", "--all", "--", remote.name] })
+  ).split("\n");
+  if (url === undefined || more.length > 0) return [];
+  const from = (await at.git.line({ args: ["remote", "get-url", "--", remote.name] })) === url ? remote.name : url;
+  const asked = ["ls-remote", "--upload-pack=git-upload-pack", "--", from, "refs/heads/*"];
+  const result = await runUserGit(at, asked);
+  if (result.kind === "exited" && result.code === 0)
+    return [...new Set(parseHeads(result.stdout.toString("utf8")).values())];
+  const { cause, message } = refusalOf(result);
+  if (cause !== "network" && cause !== "remote") return [];
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `Cannot ask ${remote.name} what it has (${cause}): ${message.trim()}`,
+    hint: "Resume when the remote answers. Nothing was pushed.",
+    retry: "later",
+  });
+}
+
+export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {
+  const remote = await findRemote(at, configured, "base");
+  if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
+  const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
+  if (result.kind === "exited" && result.code === 0) {
+    const text = result.stdout.toString("utf8");
+    const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(text)?.[1] ?? null;
+    return chooseDefault({ head, branches: branchesIn(text) });
+  }
+  const prefix = `refs/remotes/${remote.name}/`;
+  const named = await at.git.result({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
+  const head = named.code === 0 ? named.stdout.toString("utf8").trim().slice(prefix.length) : null;
+  return chooseDefault({ head, branches: await listRefs(at, prefix) });
+}
+
+/** A HEAD that leads to no branch says nothing: a new bare repository names master, whatever was pushed to it. */
+export function chooseDefault(params: {
+  readonly head: string | null;
+  readonly branches: readonly string[];
+}): string | null {
+  const { head, branches } = params;
+  if (head !== null && branches.includes(head)) return head;
+  const usual = ["main", "master"].filter((name) => branches.includes(name));
+  return usual.length === 1 ? (usual[0] ?? null) : null;
+}
+
+function refusalOf(result: UserGitResult): Refusal {
+  const { stderr, failedHook, kind } = result;
+  return classifyRefusal({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
+}
+
+async function listRefs(at: AskingPlace, prefix: string): Promise<readonly string[]> {
+  const listed = await at.git.line({ args: ["for-each-ref", "--format=%(refname)", prefix] });
+  return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
+}
+
+function branchesIn(text: string): readonly string[] {
+  return [...parseHeads(text).keys()].flatMap((ref) => /^refs\/heads\/(.+)$/.exec(ref)?.[1] ?? []);
+}
+
+function parseHeads(text: string): ReadonlyMap<string, string> {
+  const lines = text.split("\n").flatMap((line) => {
+    const [id = "", ref = ""] = line.split("\t");
+    return /^[0-9a-f]{40,64}$/.test(id) ? [[ref, id] as const] : [];
+  });
+  return new Map(lines);
+}
+
+/** "base": where issues, pull requests and the branch to merge into are. "push": where the run's own branch goes. */
+type RemoteRole = "base" | "push";
+
+export async function findRemote(at: AskingPlace, configured: string | null, role: RemoteRole): Promise<Remote | null> {
+  const [listed, preferred] = await Promise.all([
+    at.git.line({ args: ["remote"] }),
+    at.git.result({ args: ["config", "--get", "remote.pushDefault"] }),
+  ]);
+  const names = listed.split("\n").filter((name) => name !== "");
+  const name = chooseRemote({ names, configured, preferred: preferred.stdout.toString("utf8").trim(), role });
+  if (name === null) return null;
+  const way = role === "push" ? ["--push"] : [];
+  const [url, written] = await Promise.all([
+    at.git.line({ args: ["remote", "get-url", ...way, "--", name] }),
+    at.git.result({ args: ["config", "--get", `remote.${name}.url`] }),
+  ]);
+  const raw = written.code === 0 ? written.stdout.toString("utf8").trim() : url;
+  return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
+}
+
+/** A run's own branch is where runs push to; any other is where it goes to in the end. */
+export function roleOf(branch: string, own: string | null): RemoteRole {
+  return branch === own || branch.startsWith("holdfast/") ? "push" : "base";
+}
+
+/**
+ * As configured; else upstream before origin; else the only one, or git's own choice. Pushes go where git would push: with an upstream,
+ * origin is somebody's own fork of it.
+ */
+export function chooseRemote(params: {
+  readonly names: readonly string[];
+  readonly configured: string | null;
+  /** git's remote.pushDefault. */
+  readonly preferred: string;
+  readonly role: RemoteRole;
+}): string | null {
+  const { names, configured, preferred, role } = params;
+  if (configured !== null) {
+    if (names.includes(configured)) return configured;
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `there is no remote ${configured}; there ${names.length === 0 ? "is none at all" : `are ${names.join(", ")}`}`,
+      hint: `Add it with \`git remote add ${configured} <url>\`, or configure another one.`,
+    });
+  }
+  const order = role === "push" ? [preferred, "origin", "upstream"] : ["upstream", "origin", preferred];
+  const known = order.find((name) => names.includes(name));
+  return known ?? names[0] ?? null;
+}
+
+/** What one line of `git push --porcelain` says about the ref. */
+interface RefReport {
+  /** git's one-letter flag: " ", "+", "*", "-", "=", "!". */
+  readonly flag: string;
+  readonly summary: string;
+}
+
+export function parseReport(stdout: string, ref: string): RefReport | undefined {
+  for (const line of stdout.split("\n")) {
+    const [flag = "", names = "", summary = ""] = line.split("\t");
+    if (flag.length === 1 && names.endsWith(`:${ref}`)) return { flag, summary };
+  }
+  return undefined;
+}
+
+/**
+ * Why a push or fetch was refused. "failed to push some refs" and "Could not read from remote repository" are printed for almost every
+ * refusal and say nothing: only what git reports about the ref, the hook that failed, and specific messages count.
+ */
+export function classifyRefusal(facts: {
+  readonly report: RefReport | undefined;
+  readonly failedHook: string | null;
+  readonly stderr: string;
+  readonly timedOut: boolean;
+}): Refusal {
+  const { report, stderr } = facts;
+  const message = messageOf(stderr, report?.summary);
+  if (report?.flag === "!") return { cause: causeOfRef(report.summary, stderr), message };
+  if (facts.timedOut) return { cause: "network", message: `no answer in time; ${message}` };
+  if (facts.failedHook !== null)
+    return { cause: "local_hook", message: `the ${facts.failedHook} hook refused: ${message}` };
+  return { cause: MESSAGES.find(([, pattern]) => pattern.test(stderr))?.[0] ?? "other", message };
+}
+
+function causeOfRef(summary: string, stderr: string): Refusal["cause"] {
+  const reason = /\(([^()]*(?:\([^()]*\)[^()]*)*)\)$/.exec(summary)?.[1] ?? "";
+  const byRemote = summary.startsWith("[remote rejected]");
+  if (SECRET.test(stderr)) return "secret";
+  if (/\bGH0(?:06|13)\b|protected branch|not allowed to (?:force )?push/i.test(`${reason}\n${stderr}`))
+    return "protected";
+  if (byRemote && /^(?:non-fast-forward|deletion prohibited)$/.test(reason)) return "protected";
+  // A hook that asks a service says so when the service does not answer: it has judged nothing.
+  if (/hook declined/.test(reason)) return TEMPORARY.test(stderr) ? "remote" : "hook";
+  if (/^stale info$|^remote ref updated since checkout$/.test(reason)) return "stale_lease";
+  // Another push arrived between the remote's offer and ours, or the ref is locked for the moment: the next try tells these apart.
+  if (byRemote && /failed to update ref|cannot lock ref/.test(reason))
+    return /but expected|reference already exists/.test(`${reason}\n${stderr}`) ? "stale_lease" : "remote";
+  if (byRemote && reason === "fetch first") return "stale_lease";
+  if (/^(?:non-fast-forward|fetch first|needs force)$/.test(reason)) return "non_fast_forward";
+  if (/permission denied/i.test(reason)) return "auth";
+  if (byRemote && (/^(?:failure|unpacker error|.*internal server error.*)$/i.test(reason) || TEMPORARY.test(reason)))
+    return "remote";
+  return "other";
+}
+
+/** Push protection of GitHub (GH013, GH009) and secret push protection of GitLab. */
+const SECRET =
+  /push protection|cannot contain secrets|\bGH009\b|secrets? (?:was |were )?detected|PUSH BLOCKED: Secret/i;
+
+const TEMPORARY =
+  /temporar(?:y|ily)|try again|timed? ?out|time-out|unavailable|internal (?:server |api )?error|bad gateway|\b50[0234]\b|too many requests|no space left|could not connect|connection (?:refused|reset)|not accessible/i;
+
+/** In this order: an ssh that was not let in also says that the remote end hung up. */
+const MESSAGES: readonly (readonly [Refusal["cause"], RegExp])[] = [
+  [
+    "auth",
+    /permission denied \(|permission to .* denied|authentication failed|could not read (?:username|password)|invalid (?:username|credentials)|host key verification failed|returned error: 40[13]|access denied|too many authentication failures/i,
+  ],
+  [
+    "missing_remote",
+    /does not appear to be a git repository|repository .*not found|repository '.*' does not exist|no such remote|returned error: 404|not a git repository/i,
+  ],
+  [
+    "network",
+    /could not resolve (?:host|proxy)|name or service not known|temporary failure in name resolution|failed to connect|couldn't connect|connection (?:refused|timed out|reset|closed)|network is unreachable|no route to host|operation timed out|timeout|returned error: (?:429|5\d\d)|remote end hung up|unexpected disconnect|early eof|rpc failed|ssl|tls|gnutls/i,
+  ],
+];
+
+/** What a person needs: the remote's own words and git's reason, without advice and without what is always printed. */
+function messageOf(stderr: string, summary: string | undefined): string {
+  const lines = stderr
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !NOISE.test(line));
+  const text = [...(summary === undefined ? [] : [summary]), ...lines].join("\n");
+  return text === "" ? "git gave no reason" : text.slice(0, MAX_MESSAGE);
+}
+
+const MAX_MESSAGE = 4000;
+const NOISE =
+  /^(?:hint:|error: failed to push some refs|fatal: Could not read from remote repository|Please make sure you have the correct access|and the repository exists|Everything up-to-date)/;
+
+/**
+ * git as the user runs it, for what talks to a remote: their hooks, credential helpers, ssh command and proxies all apply. It never asks a
+ * person: nobody may be there. Only what would lead it to another repository is taken out of its environment.
+ */
+export async function runUserGit({ place, git }: AskingPlace, args: readonly string[]): Promise<UserGitResult> {
+  const scratch = await openScratch(place.home);
+  try {
+    const trace = join(scratch.folder, "trace");
+    const rewritten = await relativeRemotes({ place, git });
+    const result = await runProcess({
+      command: "git",
+      args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
+      cwd: place.root,
+      env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (result.kind === "not_started") throw gitFailure(args, result);
+    const failedHook = findFailedHook(await readFile(trace, "utf8").catch(() => ""));
+    return { ...result, stderr: hideCredentials(result.stderr), failedHook };
+  } finally {
+    await scratch.release();
+  }
+}
+
+/**
+ * git resolves a relative remote against the worktree in which it runs. The user wrote it in the main worktree, so there it starts, as a rule that
+ * rewrites the URL for this one call.
+ */
+async function relativeRemotes({ place, git }: AskingPlace): Promise<readonly (readonly [string, string])[]> {
+  const { mainRoot } = place.repository;
+  if (mainRoot === null || mainRoot === place.root) return [];
+  const listed = await git.result({
+    args: ["config", "--null", "--get-regexp", String.raw`^remote\..*\.(url|pushurl)$`],
+  });
+  if (listed.kind !== "exited" || listed.code !== 0) return [];
+  const urls = listed.stdout
+    .toString("utf8")
+    .split("\0")
+    .map((setting) => setting.slice(setting.indexOf("\n") + 1));
+  // As git decides: a colon before any slash is host:path, and scheme:// is a transport.
+  const isRelative = (url: string): boolean => url !== "" && !url.startsWith("/") && !/^[^/]*:/.test(url);
+  return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
+}
+
+function withConfig(env: NodeJS.ProcessEnv, settings: readonly (readonly [string, string])[]): NodeJS.ProcessEnv {
+  if (settings.length === 0) return env;
+  const before = Number(env["GIT_CONFIG_COUNT"] ?? 0) || 0;
+  const added = settings.flatMap(([key, value], index) => [
+    [`GIT_CONFIG_KEY_${before + index}`, key],
+    [`GIT_CONFIG_VALUE_${before + index}`, value],
+  ]);
+  return { ...env, ...Object.fromEntries(added), GIT_CONFIG_COUNT: String(before + settings.length) };
+}
+
+interface UserGitResult extends ProcessResult {
+  /** The hook of this repository that ended with a failure, as git itself tells in its trace. */
+  readonly failedHook: string | null;
+}
+
+const TIMEOUT_MS = 10 * 60_000;
+
+function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(([name]) => !ELSEWHERE.has(name) && !name.startsWith("GIT_TRACE"));
+  return {
+    ...Object.fromEntries(kept),
+    // Messages are read by program; hooks still get UTF-8.
+    LC_ALL: "C.UTF-8",
+    LANGUAGE: "",
+    GIT_TERMINAL_PROMPT: "0",
+    // With a graft, a push would also send commits that are not ancestors of the branch, which were not searched for secrets.
+    GIT_GRAFT_FILE: devNull,
+  };
+}
+
+const ELSEWHERE = new Set([
+  "GIT_DIR",
+  "GIT_COMMON_DIR",
+  "GIT_WORK_TREE",
+  "GIT_INDEX_FILE",
+  "GIT_OBJECT_DIRECTORY",
+  "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+  "GIT_NAMESPACE",
+  "GIT_PREFIX",
+  "GIT_QUARANTINE_PATH",
+  "GIT_PUSH_OPTION_COUNT",
+]);
+
+export function findFailedHook(trace: string): string | null {
+  const hooks = new Map<string, string>();
+  for (const line of trace.split("\n")) {
+    const event = parseEvent(line);
+    if (event === undefined) continue;
+    const child = `${String(event["sid"])}/${String(event["child_id"])}`;
+    if (event["event"] === "child_start" && event["child_class"] === "hook")
+      hooks.set(child, String(event["hook_name"]));
+    if (event["event"] === "child_exit" && event["code"] !== 0 && hooks.has(child)) return hooks.get(child) ?? null;
+  }
+  return null;
+}
+
+function parseEvent(line: string): Partial<Record<string, unknown>> | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    const event: Partial<Record<string, unknown>> = JSON.parse(line);
+    return event;
+  } catch {
+    return undefined;
+  }
+}
+
+/** URLs in messages without the password or token that they may carry: messages end up in journals and reports. */
+export function hideCredentials(text: string): string {
+  return text.replaceAll(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, (whole, scheme: string) =>
+    scheme.toLowerCase() === "ssh://" && !/:[^/]*@/.test(whole.slice(scheme.length)) ? whole : `${scheme}***@`,
+  );
+}

@@ -1,0 +1,155 @@
+import { readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Git, createGit } from "@holdfast/platform/git-command";
+import { findOperation } from "./branch-refs.ts";
+import { createInspector } from "./capture-plan.ts";
+import { syncFileSystem } from "./objects.ts";
+import { quotePath, splitRecords } from "./paths.ts";
+import { holdsEntry } from "./plan-restore.ts";
+import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
+import { type Repository, blankFilters } from "./repository.ts";
+import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
+
+/** What would be gone with a worktree and is nowhere else. */
+interface WorktreeLosses {
+  readonly changed: readonly string[];
+  readonly untracked: readonly string[];
+  readonly ignored: readonly string[];
+  /** Submodules and other repositories inside it. */
+  readonly nested: readonly string[];
+  /** Commits that no other branch and no remote-tracking branch has, newest first. */
+  readonly commits: readonly string[];
+  readonly operation: string | null;
+  readonly locked: boolean;
+}
+
+export async function removeWorktree(repository: Repository, params: { run: string; force?: boolean }): Promise<void> {
+  const record = await findWorktree(repository, params.run);
+  if (record === undefined) return;
+  if (record.exists || record.locked) {
+    const losses = await findLosses(repository, record);
+    const forced = params.force === true && !record.locked;
+    if (!forced && Object.values(losses).some(isLoss)) throw refusal(record, losses);
+  }
+  await takeAway(repository, record);
+}
+
+/**
+ * Not by `git worktree remove`: killed, it leaves half a folder that nobody can tell from somebody's files, or half an entry at
+ * which git stumbles. Folder and entry go away with one rename each, and are deleted, now or by a later sweep, where they are nobody's.
+ */
+export async function takeAway(repository: Repository, record: WorktreeRecord): Promise<void> {
+  const scratch = await openScratch(repository.home);
+  try {
+    if (record.exists) {
+      const moved = await rename(record.path, join(scratch.folder, "tree")).then(
+        () => true,
+        () => false,
+      );
+      if (!moved) await deleteFolder(record.path);
+      await syncFileSystem(repository.commonDir);
+    }
+    await rename(record.gitDir, join(scratch.folder, "entry"));
+    await syncFileSystem(repository.commonDir);
+  } finally {
+    await scratch.release();
+  }
+}
+
+/** On another disk, or mounted. Its link to git goes last: until then it is known whose it is. */
+async function deleteFolder(path: string): Promise<void> {
+  for (const name of await readdir(path)) {
+    if (name !== ".git") await rm(join(path, name), { recursive: true, force: true });
+  }
+  await rm(path, { recursive: true, force: true });
+}
+
+const MAX_NAMED = 100;
+
+async function findLosses(repository: Repository, record: WorktreeRecord): Promise<WorktreeLosses> {
+  const { locked } = record;
+  if (!record.exists)
+    return { changed: [], untracked: [], ignored: [], nested: [], commits: [], operation: null, locked };
+  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  const [status, flagged, commits, operation] = await Promise.all([
+    readStatus(repository, git),
+    findHidden(repository, record, git),
+    findLoneCommits(git, record),
+    findOperation(record.gitDir),
+  ]);
+  const nested = [...flagged.nested, ...status.untracked.filter((path) => path.endsWith("/"))];
+  return { ...status, changed: [...status.changed, ...flagged.changed], nested, commits, operation, locked };
+}
+
+async function readStatus(
+  repository: Repository,
+  git: Git,
+): Promise<Pick<WorktreeLosses, "changed" | "untracked" | "ignored">> {
+  const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"];
+  const env = await blankFilters(repository);
+  const lines = splitRecords(await git.output({ args: [...args, "--ignore-submodules=all"], env }));
+  const named = (test: (code: string) => boolean): string[] =>
+    lines.filter((line) => test(line.slice(0, 2))).map((line) => quotePath(line.slice(3)));
+  return {
+    changed: named((code) => code !== "??" && code !== "!!"),
+    untracked: named((code) => code === "??"),
+    ignored: named((code) => code === "!!"),
+  };
+}
+
+/** What `git status` does not tell: edits under assume-unchanged or skip-worktree, and what lies in submodules. */
+async function findHidden(
+  repository: Repository,
+  record: WorktreeRecord,
+  git: Git,
+): Promise<{ readonly changed: string[]; readonly nested: string[] }> {
+  const found = createInspector(record.path);
+  const changed: string[] = [];
+  const nested: string[] = [];
+  for (const line of splitRecords(await git.output({ args: ["ls-files", "-s", "-v", "-z"] }))) {
+    const entry = parseIndexEntry(line);
+    const isFlagged = entry.skip || /^[a-z]/.test(line);
+    if (entry.mode === LINK_MODE) {
+      if (found(`${entry.path}/.git`).kind !== "absent") nested.push(quotePath(entry.path));
+    } else if (isFlagged && found(entry.path).kind !== "absent") {
+      if (!holdsEntry(record.path, entry.path, entry, repository.objectFormat)) changed.push(quotePath(entry.path));
+    }
+  }
+  return { changed, nested };
+}
+
+async function findLoneCommits(git: Git, record: WorktreeRecord): Promise<string[]> {
+  if (record.head === null) return [];
+  const own = record.branch === null ? [] : [`--exclude=${record.branch.replace(/^refs\/heads\//, "")}`];
+  const args = ["rev-list", `--max-count=${MAX_NAMED}`, record.head, "--not", ...own, "--branches", "--remotes"];
+  return (await git.line({ args })).split("\n").filter((line) => line !== "");
+}
+
+function isLoss(value: WorktreeLosses[keyof WorktreeLosses]): boolean {
+  return Array.isArray(value) ? value.length > 0 : value !== null && value !== false;
+}
+
+function refusal(record: WorktreeRecord, losses: WorktreeLosses): HoldfastError {
+  const counts = (["changed", "untracked", "ignored", "nested", "commits"] as const)
+    .filter((kind) => losses[kind].length > 0)
+    .map((kind) => `${losses[kind].length} ${kind}`);
+  const parts = [...counts, ...(losses.operation === null ? [] : [`a ${losses.operation} under way`])];
+  const cut = (list: readonly string[]): readonly string[] => list.slice(0, MAX_NAMED);
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `removing ${record.path} would lose work: ${losses.locked ? "it is locked" : parts.join(", ")}`,
+    hint: losses.locked
+      ? `Run \`git worktree unlock ${record.path}\` first.`
+      : "Save a checkpoint, push or merge its branch, or remove it by force.",
+    retry: "ask",
+    data: {
+      ...losses,
+      path: record.path,
+      gitDir: join(record.gitDir),
+      changed: cut(losses.changed),
+      untracked: cut(losses.untracked),
+      ignored: cut(losses.ignored),
+    },
+  });
+}

@@ -1,0 +1,117 @@
+import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Git, createGit } from "@holdfast/platform/git-command";
+import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
+import type { CapturePlace } from "./capture.ts";
+import { openScratch } from "./private-index.ts";
+
+/**
+ * Makes the worktree's index say what the commit has, with stat data, so that `git status` is clean where the files are. Built aside and
+ * put in place under git's own lock: git itself never works on the real index here, so a kill leaves no lock but ours.
+ */
+export async function replaceIndex(place: CapturePlace, commit: string): Promise<void> {
+  const scratch = await openScratch(place.home);
+  try {
+    await withIndexLock(place, scratch.folder, async () => {
+      const index = join(place.gitDir, "index");
+      const draft = join(scratch.folder, "index");
+      // A second name for the same file keeps its exact time, by which git judges racily clean files; git replaces, never writes into it.
+      await link(index, draft).catch(ignoreAbsent);
+      const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root, indexFile: draft });
+      await build(git, draft, commit);
+      await rename(draft, index);
+    });
+  } finally {
+    await scratch.release();
+  }
+}
+
+async function build(git: Git, draft: string, commit: string): Promise<void> {
+  const kept = await git.result({ args: [...WHOLE, "read-tree", "--reset", commit] });
+  if (kept.code !== 0) {
+    // A power cut can leave an index that git cannot read: it is made anew.
+    await rm(draft, { force: true });
+    await git.output({ args: [...WHOLE, "read-tree", commit] });
+  }
+  // Exit 1 says that some files differ, which is for the user to see and no failure.
+  await git.result({ args: [...WHOLE, "update-index", "-q", "--refresh"] });
+}
+
+const WHOLE = ["-c", "core.splitIndex=false"];
+
+function ignoreAbsent(error: unknown): void {
+  if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
+  throw error;
+}
+
+/** Holds git's lock on the worktree's index. The lock says who holds it: one that a killed Holdfast left is taken away. */
+async function withIndexLock(place: CapturePlace, scratch: string, work: () => Promise<void>): Promise<void> {
+  const lock = join(place.gitDir, "index.lock");
+  const draft = join(scratch, "index-lock");
+  await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
+  for (let attempt = 1; !(await take(draft, lock)); attempt++) {
+    if (attempt > ATTEMPTS) throw indexLocked(place, lock);
+    if (await isLeftByUs(lock)) await rm(lock, { force: true });
+    else await setTimeout(PAUSE_MS);
+  }
+  try {
+    await work();
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+const ATTEMPTS = 10;
+const PAUSE_MS = 100;
+
+/** A link, so that the lock is never there without its text. */
+async function take(draft: string, lock: string): Promise<boolean> {
+  try {
+    await link(draft, lock);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Is it a lock of a Holdfast process that may still be alive? git's own locks name no holder. */
+export async function isHeldByHoldfast(lock: string): Promise<boolean> {
+  const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
+  return owner !== undefined && livenessOf(owner, processIdentity()) !== "dead";
+}
+
+async function isLeftByUs(lock: string): Promise<boolean> {
+  const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
+  return owner !== undefined && livenessOf(owner, processIdentity()) === "dead";
+}
+
+/** undefined: git's own lock, which holds an index or nothing yet. */
+function parseOwner(text: string): ProcessIdentity | undefined {
+  if (!text.startsWith('{"holdfast":')) return undefined;
+  try {
+    const { holdfast }: { holdfast?: Partial<Record<string, unknown>> } = JSON.parse(text);
+    const { host, pid, started, boot } = holdfast ?? {};
+    if (typeof host !== "string" || typeof pid !== "number") return undefined;
+    return {
+      host,
+      pid,
+      started: typeof started === "string" ? started : null,
+      boot: typeof boot === "string" ? boot : null,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function indexLocked(place: CapturePlace, lock: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `git is at work in ${place.root} (${lock} exists)`,
+    hint: "Wait for it; if no git process is running, remove that file.",
+    retry: "later",
+    data: { lock },
+  });
+}

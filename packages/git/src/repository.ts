@@ -1,0 +1,325 @@
+import {
+  access,
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Git, checkGitVersion, createGit, gitFailure } from "@holdfast/platform/git-command";
+import { splitRecords } from "./paths.ts";
+import { fileKey } from "./private-index.ts";
+
+export type ObjectFormat = "sha1" | "sha256";
+
+/** One repository, seen from outside any worktree. */
+export interface Repository {
+  readonly commonDir: string;
+  /** Of the worktree from which it was opened: whose HEAD is "the current" one. */
+  readonly gitDir: string;
+  /** The folder of the main worktree; of the one it was opened from where that cannot be told; null when bare. */
+  readonly mainRoot: string | null;
+  /** Our folder in the common directory. */
+  readonly home: string;
+  readonly bare: boolean;
+  readonly objectFormat: ObjectFormat;
+  readonly emptyTree: string;
+  /** The id that stands for "none" in this object format. */
+  readonly zero: string;
+  readonly objectDirectory: string;
+  /** Refs, worktrees, the user's index: the real git directory, defused. */
+  readonly git: Git;
+  /** Objects only: our private git directory, in which no config of the user is read. */
+  readonly objects: Git;
+  readonly privateGitDir: string;
+}
+
+/** One worktree and its own git directory. */
+export interface Checkout {
+  readonly root: string;
+  readonly gitDir: string;
+}
+
+/** The repository at this path, and the worktree that holds it; undefined in a bare one or outside of any. */
+export async function findRepository(
+  path: string,
+): Promise<{ readonly repository: Repository; readonly checkout: Checkout | undefined }> {
+  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(path)]);
+  if (version.status === "rejected") throw version.reason;
+  if (discovered.status === "rejected") throw discovered.reason;
+  const found = discovered.value;
+  const home = await ensureHome(found.commonDir);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat });
+  const objectDirectory = join(found.commonDir, "objects");
+  const repository: Repository = {
+    commonDir: found.commonDir,
+    gitDir: found.gitDir,
+    mainRoot: found.bare ? null : basename(found.commonDir) === ".git" ? dirname(found.commonDir) : found.root,
+    home,
+    bare: found.bare,
+    objectFormat: found.objectFormat,
+    emptyTree: EMPTY_TREES[found.objectFormat],
+    zero: "0".repeat(EMPTY_TREES[found.objectFormat].length),
+    objectDirectory,
+    privateGitDir,
+    git: createGit({ cwd: found.commonDir, gitDir: found.commonDir }),
+    objects: createGit({ cwd: found.commonDir, gitDir: privateGitDir, objectDirectory }),
+  };
+  return { repository, checkout: found.root === null ? undefined : { root: found.root, gitDir: found.gitDir } };
+}
+
+/** The worktree that holds this path; undefined in a bare repository or outside of any. */
+export async function findCheckout(path: string): Promise<(Checkout & { readonly commonDir: string }) | undefined> {
+  const found = await discover(path);
+  if (found.root === null) return undefined;
+  return { root: found.root, gitDir: found.gitDir, commonDir: found.commonDir };
+}
+
+const EMPTY_TREES: Readonly<Record<ObjectFormat, string>> = {
+  sha1: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+  sha256: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+};
+
+interface Discovered {
+  readonly root: string | null;
+  readonly gitDir: string;
+  readonly commonDir: string;
+  readonly bare: boolean;
+  readonly objectFormat: ObjectFormat;
+}
+
+async function discover(path: string): Promise<Discovered> {
+  if (path.includes("\0")) {
+    throw new HoldfastError({ code: "USAGE", message: `${JSON.stringify(path)} holds a NUL byte, which no path can` });
+  }
+  const cwd = await realpath(path).then(folderOf, (error: unknown) => {
+    throw new HoldfastError({
+      code: "NOT_A_REPOSITORY",
+      message: `${path} does not exist`,
+      hint: "Name a folder inside a git repository.",
+      cause: error,
+    });
+  });
+  // A bare repository is used only when it is named itself: one that lies in a cloned tree must not get to speak.
+  const bareHere = await looksBare(cwd);
+  const git = createGit(bareHere ? { cwd, gitDir: cwd } : { cwd });
+  const args = ["rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format"];
+  const result = await git.result({ args: [...args, "--git-common-dir", "--absolute-git-dir", "--show-toplevel"] });
+  const lines = result.stdout.toString("utf8").split("\n").slice(0, -1);
+  const [bareText, format, commonDir, gitDir, root] = lines;
+  if (result.kind !== "exited" || (result.code !== 0 && lines.length < 4) || commonDir === undefined) {
+    if (result.kind === "exited" && /not a git repository|cannot use bare/.test(result.stderr)) {
+      throw new HoldfastError({
+        code: "NOT_A_REPOSITORY",
+        message: `${path} is not inside a git repository`,
+        hint: "Run `git init`, or name a folder inside a repository.",
+      });
+    }
+    throw gitFailure(args, result);
+  }
+  if (gitDir === undefined || lines.length > 5 || lines.some((line) => line.includes("\uFFFD"))) {
+    throw new HoldfastError({
+      code: "UNSUPPORTED",
+      message: `the repository at ${path} lies under a name with line breaks or bytes that are not UTF-8`,
+      hint: "Move the repository to a plainly named folder.",
+    });
+  }
+  if (format !== "sha1" && format !== "sha256") {
+    throw new HoldfastError({ code: "UNSUPPORTED", message: `unknown git object format ${String(format)}` });
+  }
+  const checkout = root === undefined || root === "" ? null : await ownRoot({ root, gitDir, cwd });
+  return {
+    root: checkout,
+    gitDir,
+    commonDir,
+    bare: bareText === "true" || (await isBare(commonDir, gitDir)),
+    objectFormat: format,
+  };
+}
+
+const bareness = new Map<string, boolean>();
+
+/** A linked worktree is not bare, but the repository that it belongs to may be. Asked again when its config was written. */
+async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
+  if (commonDir === gitDir) return false;
+  const configs = ["config", "config.worktree"].map((name) => fileKey(join(commonDir, name)));
+  const key = [commonDir, ...(await Promise.all(configs))].join("\0");
+  const git = createGit({ cwd: commonDir, gitDir: commonDir });
+  const bare = bareness.get(key) ?? (await git.line({ args: ["rev-parse", "--is-bare-repository"] })) === "true";
+  bareness.set(key, bare);
+  return bare;
+}
+
+/** `core.worktree` in a hostile config can point anywhere: a root is believed only if its own `.git` leads back here. */
+async function ownRoot(params: { root: string; gitDir: string; cwd: string }): Promise<string | null> {
+  const { root, gitDir, cwd } = params;
+  const inside = cwd === root || cwd.startsWith(root.endsWith("/") ? root : `${root}/`);
+  if (!inside) return null;
+  const link = await readGitLink(join(root, ".git"));
+  const [actual, claimed] = await Promise.all([realpath(link).catch(() => link), realpath(gitDir)]);
+  return actual === claimed ? root : null;
+}
+
+/** What a `.git` stands for: itself when it is a directory, else the directory that the file names. */
+export async function readGitLink(dotGit: string): Promise<string> {
+  const text = await readFile(dotGit, "utf8").catch(() => undefined);
+  const target = text === undefined ? undefined : /^gitdir: (.*)\n?$/s.exec(text)?.[1]?.replace(/\n$/, "");
+  return target === undefined ? dotGit : resolve(dirname(dotGit), target);
+}
+
+async function folderOf(path: string): Promise<string> {
+  return (await stat(path)).isDirectory() ? path : dirname(path);
+}
+
+async function looksBare(path: string): Promise<boolean> {
+  if (basename(path) === ".git") return false;
+  const parts = ["HEAD", "objects", "refs"].map((name) => access(join(path, name)));
+  return Promise.all(parts).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * A git directory of our own over the user's object database. Commands that read files or trees run here, so the
+ * repository's config is not even read, and `info/attributes` (which outranks every .gitattributes) turns all conversion
+ * off: line ends, filters such as LFS, ident and encodings. Snapshots are the bytes on disk, and nothing else.
+ */
+export async function ensurePrivateGitDir(params: {
+  readonly home: string;
+  readonly objectFormat: ObjectFormat;
+}): Promise<string> {
+  const path = join(params.home, "git");
+  const files = contents(params.objectFormat);
+  if (await isExactly(path, files)) return path;
+  // Absent, from another version, or planted by whoever made this repository: never use it, make it again.
+  const fresh = await mkdtemp(join(params.home, "git-"));
+  for (const folder of ["info", "refs", "objects"]) await mkdir(join(fresh, folder));
+  for (const [name, text] of files) await writeFile(join(fresh, name), text, { mode: 0o600 });
+  // Another process may have made a good one in the same moment, and be at work in it: only a bad one is ever replaced.
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await rename(fresh, path);
+      return path;
+    } catch (error) {
+      const good = await isExactly(path, files);
+      if (good || attempt > 1) await rm(fresh, { recursive: true, force: true });
+      if (good) return path;
+      if (attempt > 1) throw error;
+      await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Where our files beside a git directory live: private indexes, staged files. Refuses a planted link. */
+export async function ensureHome(gitDir: string): Promise<string> {
+  const home = join(gitDir, "holdfast-workspace");
+  await mkdir(home, { mode: 0o700 }).catch(async (error: unknown) => {
+    const found = await lstat(home).catch(() => undefined);
+    if (found?.isDirectory() === true) return;
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `${home} cannot be used as a directory`,
+      hint: "Remove it and run the command again.",
+      cause: error,
+    });
+  });
+  return home;
+}
+
+const SHARED_INDEX = "sharedindex";
+
+function contents(format: ObjectFormat): readonly (readonly [name: string, text: string])[] {
+  const extensions = format === "sha1" ? "" : `[extensions]\n\tobjectFormat = ${format}\n`;
+  return [
+    ["HEAD", "ref: refs/heads/none\n"],
+    [
+      "config",
+      [
+        `[core]\n\trepositoryFormatVersion = ${format === "sha1" ? 0 : 1}\n\tbare = false`,
+        // git looks at the disk before it believes a skip-worktree bit.
+        "\tsparseCheckout = true",
+        // One changed file then costs a small write, not all of a large index. The shared part lies in this directory.
+        "\tsplitIndex = true\n[splitIndex]\n\tsharedIndexExpire = 1.day.ago",
+        extensions,
+      ].join("\n"),
+    ],
+    ["info/attributes", "* -text !eol -ident -filter !working-tree-encoding !diff !merge -export-subst\n"],
+  ];
+}
+
+async function isExactly(path: string, files: readonly (readonly [name: string, text: string])[]): Promise<boolean> {
+  try {
+    const [top, info] = await Promise.all([readdir(path), readdir(join(path, "info"))]);
+    const fixed = top.filter((name) => !name.startsWith(SHARED_INDEX)).sort();
+    if (fixed.join() !== "HEAD,config,info,objects,refs" || info.join() !== "attributes") return false;
+    const texts = await Promise.all(files.map(([name]) => readFile(join(path, name), "utf8")));
+    return texts.every((text, place) => text === files[place]?.[1]);
+  } catch {
+    return false;
+  }
+}
+
+interface ScratchRepository extends AsyncDisposable {
+  readonly root: string;
+}
+
+/**
+ * An empty repository in a temporary folder that can read all objects of another one. Branches, refs and worktrees that are made in it are nobody's but its
+ * own; it has no remote, so nothing can be pushed from it. What is ignored there is ignored here.
+ */
+export async function makeScratchRepository(commonDir: string): Promise<ScratchRepository> {
+  const args = ["rev-parse", "--show-object-format"];
+  const format = await createGit({ cwd: commonDir, gitDir: commonDir }).line({ args });
+  const root = await realpath(await mkdtemp(join(tmpdir(), "holdfast-replay-")));
+  try {
+    const git = createGit({ cwd: root });
+    await git.output({ args: ["init", "--quiet", `--object-format=${format}`, "."] });
+    const info = join(root, ".git", "objects", "info");
+    await mkdir(info, { recursive: true });
+    await writeFile(join(info, "alternates"), `${join(commonDir, "objects")}\n`);
+    await mkdir(join(root, ".git", "info"), { recursive: true });
+    // Many repositories have none.
+    await copyFile(join(commonDir, "info", "exclude"), join(root, ".git", "info", "exclude")).catch(() => undefined);
+  } catch (error) {
+    await rm(root, { recursive: true, force: true });
+    throw error;
+  }
+  return { root, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) };
+}
+
+/**
+ * Settings, as environment, under which no content filter runs, wherever it is configured. For the one command that lets git
+ * write files by itself: a new worktree. Files under such a filter (LFS) arrive there as they are stored.
+ */
+export async function blankFilters(repository: Repository): Promise<Readonly<Record<string, string>>> {
+  const listed = await repository.git.result({ args: ["config", "-z", "--name-only", "--get-regexp", "^filter\\."] });
+  const names = new Set(
+    splitRecords(listed.stdout).flatMap((key) => {
+      const match = /^filter\.(.*)\.[^.]+$/s.exec(Buffer.from(key, "latin1").toString("utf8"));
+      return match?.[1] ?? [];
+    }),
+  );
+  const settings = [...names].flatMap((name) => [
+    [`filter.${name}.clean`, ""],
+    [`filter.${name}.smudge`, ""],
+    [`filter.${name}.process`, ""],
+    [`filter.${name}.required`, "false"],
+  ]);
+  // As environment and not as -c: a name may hold an equals sign.
+  const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
+  for (const [place, [key = "", value = ""]] of settings.entries()) {
+    env[`GIT_CONFIG_KEY_${place}`] = key;
+    env[`GIT_CONFIG_VALUE_${place}`] = value;
+  }
+  return env;
+}

@@ -1,0 +1,375 @@
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { AsideMerge, Workspace, Workspaces } from "@holdfast/core/workspace";
+import {
+  type TestRepository,
+  readWorktree,
+  startCommitted,
+  startRepository,
+  testRepositoryAt,
+  userState,
+} from "@holdfast/test-support/git/repository";
+import { openGitWorkspaces } from "./workspaces.ts";
+
+const AT = "2026-01-02T03:04:05Z";
+const RUN = "r";
+
+interface Scene {
+  readonly repo: TestRepository;
+  readonly workspaces: Workspaces;
+  /** The run's own worktree. */
+  readonly own: Workspace;
+  readonly tree: TestRepository;
+  open(name: string): Promise<{ readonly base: string; readonly aside: Workspace; readonly files: TestRepository }>;
+  /** What the aside holds, pinned. */
+  hold(aside: Workspace): Promise<string>;
+  /** Merges in objects and puts it into the run's files. */
+  merge(base: string, theirs: string): Promise<AsideMerge>;
+}
+
+async function start(files?: Readonly<Record<string, string>>, repo = startCommitted(files)): Promise<Scene> {
+  const workspaces = await openGitWorkspaces(repo.root);
+  onTestFinished(() => workspaces.close());
+  const own = await workspaces.create({ run: RUN });
+  const { asides } = workspaces;
+  return {
+    repo,
+    workspaces,
+    own,
+    tree: testRepositoryAt(own.root),
+    async open(name) {
+      const base = await asides.base({ run: RUN, files: await own.look({ at: AT }), at: AT });
+      const aside = await asides.place({ run: RUN, name, base, commit: base });
+      return { base, aside, files: testRepositoryAt(aside.root) };
+    },
+    async hold(aside) {
+      const { commit } = await aside.look({ at: AT });
+      await asides.pin({ run: RUN, commit });
+      return commit;
+    },
+    async merge(base, theirs) {
+      const ours = await own.look({ at: AT });
+      const merged = await asides.merge({ base, ours, theirs });
+      if (merged.kind === "merged") {
+        const plan = await own.planRestore({ from: ours, to: merged.to });
+        expect(plan.toTree).toBe(merged.to.tree);
+        await own.applyRestore(plan);
+      }
+      return merged;
+    },
+  };
+}
+
+describe("an aside", () => {
+  test("has the run's files to the byte, tracked and untracked and changed, on no branch, and is clean", async () => {
+    const scene = await start({ "a.txt": "one\n", "run.sh": "#!/bin/sh\n", ".gitignore": "ignored/\n" });
+    scene.tree.write("a.txt", "changed\r\n");
+    scene.tree.write("new/untracked.txt", "mine\n");
+    scene.tree.write("ignored/big.o", "not carried\n");
+    chmodSync(scene.tree.path("run.sh"), 0o755);
+    symlinkSync("a.txt", scene.tree.path("link"));
+    const odd = Buffer.concat([Buffer.from(`${scene.own.root}/`), Buffer.from([0xff, 0x41])]);
+    writeFileSync(odd, "not UTF-8\n");
+    const { aside, files, base } = await scene.open("x");
+    const { "ignored/big.o": ignored, ...carried } = readWorktree(scene.own.root);
+    expect(ignored).toBeDefined();
+    expect(readWorktree(aside.root)).toEqual(carried);
+    expect(files.git("status", "--porcelain")).toBe("");
+    expect(files.git("rev-parse", "HEAD").trim()).toBe(base);
+    expect(() => files.git("symbolic-ref", "HEAD")).toThrow();
+    expect(files.git("rev-parse", "HEAD^").trim()).toBe(scene.tree.git("rev-parse", "HEAD").trim());
+  });
+
+  test("touches nothing of the user's, is not the run's own worktree, and goes without a trace", async () => {
+    const scene = await start();
+    const before = userState(join(scene.repo.root, ".git"));
+    const { aside, base } = await scene.open("x");
+    expect((await scene.workspaces.find(RUN))?.root).toBe(scene.own.root);
+    expect(await scene.workspaces.list()).toContainEqual(
+      expect.objectContaining({ path: aside.root, run: RUN, aside: true, branch: null }),
+    );
+    expect(await scene.workspaces.asides.list(RUN)).toMatchObject([{ run: RUN, path: aside.root, exists: true }]);
+    expect(await scene.workspaces.asides.list("other")).toEqual([]);
+    const [info] = await scene.workspaces.asides.list();
+    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "", holding: base });
+    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "", holding: base });
+    expect(existsSync(dirname(aside.root))).toBe(false);
+    expect(scene.repo.git("worktree", "list", "--porcelain")).not.toContain(aside.root);
+    expect(userState(join(scene.repo.root, ".git"))).toEqual(before);
+    expect((await scene.workspaces.asides.refs()).map(({ commit }) => commit)).toEqual([base]);
+    await scene.workspaces.unpin((await scene.workspaces.asides.refs()).map(({ ref }) => ref));
+    expect(await scene.workspaces.asides.refs()).toEqual([]);
+    expect(scene.repo.git("for-each-ref", "--format=%(refname)").split("\n")).toEqual([
+      "refs/heads/holdfast/r",
+      "refs/heads/main",
+      "",
+    ]);
+  });
+
+  test("asked for again it is as it was left; with other files it is made anew and what lay there stays pinned", async () => {
+    const scene = await start();
+    const { aside, base, files } = await scene.open("x");
+    files.write(".git-is-a-file", "no\n");
+    files.remove(".git-is-a-file");
+    mkdirSync(files.path("node_modules"));
+    const same = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(same.root).toBe(aside.root);
+    expect(existsSync(files.path("node_modules"))).toBe(true);
+    files.write("half.txt", "half\n");
+    files.git("add", "-A");
+    files.git("commit", "-qm", "by the agent");
+    files.write("more.txt", "more\n");
+    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(existsSync(join(again.root, "half.txt"))).toBe(false);
+    expect(files.git("rev-parse", "HEAD").trim()).toBe(base);
+    const kept = (await scene.workspaces.asides.refs()).find(({ commit }) => commit !== base);
+    expect(scene.repo.git("show", `${kept?.commit}:more.txt`)).toBe("more\n");
+    expect(scene.repo.git("log", "-1", "--format=%s", `${kept?.commit}^1`)).toBe("by the agent\n");
+  });
+
+  test("goes without a trace although its agent made a repository in place of the link to git", async () => {
+    const scene = await start();
+    const { aside, files } = await scene.open("x");
+    files.write("made.txt", "made\n");
+    rmSync(files.path(".git"));
+    files.git("init", "-q");
+    const [info] = await scene.workspaces.asides.list();
+    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "" });
+    expect(existsSync(dirname(aside.root))).toBe(false);
+    const texts = (await scene.workspaces.asides.refs()).map(({ commit }) =>
+      scene.repo.git("ls-tree", "--name-only", commit),
+    );
+    expect(texts.join("\n")).toContain("made.txt");
+  });
+
+  test("is made again from a call's commit, standing on what the agent committed", async () => {
+    const scene = await start();
+    const { aside, base, files } = await scene.open("x");
+    files.write("committed.txt", "c\n");
+    files.git("add", "-A");
+    files.git("commit", "-qm", "by the agent");
+    files.write("loose.txt", "l\n");
+    const commit = await scene.hold(aside);
+    const head = files.git("rev-parse", "HEAD");
+    const held = readWorktree(aside.root);
+    rmSync(aside.root, { recursive: true });
+    expect(await scene.workspaces.asides.find({ run: RUN, name: "x" })).toBeUndefined();
+    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit });
+    expect(again.root).toBe(aside.root);
+    expect(readWorktree(again.root)).toEqual(held);
+    expect(files.git("rev-parse", "HEAD")).toBe(head);
+    expect(files.git("status", "--porcelain")).toBe("?? loose.txt\n");
+  });
+
+  test("is made anew whatever a killed agent left: a rebase under way, a lock, a branch, no link to git", async () => {
+    const scene = await start();
+    const { base, files } = await scene.open("x");
+    files.git("checkout", "-qb", "own");
+    files.write("a.txt", "two\n");
+    files.git("commit", "-qam", "two");
+    files.git("checkout", "-q", base);
+    files.write("a.txt", "three\n");
+    files.git("commit", "-qam", "three");
+    expect(() => files.git("rebase", "own")).toThrow();
+    const gitDir = files.git("rev-parse", "--absolute-git-dir").trim();
+    writeFileSync(join(gitDir, "index.lock"), "");
+    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(files.git("status", "--porcelain")).toBe("");
+    rmSync(join(again.root, ".git"));
+    files.write("a.txt", "without git\n");
+    await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(files.git("status", "--porcelain")).toBe("");
+    const kept = (await scene.workspaces.asides.refs()).map(({ commit }) => scene.repo.git("show", `${commit}:a.txt`));
+    expect(kept).toContain("without git\n");
+  });
+
+  test("lies in a bare repository's own folder, and beside a named one", async () => {
+    const source = startCommitted();
+    const bare = startRepository();
+    rmSync(bare.root, { recursive: true });
+    source.git("clone", "-q", "--bare", source.root, bare.root);
+    const scene = await start(undefined, bare);
+    const { aside } = await scene.open("x");
+    expect(aside.root.startsWith(join(bare.root, "trees", "r.aside"))).toBe(true);
+    const beside = join(bare.root, "..", "elsewhere");
+    expect(scene.workspaces.asides.rootOf({ run: RUN, name: "x", beside }).startsWith(`${beside}.aside/`)).toBe(true);
+  });
+
+  test("of a repository without a commit begins with the files alone", async () => {
+    const scene = await start(undefined, startRepository());
+    scene.tree.write("first.txt", "1\n");
+    const { files } = await scene.open("x");
+    expect(files.read("first.txt")).toBe("1\n");
+    expect(files.git("rev-list", "--count", "HEAD")).toBe("1\n");
+  });
+
+  test("leaves submodules and sparse checkouts as they are: they neither come nor go with a merge", async () => {
+    const library = startCommitted({ "lib.txt": "lib\n" });
+    const repo = startCommitted({ "a.txt": "one\n", "far/away.txt": "far\n" });
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", library.root, "sub");
+    repo.git("commit", "-qm", "with a submodule");
+    const scene = await start(undefined, repo);
+    scene.tree.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+    scene.tree.git("sparse-checkout", "set", "--no-cone", "/*", "!/far/");
+    expect(existsSync(scene.tree.path("far"))).toBe(false);
+    const { aside, base, files } = await scene.open("x");
+    expect(files.read("far/away.txt")).toBe("far\n");
+    expect(files.git("status", "--porcelain", "--ignore-submodules=none")).toBe("");
+    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    mkdirSync(join(again.root, "kept-because-not-made-anew"));
+    await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    expect(existsSync(join(again.root, "kept-because-not-made-anew"))).toBe(true);
+    files.write("a.txt", "two\n");
+    expect(await scene.merge(base, await scene.hold(aside))).toMatchObject({ kind: "merged" });
+    expect([scene.tree.read("a.txt"), scene.tree.read("sub/lib.txt")]).toEqual(["two\n", "lib\n"]);
+    expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n");
+  });
+
+  test("whose commit is gone is TREE_MISSING and makes nothing", async () => {
+    const scene = await start();
+    const gone = "0123456789012345678901234567890123456789";
+    const place = { run: RUN, name: "x", base: gone, commit: gone };
+    await expect(scene.workspaces.asides.place(place)).rejects.toMatchObject({ code: "TREE_MISSING" });
+    await expect(scene.workspaces.asides.pin({ run: RUN, commit: gone })).rejects.toMatchObject({
+      code: "TREE_MISSING",
+    });
+    expect(await scene.workspaces.asides.list()).toEqual([]);
+  });
+});
+
+describe("a merge", () => {
+  test("brings edits, new, removed, renamed, binary and executable files, links and names that are not UTF-8", async () => {
+    const long = Array.from({ length: 40 }, (_, line) => `line ${line}\n`).join("");
+    const scene = await start({
+      "a.txt": long,
+      "gone.txt": "g\n",
+      "old.txt": `${long}end\n`,
+      bin: "\0\u0001\0",
+      "run.sh": "x\n",
+    });
+    const { aside, base, files } = await scene.open("x");
+    files.write("a.txt", long.replace("line 1\n", "line one\n"));
+    files.remove("gone.txt");
+    files.git("mv", "old.txt", "renamed.txt");
+    files.write("bin", Buffer.from([0, 2, 0, 255]));
+    chmodSync(files.path("run.sh"), 0o755);
+    symlinkSync("renamed.txt", files.path("link"));
+    writeFileSync(Buffer.concat([Buffer.from(`${aside.root}/`), Buffer.from([0xfe, 0x42])]), "odd\n");
+    scene.tree.write("a.txt", long.replace("line 39\n", "line thirty-nine\n"));
+    // An edit on one side follows the file that the other side renamed.
+    scene.tree.write("old.txt", `${long}the end\n`);
+    const merged = await scene.merge(base, await scene.hold(aside));
+    expect(merged.kind).toBe("merged");
+    expect(scene.tree.read("a.txt")).toBe(
+      long.replace("line 1\n", "line one\n").replace("line 39\n", "line thirty-nine\n"),
+    );
+    expect(scene.tree.read("renamed.txt")).toBe(`${long}the end\n`);
+    expect(existsSync(scene.tree.path("old.txt")) || existsSync(scene.tree.path("gone.txt"))).toBe(false);
+    expect(statSync(scene.tree.path("run.sh")).mode & 0o111).toBe(0o111);
+    const [ours, theirs] = [readWorktree(scene.own.root), readWorktree(aside.root)];
+    for (const name of ["bin", "link", "run.sh"]) expect(ours[name]).toBe(theirs[name]);
+    expect(Object.keys(ours).toSorted()).toEqual(Object.keys(theirs).toSorted());
+  });
+
+  test("of what did not change is none", async () => {
+    const scene = await start();
+    const { aside, base } = await scene.open("x");
+    scene.tree.write("b.txt", "the run's\n");
+    const ours = await scene.own.look({ at: AT });
+    const merged = await scene.workspaces.asides.merge({ base, ours, theirs: await scene.hold(aside) });
+    expect(merged).toMatchObject({ kind: "merged", to: { tree: ours.tree } });
+  });
+
+  test("takes commits of the agent's with what it did not commit, and moves no branch", async () => {
+    const scene = await start();
+    const { aside, base, files } = await scene.open("x");
+    files.write("c.txt", "committed\n");
+    files.git("add", "-A");
+    files.git("commit", "-qm", "mine");
+    files.write("l.txt", "loose\n");
+    const head = scene.tree.git("rev-parse", "HEAD");
+    await scene.merge(base, await scene.hold(aside));
+    expect([scene.tree.read("c.txt"), scene.tree.read("l.txt")]).toEqual(["committed\n", "loose\n"]);
+    expect(scene.tree.git("rev-parse", "HEAD")).toBe(head);
+  });
+
+  test.each([
+    [
+      "both edit",
+      (one: TestRepository) => one.write("a.txt", "theirs\n"),
+      (one: TestRepository) => one.write("a.txt", "ours\n"),
+      "content",
+    ],
+    [
+      "one removes",
+      (one: TestRepository) => one.remove("a.txt"),
+      (one: TestRepository) => one.write("a.txt", "ours\n"),
+      "deleted in the aside and modified in the run's files",
+    ],
+    [
+      "both add",
+      (one: TestRepository) => one.write("n.txt", "theirs\n"),
+      (one: TestRepository) => one.write("n.txt", "ours\n"),
+      "add/add",
+    ],
+    [
+      "both change bytes",
+      (one: TestRepository) => one.write("bin", "\0theirs"),
+      (one: TestRepository) => one.write("bin", "\0ours"),
+      "binary",
+    ],
+    [
+      "a file where a folder is",
+      (one: TestRepository) => one.write("d", "file\n"),
+      (one: TestRepository) => one.write("d/x", "in a folder\n"),
+      "file/directory",
+    ],
+  ])("a conflict names the file, tells it in words, and changes nothing: %s", async (_, theirs, ours, words) => {
+    const scene = await start({ "a.txt": "one\n", bin: "\0base" });
+    const { aside, base, files } = await scene.open("x");
+    theirs(files);
+    ours(scene.tree);
+    const before = readWorktree(scene.own.root);
+    const merged = await scene.merge(base, await scene.hold(aside));
+    expect(merged).toMatchObject({ kind: "conflict", detail: expect.stringContaining(words) });
+    expect(merged.kind === "conflict" && merged.files.length > 0).toBe(true);
+    expect(merged.kind === "conflict" ? merged.detail : "").not.toMatch(/[0-9a-f]{40}/);
+    expect(readWorktree(scene.own.root)).toEqual(before);
+  });
+
+  test("a conflict shows the lines, with words for the sides, and no more than can be read", async () => {
+    const scene = await start({ "a.txt": "one\ntwo\nthree\n", "long.txt": "x\n" });
+    const { aside, base, files } = await scene.open("x");
+    files.write("a.txt", "one\nTHEIRS\nthree\n");
+    files.write("long.txt", "theirs\n".repeat(5000));
+    scene.tree.write("a.txt", "one\nOURS\nthree\n");
+    scene.tree.write("long.txt", "ours\n".repeat(5000));
+    const merged = await scene.merge(base, await scene.hold(aside));
+    const detail = merged.kind === "conflict" ? merged.detail : "";
+    expect(detail).toContain("a.txt:\n<<<<<<< the run's files\nOURS\n=======\nTHEIRS\n>>>>>>> the aside");
+    expect(detail.length).toBeLessThan(8000);
+  });
+
+  test("a driver of the repository's is not run, and a folder that was moved draws nothing after it", async () => {
+    const scene = await start({
+      "a.txt": "one\n",
+      ".gitattributes": "*.txt merge=evil\n",
+      "d/1.txt": "1\n",
+      "d/2.txt": "2\n",
+    });
+    scene.repo.git("config", "merge.evil.driver", `touch ${scene.repo.path("ran")}; exit 0`);
+    const { aside, base, files } = await scene.open("x");
+    files.write("a.txt", "theirs\n");
+    files.git("mv", "d", "moved");
+    scene.tree.write("a.txt", "ours\n");
+    scene.tree.write("d/new.txt", "stays\n");
+    const theirs = await scene.hold(aside);
+    expect(await scene.merge(base, theirs)).toMatchObject({ kind: "conflict", files: ["a.txt"] });
+    scene.tree.write("a.txt", "one\n");
+    expect(await scene.merge(base, theirs)).toMatchObject({ kind: "merged" });
+    expect(existsSync(scene.repo.path("ran"))).toBe(false);
+    expect(scene.tree.read("d/new.txt")).toBe("stays\n");
+    expect(scene.tree.read("moved/1.txt")).toBe("1\n");
+  });
+});

@@ -1,0 +1,347 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, realpath, rm, rmdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { GitPath } from "@holdfast/core/checkpoint";
+import { RUN_ID } from "@holdfast/core/run";
+import {
+  type AsideInfo,
+  type AsideMerge,
+  type AsideName,
+  type Asides,
+  type Look,
+  type Workspace,
+  asideKey,
+} from "@holdfast/core/workspace";
+import { HoldfastError, guardMethods } from "@holdfast/platform/error";
+import type { Git } from "@holdfast/platform/git-command";
+import { mergeCommits, snapshotIdentity } from "./commits.ts";
+import { missingCommit, syncFileSystem, syncRepository, treeOfCommit } from "./objects.ts";
+import { isSafePath, parsePath, pathBytes, splitRecords } from "./paths.ts";
+import { listAsidePins, pinAside } from "./pins.ts";
+import { readOptions } from "./plan-restore.ts";
+import { LINK_MODE } from "./private-index.ts";
+import { takeAway } from "./remove-worktree.ts";
+import { replaceIndex } from "./replace-index.ts";
+import type { Checkout, Repository } from "./repository.ts";
+import { clearEntryLocks, clearPlace, leavingNothing } from "./stale-files.ts";
+import { capturePlaceOf, openGitWorkspace } from "./workspace.ts";
+import { MAKING_FILE, OWNER_FILE, asideOwner, mendGitLink, readEntries } from "./worktree-entry.ts";
+import { type WorktreeRecord, defaultPath, findWorktree, listWorktrees } from "./worktrees.ts";
+
+export function createGitAsides(repository: Repository): Asides {
+  const { rootOf, ...methods }: Asides = {
+    base: (params) => commitBase(repository, params),
+    pin: (params) => pinAside(repository, params),
+    rootOf: (params) => asideRoot(repository, params),
+    place: (params) => placeAside(repository, params),
+    find: (params) => findAside(repository, params),
+    list: (run) => listAsides(repository, run),
+    remove: (params) => removeAside(repository, params),
+    refs: () => listAsidePins(repository),
+    merge: (params) => mergeAside(repository, params),
+    treeOf: (commit) => treeOfCommit(repository, commit),
+  };
+  return { ...guardMethods(methods, repository.commonDir), rootOf };
+}
+
+/**
+ * Registered without files, its owner written down, then filled, as a run's own worktree is; but with our own way of placing files, so that it holds
+ * the very bytes of the snapshot.
+ */
+async function placeAside(
+  repository: Repository,
+  params: AsideName & { readonly commit: string; readonly base: string },
+): Promise<Workspace> {
+  const target = await findTarget(repository, params);
+  const there = await findAside(repository, params);
+  if (there !== undefined) {
+    if (await standsAt(repository, there, target)) return there;
+    await removeAside(repository, { run: params.run, key: asideKey(params.name) });
+  }
+  return openGitWorkspace(repository, await make(repository, params, target));
+}
+
+/** One that is not finished was never handed out. */
+async function findAside(
+  repository: Repository,
+  name: Pick<AsideName, "run" | "name">,
+): Promise<Workspace | undefined> {
+  const owner = ownerOf({ run: name.run, key: asideKey(name.name) });
+  const record = await findMended(repository, owner);
+  if (record === undefined || !record.exists || record.unfinished) return undefined;
+  return openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
+}
+
+interface Target {
+  readonly commit: string;
+  readonly tree: string;
+  readonly head: string;
+}
+
+/** The first parent of a snapshot is the head that it was seen on. One that does not come from the base is of no use to stand on. */
+async function findTarget(
+  repository: Repository,
+  { commit, base }: { readonly commit: string; readonly base: string },
+): Promise<Target> {
+  const tree = await treeOfCommit(repository, commit);
+  if (commit === base) return { commit, tree, head: base };
+  const parent = await repository.objects.result({ args: ["rev-parse", "--verify", "--quiet", `${commit}^1`] });
+  const head = parent.code === 0 ? parent.stdout.toString("utf8").trim() : base;
+  const comes = await comesFrom(repository, { ancestor: base, of: head });
+  return { commit, tree, head: comes ? head : base };
+}
+
+async function standsAt(repository: Repository, aside: Workspace, target: Target): Promise<boolean> {
+  const options = await readOptions(repository, target.commit);
+  const { tree, head, operation } = await aside.look({ at: EPOCH, ...options });
+  return tree === target.tree && head === target.head && operation === null;
+}
+
+const EPOCH = new Date(0).toISOString();
+
+async function make(repository: Repository, params: AsideName, target: Target): Promise<Checkout> {
+  const owner = ownerOf({ run: params.run, key: asideKey(params.name) });
+  const path = await realPlace(asideRoot(repository, params));
+  const work = { kind: "making", run: owner, path, branch: "", detached: target.head } as const;
+  return leavingNothing(repository, work, async (env) => {
+    await clearPlace(repository, work, { starts: [`${target.head}\n`], wasAtIt: false });
+    const owned = await findWorktree(repository, owner);
+    const record = owned?.exists === true ? owned : await register(repository, { owner, path, target, owned, env });
+    await clearEntryLocks(record.gitDir);
+    await fill(repository, record, target);
+    return { root: record.path, gitDir: record.gitDir };
+  });
+}
+
+async function register(
+  repository: Repository,
+  params: {
+    readonly owner: string;
+    readonly path: string;
+    readonly target: Target;
+    readonly owned: WorktreeRecord | undefined;
+    readonly env: Readonly<Record<string, string>>;
+  },
+): Promise<WorktreeRecord> {
+  const { owner, path, target, owned, env } = params;
+  await requireFree(path);
+  await mkdir(dirname(path), { recursive: true });
+  // --force: only to take over the entry of a folder that is gone.
+  const forced = owned === undefined ? [] : ["--force"];
+  const args = ["worktree", "add", "--no-checkout", "--quiet", "--detach", ...forced, path, target.head];
+  await repository.git.output({ args, env });
+  const made = (await listWorktrees(repository)).find((record) => record.path === path);
+  if (made === undefined)
+    throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
+  await writeFile(join(made.gitDir, MAKING_FILE), "");
+  await writeFile(join(made.gitDir, OWNER_FILE), `${owner}\n`);
+  if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
+  await syncRepository(repository);
+  return made;
+}
+
+async function fill(repository: Repository, record: WorktreeRecord, target: Target): Promise<void> {
+  const checkout = { root: record.path, gitDir: record.gitDir };
+  const place = await capturePlaceOf(repository, checkout);
+  const workspace = await openGitWorkspace(repository, checkout);
+  const from = await workspace.look({ at: EPOCH, ...(await readOptions(repository, target.commit)) });
+  const to: Look = { ...from, tree: target.tree, commit: target.commit, skipped: [], nested: [], index: null };
+  await workspace.applyRestore(await workspace.planRestore({ from, to }));
+  await makeLinkFolders(repository, record.path, target.tree);
+  await replaceIndex(place, target.head);
+  await syncFileSystem(record.path);
+  await rm(join(record.gitDir, MAKING_FILE));
+}
+
+/** Empty ones for submodules and nested repositories, as git makes them: without its folder one would look removed. */
+async function makeLinkFolders(repository: Repository, root: string, tree: string): Promise<void> {
+  const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
+  for (const line of splitRecords(await repository.objects.output({ args }))) {
+    const path = line.slice(line.indexOf("\t") + 1);
+    if (!line.startsWith(LINK_MODE) || !isSafePath(path)) continue;
+    await mkdir(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]), { recursive: true });
+  }
+}
+
+/** As git will write it down, although the last folders of it may not be there yet. */
+async function realPlace(path: string): Promise<string> {
+  const real = await realpath(path).catch(() => undefined);
+  if (real !== undefined || dirname(path) === path) return real ?? path;
+  return join(await realPlace(dirname(path)), basename(path));
+}
+
+async function requireFree(path: string): Promise<void> {
+  const names = await readdir(path).catch(() => []);
+  if (names.length === 0) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${path} exists and is not empty`,
+    hint: "Move it away: an aside of a run is to be made there; nothing was touched.",
+    data: { path },
+  });
+}
+
+/** Its files are pinned unless they are: given up is not lost. Ignored files go with it. */
+async function removeAside(
+  repository: Repository,
+  params: { readonly run: string; readonly key: string; readonly holding?: string },
+): Promise<void> {
+  const { run, holding } = params;
+  const owner = ownerOf(params);
+  // A stage that runs again asks once more for all that were removed: that must not cost a git each.
+  if (!(await readEntries(repository)).some((entry) => entry.run === owner)) return;
+  const record = await findMended(repository, owner);
+  if (record === undefined) return;
+  if (record.exists && !record.unfinished) {
+    const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
+    const options = holding === undefined ? {} : await readOptions(repository, holding);
+    const files = await workspace.look({ at: new Date().toISOString(), ...options });
+    if (holding === undefined || !(await holds(repository, holding, files)))
+      await pinAside(repository, { run, commit: files.commit });
+  }
+  await takeAway(repository, record);
+  // The folder of all asides of the run, once nothing is in it.
+  await rmdir(dirname(record.path)).catch(() => undefined);
+}
+
+/** The files, and the commit that they lie on. */
+async function holds(repository: Repository, commit: string, { tree, head }: Look): Promise<boolean> {
+  const args = ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`];
+  const same = await repository.objects.result({ args });
+  if (same.code !== 0 || same.stdout.toString("utf8").trim() !== tree) return false;
+  return head === null || head === commit || (await comesFrom(repository, { ancestor: head, of: commit }));
+}
+
+/** In our private git directory, where no config of the user is read: the same three trees merge in the same way everywhere. */
+async function mergeAside(repository: Repository, params: Parameters<Asides["merge"]>[0]): Promise<AsideMerge> {
+  const { ours } = params;
+  const [base, theirs] = await Promise.all([
+    treeOfCommit(repository, params.base),
+    treeOfCommit(repository, params.theirs),
+  ]);
+  const before = await wrap(repository, base);
+  const [left, right] = await Promise.all([wrap(repository, ours.tree, before), wrap(repository, theirs, before)]);
+  const merged = await mergeCommits({ git: plainly(repository.objects) }, { ours: left, theirs: right });
+  if (merged.conflicts.length > 0) {
+    const { tree, conflicts: files } = merged;
+    const told = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter((part) => part !== "");
+    const detail = told.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the aside");
+    return { kind: "conflict", files, detail };
+  }
+  const commit = await commitSnapshot(repository, { tree: merged.tree, like: ours, title: "merge", at: EPOCH });
+  return { kind: "merged", to: { ...ours, tree: merged.tree, commit } };
+}
+
+/** git of this age merges commits, and finds their base by itself. */
+function wrap(repository: Repository, tree: string, ...parents: readonly string[]): Promise<string> {
+  const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "aside"];
+  return repository.objects.line({ args, env: snapshotIdentity(0) });
+}
+
+/** A folder that one side moved draws no new files of the other side after it: they stay where they were put. */
+function plainly(git: Git): Git {
+  const call: Git["result"] = ({ args, ...rest }) =>
+    git.result({ args: ["-c", "merge.directoryRenames=false", ...args], ...rest });
+  return { ...git, result: call };
+}
+
+/** Where both sides changed the same lines, as git marks them, bounded: enough to see what it is about, without a look into the trees. */
+async function conflictExcerpt(
+  repository: Repository,
+  params: { readonly tree: string; readonly files: readonly GitPath[] },
+): Promise<string> {
+  const shown: string[] = [];
+  let left = MAX_CHARACTERS;
+  for (const file of params.files.slice(0, MAX_FILES)) {
+    const marked = (await marksIn(repository, params.tree, file)).slice(0, left);
+    if (marked === "") continue;
+    left -= marked.length;
+    shown.push(`${file}:\n${marked}`);
+  }
+  return shown.join("\n");
+}
+
+const MAX_FILES = 20;
+const MAX_CHARACTERS = 6000;
+const MAX_BYTES = 4 * 1024 * 1024;
+const MARKS = /^<{7} [^\n]*\n[\s\S]*?^>{7} [^\n]*$/gm;
+
+/** Through standard input: a name need not be UTF-8. One with a line break in it could not be asked for in this way. */
+async function marksIn(repository: Repository, tree: string, file: GitPath): Promise<string> {
+  const path = parsePath(file);
+  if (path === undefined || path.includes("\n")) return "";
+  const input = Buffer.concat([Buffer.from(`${tree}:`), pathBytes(path), Buffer.from("\n")]);
+  const read = await repository.objects.result({ args: ["cat-file", "--batch"], input, maxOutputBytes: MAX_BYTES });
+  if (read.code !== 0 || read.stdout.includes(0)) return "";
+  return (read.stdout.toString("utf8").match(MARKS) ?? []).join("\n");
+}
+
+/** A plain commit, without the user's index as a second parent: agents look at it with `git log` and `git diff`. */
+async function commitBase(
+  repository: Repository,
+  params: { readonly run: string; readonly files: Look; readonly at: string },
+): Promise<string> {
+  const { run, files, at } = params;
+  const title = `The files of ${run}`;
+  const commit = await commitSnapshot(repository, { tree: files.tree, like: files, title, at });
+  await pinAside(repository, { run, commit });
+  return commit;
+}
+
+/** A tree as a commit on the head of a look, that says how the look was taken: a restore to it leaves out what that left out. */
+async function commitSnapshot(
+  repository: Repository,
+  params: {
+    readonly tree: string;
+    readonly like: Pick<Look, "commit" | "head">;
+    readonly title: string;
+    readonly at: string;
+  },
+): Promise<string> {
+  const { tree, like, title, at } = params;
+  const seen = await repository.objects.result({ args: ["cat-file", "commit", like.commit] });
+  if (seen.code !== 0) throw missingCommit(like.commit);
+  const how = /^Holdfast-Capture: .*$/m.exec(seen.stdout.toString("utf8"))?.[0];
+  const input = Buffer.from(`${title}\n${how === undefined ? "" : `\n${how}\n`}`);
+  const parents = like.head === null ? [] : ["-p", like.head];
+  const env = snapshotIdentity(Math.floor(Date.parse(at) / 1000));
+  return repository.objects.line({ args: ["commit-tree", tree, ...parents, "-F", "-"], input, env });
+}
+
+/** Read by hand, as all entries are: one that git was killed in hides none of the others. */
+async function listAsides(repository: Repository, run?: string): Promise<readonly AsideInfo[]> {
+  const asides = (await readEntries(repository)).flatMap(({ run: owner, folder }) => {
+    const aside = asideOwner(owner);
+    if (aside === null || folder === null) return [];
+    return [{ ...aside, path: folder, exists: existsSync(join(folder, ".git")) }];
+  });
+  return run === undefined ? asides : asides.filter((aside) => aside.run === run);
+}
+
+/** What an aside's entry says in place of a run. */
+function ownerOf({ run, key }: { readonly run: string; readonly key: string }): string {
+  if (RUN_ID.test(run) && KEY.test(key)) return `${run}/${key}`;
+  throw new HoldfastError({ code: "USAGE", message: `${run}/${key} does not name an aside of a run` });
+}
+
+const KEY = /^[a-z0-9-]+$/;
+
+/** No run's id has a dot in it, so no run's own worktree can ever lie there. */
+function asideRoot(repository: Repository, { run, name, beside }: AsideName): string {
+  return join(`${beside ?? defaultPath(repository, run)}.aside`, asideKey(name));
+}
+
+/** The worktree of an owner; an agent may have cleaned its own link to git away, or put a repository in its place. */
+async function findMended(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {
+  const found = await findWorktree(repository, owner);
+  const isMended = found?.exists === false && (await mendGitLink({ root: found.path, gitDir: found.gitDir }));
+  return isMended ? await findWorktree(repository, owner) : found;
+}
+
+async function comesFrom(
+  repository: Repository,
+  params: { readonly ancestor: string; readonly of: string },
+): Promise<boolean> {
+  const args = ["merge-base", "--is-ancestor", params.ancestor, params.of];
+  return (await repository.objects.result({ args })).code === 0;
+}

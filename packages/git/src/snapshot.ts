@@ -1,0 +1,249 @@
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { FilesPlane } from "@holdfast/core/checkpoint";
+import type { CurrentFiles, Look, SnapshotParams } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { gitFailure } from "@holdfast/platform/git-command";
+import { findOperation, readHead } from "./branch-refs.ts";
+import { type CaptureOptions, type CapturePlace, type Captured, captureTree } from "./capture.ts";
+import { snapshotIdentity } from "./commits.ts";
+import { findDamaged, objectsNamedBy } from "./damaged-objects.ts";
+import { isDamaged, syncRepository } from "./objects.ts";
+import { quotePath } from "./paths.ts";
+import { pinCommit } from "./pins.ts";
+import { type UserIndex, fileKey, forgetIndexes, openScratch } from "./private-index.ts";
+import { type TreeChange, diffTrees } from "./tree-diff.ts";
+
+/** Captures the worktree, pins it, and returns when it would survive a power cut. */
+export async function takeSnapshot(
+  place: CapturePlace,
+  params: SnapshotParams,
+  options: CaptureOptions,
+): Promise<FilesPlane> {
+  const { run, sequence, at, base } = params;
+  // No commit message can hold a NUL byte, and no save should fail for its name.
+  const title = params.message.replaceAll("\0", "\uFFFD");
+  const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
+  const look = await lookAt(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
+  const ref = await pinCommit(place.repository, { run, sequence, commit: look.commit });
+  await syncRepository(place.repository);
+  return { ...look, ref };
+}
+
+/** The same without a ref and without a sync: for a plan, not for keeping. */
+export async function lookAt(
+  place: CapturePlace,
+  params: Pick<SnapshotParams, "message" | "at" | "base">,
+  options: CaptureOptions,
+): Promise<Look> {
+  const text = { message: params.message + captureLine(options), identity: snapshotIdentity(epochSeconds(params.at)) };
+  const reading = readHead(place);
+  const [{ head, branch }, operation, { captured, index, changes, commit }] = await Promise.all([
+    reading,
+    findOperation(place.gitDir),
+    captureWhole({ place, options, text, head: reading.then((found) => found.head) }),
+  ]);
+  return {
+    ...filesOf(captured),
+    commit,
+    worktree: place.root,
+    head,
+    branch,
+    base: params.base ?? null,
+    artifacts: changes.slice(0, MAX_ARTIFACTS).map(toArtifact),
+    artifactCount: changes.length,
+    index: index?.blob ?? null,
+    operation,
+  };
+}
+
+export function filesOf({ tree, skipped, nested }: Captured): CurrentFiles {
+  return { tree, skipped, nested: nested.map(({ path, head }) => ({ path: quotePath(path), head })) };
+}
+
+/** The options that a snapshot was taken with, from its own commit message: a comparison must use the same. */
+export function parseCaptureOptions(message: string): CaptureOptions | undefined {
+  const match = [...message.matchAll(/^Holdfast-Capture: (\d+)( ignored)?$/gm)].at(-1);
+  if (match?.[1] === undefined) return undefined;
+  return { maxUntrackedBytes: Number(match[1]), includeIgnored: match[2] !== undefined };
+}
+
+const MAX_ARTIFACTS = 1000;
+
+function toArtifact({ path, from, to }: TreeChange): FilesPlane["artifacts"][number] {
+  const status = from === null ? "created" : to === null ? "deleted" : "modified";
+  return { path: quotePath(path), digest: to?.id ?? null, status };
+}
+
+function epochSeconds(at: string): number {
+  const time = Date.parse(at);
+  if (!Number.isNaN(time)) return Math.floor(time / 1000);
+  throw new HoldfastError({ code: "USAGE", message: `${at} is not an ISO 8601 time` });
+}
+
+function captureLine(options: CaptureOptions): string {
+  return `Holdfast-Capture: ${options.maxUntrackedBytes}${options.includeIgnored ? " ignored" : ""}\n`;
+}
+
+interface WholeCapture {
+  readonly captured: Captured;
+  readonly index: StoredIndex | null;
+  /** Against HEAD. */
+  readonly changes: readonly TreeChange[];
+  /** Not pinned yet. */
+  readonly commit: string;
+}
+
+/**
+ * A captured tree as a commit, all of whose objects are there. Our index may remember objects that a gc has taken meanwhile,
+ * and a power cut can leave an object of another git empty: then the files are read again, once.
+ */
+async function captureWhole(params: {
+  readonly place: CapturePlace;
+  readonly options: CaptureOptions;
+  readonly text: { readonly message: string; readonly identity: Readonly<Record<string, string>> };
+  readonly head: Promise<string | null>;
+}): Promise<WholeCapture> {
+  const { place, options, text } = params;
+  for (let attempt = 1; ; attempt++) {
+    let storing: Promise<StoredIndex | null> = Promise.resolve(null);
+    const captured = await captureTree(place, options, (index) => {
+      storing = storeUserIndex(place, index);
+      // Its failure is met where it is awaited; until then it must not count as unhandled.
+      storing.catch(() => undefined);
+    });
+    const [head, index] = await Promise.all([params.head, storing]);
+    // git makes no commit on one that it cannot read; the snapshot names it all the same.
+    const parent = head !== null && (await isDamaged(place.repository, head)) ? null : head;
+    const argsOn = (...ids: readonly (string | null | undefined)[]): readonly string[] => {
+      const parents = ids.flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
+      return ["commit-tree", captured.tree, ...parents, "-F", "-"];
+    };
+    const input = Buffer.from(text.message);
+    const args = argsOn(parent, index?.commit);
+    const [check, first] = await Promise.all([
+      checkTree({
+        place,
+        head,
+        tree: captured.tree,
+        also: index === null ? [] : [index.blob, index.tree, index.commit],
+      }),
+      place.repository.objects.result({ args, input, env: text.identity }),
+    ]);
+    if (check.kind === "whole") {
+      // The user's last commit may be gone altogether: git does not sync what it writes, and a power cut came.
+      const isGone = first.code !== 0 && parent !== null && !(await isThere(place, parent));
+      const committed = isGone
+        ? await place.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
+        : first;
+      if (committed.code !== 0) throw gitFailure(args, committed);
+      const commit = committed.stdout.toString("utf8").trim();
+      if (await isDamaged(place.repository, commit)) throw damaged(place, [commit]);
+      return { captured, index, changes: check.changes, commit };
+    }
+    if (attempt > 1) throw damaged(place, check.missing);
+    await forgetIndexes(place.home);
+  }
+}
+
+type TreeCheck =
+  | { readonly kind: "whole"; readonly changes: readonly TreeChange[] }
+  | { readonly kind: "damaged"; readonly missing: readonly string[] };
+
+/** Every object that the snapshot names, those that it shares with HEAD too: git syncs nothing that the user commits. */
+async function checkTree(params: {
+  readonly place: CapturePlace;
+  readonly head: string | null;
+  readonly tree: string;
+  readonly also: readonly string[];
+}): Promise<TreeCheck> {
+  const { place, head, tree, also } = params;
+  const { repository } = place;
+  const diff = (from: string): Promise<readonly TreeChange[]> => diffTrees(repository.objects, from, tree);
+  let changes: readonly TreeChange[];
+  let ids: readonly string[];
+  try {
+    // A HEAD whose trees are damaged is no reason to refuse: then nothing is promised, and all counts as changed.
+    [changes, ids] = await Promise.all([
+      diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
+      objectsOf(place, tree),
+    ]);
+  } catch (error) {
+    return { kind: "damaged", missing: [tree, ...objectsNamedBy(error)] };
+  }
+  const damaged = await findDamaged(place, [...new Set([tree, ...ids, ...also])]);
+  return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
+}
+
+async function objectsOf({ repository }: CapturePlace, tree: string): Promise<readonly string[]> {
+  const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];
+  const records = (await repository.objects.output({ args })).toString("latin1").split("\0");
+  return records.flatMap((record) => (/^\d+ (?:blob|tree) ([0-9a-f]+)\t/.exec(record) ?? []).slice(1));
+}
+
+function damaged(place: CapturePlace, missing: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "GIT_FAILED",
+    message: `objects of the snapshot of ${place.root} are damaged in the repository: ${missing.slice(0, 3).join(", ")}`,
+    hint: "Run `git fsck`. An empty object file left by a power cut can be removed: the content is still in the worktree.",
+    data: { missing },
+  });
+}
+
+async function isThere(place: CapturePlace, id: string): Promise<boolean> {
+  return (await place.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
+}
+
+interface StoredIndex {
+  readonly blob: string;
+  readonly tree: string;
+  /** Carries the blob as a second parent of a snapshot: a lone blob would be taken by the next gc. */
+  readonly commit: string;
+}
+
+/**
+ * The user's index as a blob, so that what was staged can be found again. Stored anew only when it says something new: git
+ * rewrites the file at every `status`, and megabytes at every snapshot are what makes people turn snapshots off. The caller
+ * checks that the objects are still there; `forgetIndexes` forgets them too.
+ */
+async function storeUserIndex(place: CapturePlace, index: UserIndex): Promise<StoredIndex | null> {
+  if (index.key === null) return null;
+  const memory = join(place.home, "index-of-user");
+  const known = parseMemory(await readFile(memory, "utf8").catch(() => ""));
+  if (known?.content === index.content) return known;
+  const path = join(place.gitDir, "index");
+  const input = await readFile(path);
+  const { objects } = place.repository;
+  const blob = await objects.line({ args: ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"], input });
+  // Not mktree: whatever core.fsync says, it syncs nothing.
+  const entry = Buffer.concat([Buffer.from("100644 index\0"), Buffer.from(blob, "hex")]);
+  const tree = await objects.line({ args: ["hash-object", "-w", "-t", "tree", "--stdin"], input: entry });
+  const commit = await objects.line({
+    args: ["commit-tree", tree, "-F", "-"],
+    input: Buffer.from("The user's index at a snapshot\n"),
+    env: snapshotIdentity(0),
+  });
+  // Remembered only if these bytes are surely the ones that were listed.
+  if ((await fileKey(path)) === index.key)
+    await remember(place, memory, `${index.content} ${blob} ${tree} ${commit}\n`);
+  return { blob, tree, commit };
+}
+
+async function remember(place: CapturePlace, memory: string, text: string): Promise<void> {
+  const scratch = await openScratch(place.home);
+  try {
+    const draft = join(scratch.folder, "user-index");
+    await writeFile(draft, text, { mode: 0o600 });
+    await rename(draft, memory);
+  } finally {
+    await scratch.release();
+  }
+}
+
+const MEMORY = /^[0-9a-f]{40}(?: [0-9a-f]{40,64}){3}\n$/;
+
+function parseMemory(text: string): (StoredIndex & { readonly content: string }) | undefined {
+  if (!MEMORY.test(text)) return undefined;
+  const [content = "", blob = "", tree = "", commit = ""] = text.trimEnd().split(" ");
+  return { content, blob, tree, commit };
+}

@@ -1,0 +1,79 @@
+import { join } from "node:path";
+import type { StandOn, Workspace } from "@holdfast/core/workspace";
+import { guardMethods } from "@holdfast/platform/error";
+import { createGit, gitFailure } from "@holdfast/platform/git-command";
+import { performRestore } from "./apply-restore.ts";
+import { createBranch, findOperation, moveBranch, pastLock, readBranchTip, readHead } from "./branch-refs.ts";
+import { type CaptureOptions, type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
+import { healing } from "./damaged-objects.ts";
+import { prepareRestore } from "./plan-restore.ts";
+import { sweepOperations } from "./private-index.ts";
+import { replaceIndex } from "./replace-index.ts";
+import { type Checkout, type Repository, ensureHome, ensurePrivateGitDir } from "./repository.ts";
+import { filesOf, lookAt, takeSnapshot } from "./snapshot.ts";
+import { mendGitLink } from "./worktree-entry.ts";
+
+export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
+  const place = await capturePlaceOf(repository, checkout);
+  const workspace: Workspace = {
+    root: checkout.root,
+    snapshot: (params) => healing(place, () => takeSnapshot(place, params, optionsOf(params))),
+    look: (params) => healing(place, () => lookAt(place, { ...params, message: "look\n\n" }, optionsOf(params))),
+    currentFiles: (params) => healing(place, async () => filesOf(await captureTree(place, optionsOf(params)))),
+    planRestore: (params) => healing(place, () => prepareRestore(place, params)),
+    applyRestore: (plan) => performRestore(place, plan),
+    standOn: (params) => standOn(place, params),
+  };
+  return guardMethods(workspace, checkout.root);
+}
+
+export async function capturePlaceOf(repository: Repository, checkout: Checkout): Promise<CapturePlace> {
+  const home = await ensureHome(checkout.gitDir);
+  await sweepOperations(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
+  return { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
+}
+
+function optionsOf(
+  params: { readonly maxUntrackedBytes?: number; readonly includeIgnored?: boolean } = {},
+): CaptureOptions {
+  return {
+    maxUntrackedBytes: params.maxUntrackedBytes ?? DEFAULT_CAPTURE.maxUntrackedBytes,
+    includeIgnored: params.includeIgnored ?? DEFAULT_CAPTURE.includeIgnored,
+  };
+}
+
+/** Refs and index only, so that nothing which lies in the files can be lost by it. Killed in between, the same call again completes it. */
+async function standOn(place: CapturePlace, { branch, head, commits }: StandOn): Promise<boolean> {
+  const { repository, root, gitDir } = place;
+  const git = createGit({ cwd: root, gitDir, workTree: root });
+  const linked = await mendGitLink(place);
+  const underWay = (await findOperation(gitDir)) !== null;
+  const [now, tip] = await Promise.all([readHead(place), readBranchTip(repository, branch)]);
+  const moved = tip !== null && tip !== head && commits === "drop";
+  const stands = now.branch === branch && tip !== null && !moved;
+  if (stands && !underWay) return linked;
+  if (tip === null) await createBranch(repository, { branch, commit: head });
+  if (moved) await moveBranch({ place, name: branch, ref: branch }, { from: tip, to: head });
+  if (!stands) {
+    const args = ["symbolic-ref", "HEAD", branch];
+    const stood = await pastLock(join(gitDir, "HEAD.lock"), () => git.result({ args }));
+    if (stood.code !== 0) throw gitFailure(args, stood);
+  }
+  // What was staged of them would come back with the next commit made by hand, and a conflict would stay one.
+  if (commits === "drop" || underWay) await replaceIndex(place, tip === null || moved ? head : tip);
+  // Last: it is what tells a call after a kill that the rest is still to be done.
+  if (underWay) await quitOperations(git, gitDir);
+  return true;
+}
+
+/** Whoever began it is gone, and nobody will finish it: its state goes, files and commits stay. One may lie under another. */
+async function quitOperations(git: ReturnType<typeof createGit>, gitDir: string): Promise<void> {
+  for (let last: string | null = null; ;) {
+    const operation = await findOperation(gitDir);
+    if (operation === null || operation === last) return;
+    // "HEAD": the place where a bisect stands, so that nothing is checked out.
+    await git.result({ args: operation === "bisect" ? ["bisect", "reset", "HEAD"] : [operation, "--quit"] });
+    last = operation;
+  }
+}

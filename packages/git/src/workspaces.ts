@@ -1,0 +1,153 @@
+import { lstat, realpath } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import type { CheckoutState, Workspaces } from "@holdfast/core/workspace";
+import { HoldfastError, guardMethods, tellFailures } from "@holdfast/platform/error";
+import { createGit } from "@holdfast/platform/git-command";
+import { createBranch, readBranchTip } from "./branch-refs.ts";
+import { findUnpublished, hasSnapshot, syncRepository } from "./objects.ts";
+import { pathBytes, quotePath, splitRecords } from "./paths.ts";
+import { keepCommit, listPins, pinCommit, removePins } from "./pins.ts";
+import { sweepOperations } from "./private-index.ts";
+import { removeWorktree } from "./remove-worktree.ts";
+import { type Repository, blankFilters, findCheckout, findRepository } from "./repository.ts";
+import { createGitAsides } from "./side-worktrees.ts";
+import { clearLeftovers, clearRunLocks } from "./stale-files.ts";
+import { diffSnapshots, listFiles } from "./tree-diff.ts";
+import { openGitWorkspace } from "./workspace.ts";
+import { asideOwner } from "./worktree-entry.ts";
+import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./worktrees.ts";
+
+/** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
+export function openGitWorkspaces(path: string): Promise<Workspaces> {
+  return tellFailures(path, async () => {
+    const { repository } = await findRepository(path);
+    await sweepOperations(repository.home);
+    await clearLeftovers(repository);
+    return guardMethods(workspacesOf(repository), repository.commonDir);
+  });
+}
+
+function workspacesOf(repository: Repository): Workspaces {
+  return {
+    commonDir: repository.commonDir,
+    bare: repository.bare,
+    asides: createGitAsides(repository),
+    async open(place) {
+      const checkout = await findCheckout(place).catch((error: unknown) => {
+        if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
+        throw error;
+      });
+      if (checkout !== undefined && checkout.commonDir === repository.commonDir) {
+        await refuseHome(checkout.root);
+        return openGitWorkspace(repository, checkout);
+      }
+      throw new HoldfastError({
+        code: "WORKSPACE_MISSING",
+        message: `${place} is not in a worktree of ${repository.commonDir}`,
+        hint: "Name a folder inside one of the worktrees that `git worktree list` shows.",
+      });
+    },
+    check: (params) => checkWorktree(repository, params),
+    async create(params) {
+      return openGitWorkspace(repository, await createWorktree(repository, params));
+    },
+    async find(run) {
+      const record = await findWorktree(repository, run);
+      const usable = record !== undefined && record.exists && !record.unfinished;
+      return usable ? openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir }) : undefined;
+    },
+    async list() {
+      const records = await listWorktrees(repository);
+      return records.map(({ path, run, branch, head, exists }) => {
+        const aside = asideOwner(run);
+        return { path, run: aside?.run ?? run, aside: aside !== null, branch, head, exists };
+      });
+    },
+    remove: (params) => removeWorktree(repository, params),
+    mainCheckout: (runRoot) => readMainCheckout(repository, runRoot),
+    has: (files) => hasSnapshot(repository, files),
+    async pin(params) {
+      const ref = await pinCommit(repository, params);
+      await syncRepository(repository);
+      return ref;
+    },
+    refs: (run) => listPins(repository, run),
+    unpin: (refs) => removePins(repository, refs),
+    clearLocks: (params) => clearRunLocks(repository, params),
+    unpublished: (commits) => findUnpublished(repository, commits),
+    async keep(params) {
+      const ref = await keepCommit(repository, params);
+      await syncRepository(repository);
+      return ref;
+    },
+    branchTip: (branch) => readBranchTip(repository, branch),
+    async createBranch(params) {
+      await createBranch(repository, params);
+      await syncRepository(repository);
+    },
+    diff: (params) => diffSnapshots(repository, params),
+    filesOf: (tree) => listFiles(repository, tree),
+    async close() {},
+  };
+}
+
+/** A repository over somebody's whole home: each snapshot would take along all that lies there. */
+async function refuseHome(root: string): Promise<void> {
+  const home = await realpath(homedir()).catch(homedir);
+  if (root !== home && root !== "/") return;
+  throw new HoldfastError({
+    code: "UNSUPPORTED",
+    message: `${root} is a home directory or the root of the file system, which is not captured as a workspace`,
+    hint: "Work in a repository of its own.",
+  });
+}
+
+/**
+ * The state of the user's main checkout, to compare before and after an agent call: HEAD, branches and tags, and every file that git status lists, with
+ * size and time. Reads only: no lock, no index refresh, no filter. null: there is no such checkout, or it cannot be read.
+ */
+async function readMainCheckout(repository: Repository, runRoot: string): Promise<CheckoutState | null> {
+  const { mainRoot } = repository;
+  if (mainRoot === null || mainRoot === runRoot) return null;
+  const git = createGit({ cwd: mainRoot });
+  const env = await blankFilters(repository);
+  const [head, branch, refs, status] = await Promise.all([
+    git.result({ args: ["rev-parse", "--verify", "--quiet", "HEAD"] }),
+    git.result({ args: ["symbolic-ref", "--quiet", "HEAD"] }),
+    git.result({ args: ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/", "refs/tags/"] }),
+    git.result({ args: ["--no-optional-locks", ...STATUS], env }),
+  ]);
+  if (refs.code !== 0 || status.code !== 0) return null;
+  const state = new Map<string, string>();
+  const text = (output: Buffer): string => output.toString("utf8").trim();
+  state.set("HEAD", `${text(branch.stdout) || "(detached)"} ${text(head.stdout)}`);
+  for (const line of text(refs.stdout).split("\n")) {
+    const [ref = "", commit = ""] = line.split(" ");
+    if (ref !== "" && !OWN_BRANCH.test(ref)) state.set(ref, commit);
+  }
+  for (const record of splitRecords(status.stdout)) {
+    const path = PATH.exec(record)?.[1];
+    if (path === undefined || OWN_PATH.test(path)) continue;
+    state.set(`file ${quotePath(path)}`, `${record} ${await stampOf(mainRoot, path)}`);
+  }
+  return { root: mainRoot, state };
+}
+
+const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
+
+/** Other runs work on branches of their own at the same time. */
+const OWN_BRANCH = /^refs\/heads\/holdfast\//;
+
+/** Loops are mirrored there for other tools. */
+const OWN_PATH = /^\.aiwg\//;
+
+/** What follows the fields of a changed, an unmerged or an untracked entry. */
+const PATH = /^(?:1(?: \S+){7}|u(?: \S+){9}|\?) (.+)$/s;
+
+/** A folder that git does not look into (another repository) changes its time with every file in it, and has none of ours. */
+async function stampOf(root: string, path: string): Promise<string> {
+  if (path.endsWith("/")) return "";
+  const found = await lstat(Buffer.concat([Buffer.from(join(root, "/")), pathBytes(path)])).catch(() => null);
+  return found === null ? "absent" : `${found.mode} ${found.size} ${found.mtimeMs} ${found.ino}`;
+}

@@ -1,0 +1,315 @@
+import { mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { RUN_ID } from "@holdfast/core/run";
+import type { CreateWorkspace } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { createGit } from "@holdfast/platform/git-command";
+import { snapshotIdentity } from "./commits.ts";
+import { syncFileSystem, syncRepository } from "./objects.ts";
+import { type Checkout, type Repository, blankFilters, readGitLink } from "./repository.ts";
+import {
+  branchHead,
+  clearEntryLocks,
+  clearForeign,
+  clearLeftovers,
+  clearPlace,
+  leavingNothing,
+} from "./stale-files.ts";
+import { openGitWorkspace } from "./workspace.ts";
+import { MAKING_FILE, OWNER_FILE, mendGitLink, readEntries } from "./worktree-entry.ts";
+
+/** A worktree with the files that git and Holdfast keep about it. */
+export interface WorktreeRecord {
+  readonly path: string;
+  /** null for the main worktree's entry of a bare repository. */
+  readonly gitDir: string;
+  readonly run: string | null;
+  readonly branch: string | null;
+  readonly head: string | null;
+  /** The folder is there and belongs to this entry: not deleted, not moved away, not replaced by another clone. */
+  readonly exists: boolean;
+  readonly locked: boolean;
+  /** Its files were not all written yet when its maker was killed. */
+  readonly unfinished: boolean;
+}
+
+export async function listWorktrees(repository: Repository): Promise<WorktreeRecord[]> {
+  const output = await listPatiently(repository);
+  const entries = new Map((await readEntries(repository)).map((entry) => [entry.folder, entry]));
+  const records = output
+    .toString("utf8")
+    .split("\0\0")
+    .filter((record) => record !== "");
+  const parsed = records.map((record) => new Map(record.split("\0").map(splitField)));
+  const described = await Promise.all(parsed.map((fields, place) => describe(fields, place === 0)));
+  return described.flatMap((record) => record ?? []);
+
+  async function describe(fields: ReadonlyMap<string, string>, main: boolean): Promise<WorktreeRecord | undefined> {
+    const path = fields.get("worktree");
+    const entry = main || path === undefined ? undefined : entries.get(path);
+    const gitDir = main ? repository.commonDir : entry?.gitDir;
+    if (path === undefined || gitDir === undefined || fields.has("bare")) return undefined;
+    const link = await realpath(await readGitLink(join(path, ".git"))).catch(() => undefined);
+    const head = fields.get("HEAD") ?? repository.zero;
+    return {
+      path,
+      gitDir,
+      run: entry?.run ?? null,
+      branch: fields.get("branch") ?? null,
+      head: head === repository.zero ? null : head,
+      exists: link !== undefined && link === (await realpath(gitDir)),
+      locked: fields.has("locked"),
+      unfinished: entry?.making === true,
+    };
+  }
+}
+
+/** Exact: the worktree of issue-42 is never taken for that of issue-4. */
+export async function findWorktree(repository: Repository, run: string): Promise<WorktreeRecord | undefined> {
+  const owned = (await listWorktrees(repository)).filter((record) => record.run === run);
+  return owned.find((record) => record.exists) ?? owned[0];
+}
+
+function splitField(field: string): [string, string] {
+  const space = field.indexOf(" ");
+  return space < 0 ? [field, ""] : [field.slice(0, space), field.slice(space + 1)];
+}
+
+/** git lists no worktree at all while one of them has no `commondir` yet: for a moment, or for good when its maker was killed. */
+async function listPatiently(repository: Repository): Promise<Buffer> {
+  const args = ["worktree", "list", "--porcelain", "-z"];
+  for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
+    const listed = await repository.git.result({ args });
+    if (listed.code === 0) return listed.stdout;
+    if (attempt === 1) await clearLeftovers(repository);
+    else await sleep(PAUSE_MS);
+  }
+  await clearForeign(repository);
+  return await repository.git.output({ args });
+}
+
+const ATTEMPTS = 6;
+const PAUSE_MS = 100;
+
+/**
+ * Registers the worktree without files, writes down whose it is, then fills it. Killed in between, the same call goes on
+ * where it stopped. It was not handed out yet, but somebody may have looked into the folder and begun to work: what lies there
+ * is pinned as a snapshot before it is written over.
+ */
+export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
+  const target = await findTarget(repository, params);
+  const there = target.isFinished ? await findMended(repository, params) : undefined;
+  if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
+  return atPlace(repository, params, target, async (place) => {
+    const { owned } = place;
+    const record = owned?.exists === true ? owned : await register(repository, params, place);
+    if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
+    if (record.unfinished) await fill(repository, record, place.env);
+    return { root: record.path, gitDir: record.gitDir };
+  });
+}
+
+/** Rejects as `createWorktree` would for what stands in its way: a folder with something in it, a branch in use, a base that is none. */
+export async function checkWorktree(repository: Repository, params: CreateWorkspace): Promise<void> {
+  const target = await findTarget(repository, params);
+  const check = async (place: Omit<Place, "env">): Promise<void> => {
+    if (place.owned?.exists !== true) await findStart(repository, params, place);
+  };
+  try {
+    const unborn = await unbornStart(repository, params);
+    await check({ ...target, owned: await findWorktree(repository, params.run), unborn });
+  } catch {
+    // It may be no more than what an earlier try left.
+    await atPlace(repository, params, target, check);
+  }
+}
+
+/** Where a worktree can be made, free of what an earlier try left. */
+interface Place extends Target {
+  /** Made for this run already; perhaps not filled, perhaps without its folder. */
+  readonly owned: WorktreeRecord | undefined;
+  readonly unborn: string | null;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A folder that only lost its link to git is there, with all that lies in it. */
+async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
+  const owned = await findWorktree(repository, params.run);
+  if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
+  const mended = await mendGitLink({ root: owned.path, gitDir: owned.gitDir });
+  return mended ? await findWorktree(repository, params.run) : owned;
+}
+
+async function atPlace<T>(
+  repository: Repository,
+  params: CreateWorkspace,
+  target: Target,
+  act: (place: Place) => Promise<T>,
+): Promise<T> {
+  const { run } = params;
+  const { path, branch } = target;
+  return leavingNothing(repository, { kind: "making", run, path, branch }, async (env) => {
+    const unborn = await unbornStart(repository, params);
+    const starts = [branchHead(branch), ...(unborn === null ? [] : [`${unborn}\n`])];
+    await clearPlace(repository, { run, path, branch }, { starts, wasAtIt: false });
+    return act({ ...target, owned: await findWorktree(repository, run), unborn, env });
+  });
+}
+
+interface Target {
+  readonly path: string;
+  readonly branch: string;
+  /** By its own marks it is there already; whether its folder is too is for git to say. */
+  readonly isFinished: boolean;
+}
+
+/** Without git: what an earlier try left may stop it. */
+async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
+  if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
+  const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
+  const path = resolve(params.path ?? known?.folder ?? defaultPath(repository, params.run));
+  const stood = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
+  const branch = params.branch ?? stood ?? `holdfast/${params.run}`;
+  await requireBranchName(repository, branch);
+  return { path: await realPlace(path), branch, isFinished: known !== undefined && known.whole && !known.making };
+}
+
+/** As git will write it down, although the last folders of it may not be there yet. */
+async function realPlace(path: string): Promise<string> {
+  const real = await realpath(path).catch(() => undefined);
+  if (real !== undefined || dirname(path) === path) return real ?? path;
+  return join(await realPlace(dirname(path)), basename(path));
+}
+
+/** What to hand to `git worktree add`. */
+async function findStart(
+  repository: Repository,
+  params: CreateWorkspace,
+  place: Omit<Place, "env">,
+): Promise<readonly string[]> {
+  const { path, branch, unborn } = place;
+  await requireFree(path);
+  requireUnused(branch, await listWorktrees(repository));
+  const known = await resolveCommit(repository, `refs/heads/${branch}`);
+  if (known !== undefined) return [path, branch];
+  if (unborn !== null) return ["--detach", path, unborn];
+  return ["--no-track", "-b", branch, path, await baseOf(repository, params)];
+}
+
+async function register(repository: Repository, params: CreateWorkspace, place: Place): Promise<WorktreeRecord> {
+  const { path, branch, owned, unborn, env } = place;
+  const start = await findStart(repository, params, place);
+  await mkdir(dirname(path), { recursive: true });
+  // --force: only to take over the entry of a folder that is gone.
+  const args = ["worktree", "add", "--no-checkout", "--quiet", ...(owned === undefined ? [] : ["--force"])];
+  await repository.git.output({ args: [...args, ...start], env });
+  const made = (await listWorktrees(repository)).find((record) => record.path === path);
+  if (made === undefined)
+    throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
+  if (unborn !== null && made.head === unborn) await standOnUnborn(made, branch, env);
+  await writeFile(join(made.gitDir, MAKING_FILE), "");
+  await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
+  if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
+  // Before the first file: after a power cut, files without the record that they are ours would stand in our own way.
+  await syncRepository(repository);
+  return { ...made, run: params.run, unfinished: true };
+}
+
+async function fill(
+  repository: Repository,
+  record: WorktreeRecord,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
+  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  await clearEntryLocks(record.gitDir);
+  const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
+  await git.output({ args, env: { ...(await blankFilters(repository)), ...env } });
+  await syncFileSystem(record.path);
+  await rm(join(record.gitDir, MAKING_FILE));
+}
+
+async function saveLeftovers(repository: Repository, record: WorktreeRecord): Promise<void> {
+  if ((await readdir(record.path)).length < 2) return;
+  const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
+  await workspace.snapshot({
+    run: record.run ?? "",
+    sequence: 0,
+    message: "What lay in a worktree that was not finished",
+    at: new Date(0).toISOString(),
+    maxUntrackedBytes: Number.MAX_SAFE_INTEGER,
+  });
+}
+
+export function defaultPath(repository: Repository, run: string): string {
+  const main = repository.mainRoot;
+  if (main === null) return join(repository.commonDir, "trees", run);
+  return join(dirname(main), `${basename(main)}-worktrees`, run);
+}
+
+async function baseOf(repository: Repository, params: CreateWorkspace): Promise<string> {
+  const commit = await resolveCommit(repository, params.base ?? "HEAD");
+  if (commit !== undefined) return commit;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${params.base ?? "HEAD"} is not a commit`,
+    hint: "Name a branch, a tag or a commit id.",
+  });
+}
+
+/**
+ * Where nothing was committed yet, a new worktree starts as its repository did: on a branch without commits. git registers none
+ * without a commit, so it gets an empty one that no ref holds, only to stand on until its HEAD is set. Else null.
+ */
+async function unbornStart(repository: Repository, params: CreateWorkspace): Promise<string | null> {
+  if (params.base !== undefined || (await resolveCommit(repository, "HEAD")) !== undefined) return null;
+  const args = ["commit-tree", repository.emptyTree, "-m", "A worktree before its first commit"];
+  return repository.objects.line({ args, env: snapshotIdentity(0) });
+}
+
+async function standOnUnborn(
+  record: WorktreeRecord,
+  branch: string,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
+  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  await git.output({ args: ["symbolic-ref", "HEAD", `refs/heads/${branch}`], env });
+}
+
+async function resolveCommit(repository: Repository, name: string): Promise<string | undefined> {
+  const git = createGit({ cwd: repository.commonDir, gitDir: repository.gitDir });
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`];
+  const found = await git.result({ args });
+  return found.code === 0 ? found.stdout.toString("utf8").trim() : undefined;
+}
+
+async function requireBranchName(repository: Repository, branch: string): Promise<void> {
+  const valid = await repository.git.result({ args: ["check-ref-format", `refs/heads/${branch}`] });
+  if (valid.code === 0 && !branch.startsWith("-")) return;
+  throw new HoldfastError({ code: "USAGE", message: `${branch} is not a branch name` });
+}
+
+async function requireFree(path: string): Promise<void> {
+  const names = await readdir(path).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+  if (names.length === 0) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${path} exists and is not empty`,
+    hint: "Choose another path for the worktree; nothing there was touched.",
+    data: { path },
+  });
+}
+
+function requireUnused(branch: string, all: readonly WorktreeRecord[]): void {
+  const holder = all.find((record) => record.branch === `refs/heads/${branch}` && record.exists);
+  if (holder === undefined) return;
+  throw new HoldfastError({
+    code: "CONFLICT",
+    message: `branch ${branch} is checked out in ${holder.path}`,
+    hint: "Give the run another branch, or remove that worktree.",
+    data: { path: holder.path, run: holder.run },
+  });
+}

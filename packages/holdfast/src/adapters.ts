@@ -1,0 +1,278 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
+import { DEFAULT_PRICES, createAgentRegistry } from "@holdfast/agents/registry";
+import type { Parts, WorkParts } from "@holdfast/core/adapters";
+import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
+import { openAgentLog, openAnswerFile } from "@holdfast/core/agent-log";
+import type { PriceTable } from "@holdfast/core/budget";
+import type { CheckpointSwitches, ExecutionConfig } from "@holdfast/core/checkpoint";
+import { createCommands } from "@holdfast/core/commands";
+import type { ErrorPolicy } from "@holdfast/core/error-policy";
+import type { Forge } from "@holdfast/core/forge";
+import type { NewEntry } from "@holdfast/core/journal";
+import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
+import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
+import { type Environment, Tape, describeEnvironment } from "@holdfast/core/recorded-calls";
+import { type Commit, type Store, newestWhole } from "@holdfast/core/store";
+import type { Branch } from "@holdfast/core/workspace";
+import { createGitBranches } from "@holdfast/git/branches";
+import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { createOutputs } from "@holdfast/platform/outputs";
+import { implDocument } from "@holdfast/workflows/impl/layout";
+import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
+
+/** Everything that workflows work with, on this machine. */
+export function buildParts(params: PartsOptions & { readonly parts: Parts; readonly forge: Forge | null }): WorkParts {
+  const { parts } = params;
+  const registry = createAgentRegistry({
+    clock: parts.clock,
+    directory: params.directory,
+    args: params.agentArgs,
+    env: params.agentEnv,
+  });
+  const logs = join(parts.store.location, "logs");
+  return {
+    ...parts,
+    agent: (provider) => registry.agent(provider),
+    agentIdleMs: params.agentIdleMs,
+    checkpointEveryMs: params.checkpointEveryMs,
+    checkpoints: params.checkpoints,
+    errorPolicy: params.errorPolicy,
+    prices: { ...DEFAULT_PRICES, ...params.prices },
+    mainCheckout: params.mainCheckout,
+    forge: params.forge,
+    branches: createGitBranches(),
+    commands: createCommands({ env: params.agentEnv }),
+    syntax: createSyntaxGate(),
+    outputs: createOutputs,
+    implDocument,
+    crunchTriggers: async () => {
+      // With a parser for YAML, which would cost every start of a program.
+      const { readCrunchTriggers } = await import("@holdfast/workflows/crunch/layout");
+      return await readCrunchTriggers(parts.workspaces, params.directory);
+    },
+    agentLog: (call) => openAgentLog({ ...call, directory: logs }),
+    agentAnswer: (call) => openAnswerFile({ ...call, directory: logs }),
+    wait: async (milliseconds, signal) => {
+      for (let left = milliseconds; left > 0; left -= LONGEST_TIMER_MS) {
+        await sleep(Math.min(left, LONGEST_TIMER_MS), undefined, { signal }).catch((error: unknown) => {
+          signal.throwIfAborted();
+          throw error;
+        });
+      }
+    },
+  };
+}
+
+/** What whoever opens Holdfast settles about the work of its runs. */
+export interface PartsOptions {
+  /** Where relative paths of scripts and commands begin. */
+  readonly directory: string;
+  readonly agentIdleMs: number | null;
+  readonly checkpointEveryMs: number | null;
+  readonly checkpoints: CheckpointSwitches;
+  readonly errorPolicy: ErrorPolicy;
+  readonly prices: PriceTable;
+  readonly mainCheckout: "ask" | "report";
+  readonly agentArgs: AgentArgs;
+  /** Variables of the environment that reach agents and commands besides those that always do. */
+  readonly agentEnv: readonly string[];
+}
+
+/**
+ * The parts that runs work with, behind one mask: text that comes in (issues, output of commands, diffs) and text that goes out (journal, logs,
+ * prompts, commit messages, requests to the forge) has its secrets hidden. Masking twice is masking once, so what came in masked is stored, compared
+ * and hashed as it is. Files in checkpoints are bytes, and are not touched.
+ */
+export function maskedParts(parts: WorkParts, masking: Masking): WorkParts {
+  const mask = (text: string): string => masking.mask(text);
+  const clean = new WeakSet<object>();
+  const hide = <T>(value: T): T => maskValue(value, mask, clean);
+  return {
+    ...parts,
+    masking,
+    store: maskedStore(parts.store, hide),
+    forge: parts.forge === null ? null : maskedForge(parts.forge, hide),
+    agent: (provider) => maskedAgent(parts.agent(provider), hide),
+    branches: {
+      of: async (worktree) => maskedBranch(await parts.branches.of(worktree), mask),
+      asking: (folder) => parts.branches.asking(folder),
+    },
+    commands: {
+      run: async (params) => hide(await parts.commands.run(params)),
+      endMarked: (mark) => parts.commands.endMarked(mark),
+    },
+    agentLog(call) {
+      const log = parts.agentLog(call);
+      return { path: log.path, append: (line) => log.append(mask(line)), close: () => log.close() };
+    },
+  };
+}
+
+type Hide = <T>(value: T) => T;
+
+function maskedForge(forge: Forge, hide: Hide): Forge {
+  return eachForgeQuestion(
+    forge,
+    (mark) => maskedForge(forge.marked(mark), hide),
+    (_method, ask) =>
+      async (...args) =>
+        hide(await ask(...hide(args))),
+  );
+}
+
+function maskedAgent(agent: Agent, hide: Hide): Agent {
+  return {
+    ...agent,
+    run: async (task) =>
+      hide(
+        await agent.run({
+          ...task,
+          prompt: hide(task.prompt),
+          onEvent: (event) => task.onEvent(event.kind === "raw" ? event : hide(event)),
+        }),
+      ),
+  };
+}
+
+function maskedBranch(branch: Branch, mask: (text: string) => string): Branch {
+  return {
+    ...branch,
+    commit: (params) => branch.commit({ ...params, message: mask(params.message) }),
+    commitResolved: (params) => branch.commitResolved({ ...params, message: mask(params.message) }),
+    diffSince: async (params) => {
+      const { text, cut } = await branch.diffSince(params);
+      return { text: mask(text), cut };
+    },
+  };
+}
+
+function maskedStore(store: Store, hide: Hide): Store {
+  const entryOf = (entry: NewEntry): NewEntry => {
+    const body = hide(entry.body);
+    return body === entry.body ? entry : { ...entry, body };
+  };
+  const commitOf = (commit: Commit): Commit => {
+    const { entries, checkpoint } = commit;
+    return {
+      ...commit,
+      ...(entries === undefined ? {} : { entries: entries.map(entryOf) }),
+      ...(checkpoint === undefined ? {} : { checkpoint: { ...checkpoint, planes: planesOf(checkpoint.planes) } }),
+    };
+  };
+  // Of the conversation there is a digest, and its text comes masked. Files are git's, and the config is what a resume starts agents with.
+  const planesOf = (planes: NonNullable<Commit["checkpoint"]>["planes"]): typeof planes => ({
+    ...planes,
+    position: hide(planes.position),
+    context: hide(planes.context),
+    inputs: hide(planes.inputs),
+  });
+  return {
+    id: store.id,
+    location: store.location,
+    createRun: (run) =>
+      store.createRun({
+        ...run,
+        work: hide(run.work),
+        ...(run.labels === undefined ? {} : { labels: hide(run.labels) }),
+      }),
+    getRun: (id) => store.getRun(id),
+    listRuns: (query) => store.listRuns(query),
+    takeLease: (params) =>
+      store.takeLease({ ...params, ...(params.birth === undefined ? {} : { birth: hide(params.birth) }) }),
+    renewLease: (lease) => store.renewLease(lease),
+    releaseLease: (lease) => store.releaseLease(lease),
+    getLease: (run) => store.getLease(run),
+    listLeases: () => store.listLeases(),
+    commit: (commit) => store.commit(commitOf(commit)),
+    getCheckpoint: (ref) => store.getCheckpoint(ref),
+    latest: (run) => store.latest(run),
+    listCheckpoints: (query) => store.listCheckpoints(query),
+    readJournal: (query) => store.readJournal(query),
+    watch: (query) => store.watch(query),
+    listEffects: (run) => store.listEffects(run),
+    tag: (params) => store.tag(params),
+    untag: (params) => store.untag(params),
+    drop: (params) => store.drop(params),
+    listTombstones: (run) => store.listTombstones(run),
+    sweep: (params) => store.sweep(params),
+    verify: (params) => store.verify(params),
+    quarantine: (params) => store.quarantine(params),
+    stats: () => store.stats(),
+    ...(store.makeRoom === undefined ? {} : { makeRoom: () => store.makeRoom?.() ?? Promise.resolve(0) }),
+    ...(store.withheld === undefined ? {} : { withheld: () => store.withheld?.() ?? [] }),
+    getMeta: (key) => store.getMeta(key),
+    setMeta: (key, value) => store.setMeta(key, value),
+    close: () => store.close(),
+  };
+}
+
+/** For one run: with a tape where its mode says so. */
+export function recordedParts(parts: WorkParts, mode: ExecutionConfig["mode"]): WorkParts {
+  if (mode === "default") return parts;
+  return recordingParts(parts, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
+}
+
+/** For a run that is there: with a tape where it is recorded. */
+export async function partsOfRun(parts: WorkParts, run: string): Promise<WorkParts> {
+  if ((await parts.store.getRun(run)) === undefined) return parts;
+  const saved = (await newestWhole(parts.store, run)).checkpoint?.planes.config;
+  return recordedParts(parts, saved?.mode ?? "default");
+}
+
+/** As agents and commands get it, secrets masked. */
+export function currentEnvironment(): Environment {
+  return describeEnvironment(process.env, sha256);
+}
+
+export function maskOwnSecrets(text: string): string {
+  return maskSecrets(text, secretValues(process.env));
+}
+
+/** Before anything is made: a run that cannot call its agent would stop at its first stage. */
+export function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
+  for (const provider of providersOf(parts, agent, options)) parts.agent(provider);
+}
+
+/**
+ * NEEDS_DECISION before anything is paid, for a program that is too old. Returns a warning for each installed program whose version cannot be read: it may work,
+ * or fail in the middle of a run.
+ */
+export async function checkVersions(
+  parts: WorkParts,
+  agent: string | null,
+  options: JsonObject,
+): Promise<readonly string[]> {
+  const programs = providersOf(parts, agent, options).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
+  const warnings: string[] = [];
+  for (const name of new Set(programs)) {
+    const { installed, version, problem, hint } = await parts.agent(name).probe();
+    const verdict = judgeVersion(name, version);
+    if (verdict === "unknown" && installed) warnings.push(unknownVersion(name, version));
+    if (verdict !== "too_old") continue;
+    throw new HoldfastError({
+      code: "NEEDS_DECISION",
+      message: `The agent ${name} cannot be used: ${problem ?? "it is too old"}`,
+      hint: hint ?? "Upgrade it.",
+      retry: "ask",
+      data: { agent: name, version },
+    });
+  }
+  return warnings;
+}
+
+function unknownVersion(name: string, version: string | null): string {
+  const minimum = AGENT_VERSIONS[name]?.minimum ?? "";
+  const reported = version === null ? "reports no version" : `reports the version ${JSON.stringify(version)}`;
+  return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
+}
+
+function providersOf(parts: WorkParts, agent: string | null, options: JsonObject): readonly string[] {
+  const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
+  const { agents: instead } = parts.errorPolicy.fallback;
+  const named = [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead];
+  return named.flatMap((one) => (typeof one === "string" ? [splitAgent(one).provider] : []));
+}

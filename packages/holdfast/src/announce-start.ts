@@ -1,0 +1,142 @@
+import { readFileSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { asRecord } from "@holdfast/core/json";
+import type { Lease } from "@holdfast/core/lease";
+import type { Work } from "@holdfast/core/run";
+import { makeDurableDirectory, writeDurable } from "@holdfast/platform/files";
+import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+
+/** A process that prepares a run and does not hold its lease yet: it asks the forge, fetches, and plans. */
+export interface Starting extends ProcessIdentity {
+  /** null: the id is not known yet. */
+  readonly run: string | null;
+  readonly workflow: string;
+  readonly work: Work;
+  readonly since: string;
+}
+
+export interface Announcement extends Disposable {
+  /** The id is known now. */
+  name(run: string): void;
+  /** The lease is held, or the process stopped before that. A second call does nothing. */
+  remove(): void;
+}
+
+/**
+ * Writes `starting/<pid>-<random>.json` into the store's directory, so that `status`, `stop` and `abort` find a run before its record exists. Killed, the
+ * process leaves the file: readers ignore it, and the next announcement removes it.
+ */
+export function announceStart(
+  store: string,
+  params: Pick<Starting, "workflow" | "work" | "run"> & {
+    /** Another process that was started for this; default: this one. */
+    readonly pid?: number;
+    readonly now: number;
+  },
+): Announcement | null {
+  const directory = join(store, DIRECTORY);
+  const { pid, now, ...about } = params;
+  makeDurableDirectory(directory);
+  for (const { path, starting } of readAll(directory))
+    if (starting === null || isDead(starting)) rmSync(path, { force: true });
+  const identity = processIdentity(pid);
+  const path = join(directory, `${identity.pid}-${randomId()}.json`);
+  let removed = false;
+  const write = (run: string | null): boolean => {
+    const starting: Starting = { ...identity, ...about, run, since: new Date(now).toISOString() };
+    try {
+      writeDurable({ path, data: Buffer.from(JSON.stringify(starting)), mode: "replace" });
+      return true;
+    } catch (error) {
+      // The store reports a full disk, with what needs space.
+      if (error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT"))
+        return false;
+      throw error;
+    }
+  };
+  const remove = (): void => {
+    if (!removed) rmSync(path, { force: true });
+    removed = true;
+  };
+  if (!write(params.run)) return null;
+  return {
+    name: (run) => {
+      if (!removed && run !== params.run) write(run);
+    },
+    remove,
+    [Symbol.dispose]: remove,
+  };
+}
+
+/** Changes nothing. Those of other hosts cannot be checked and are left out; so are those that hold their run's lease by now. */
+export function readStarting(store: string, leases: readonly Lease[]): readonly Starting[] {
+  const found = readAll(join(store, DIRECTORY)).flatMap(({ starting }) => (starting === null ? [] : [starting]));
+  const waiting = found.filter(
+    (starting) =>
+      starting.host === processIdentity().host &&
+      !isDead(starting) &&
+      !leases.some(
+        ({ run, owner }) => run === starting.run && owner.pid === starting.pid && owner.host === starting.host,
+      ),
+  );
+  // A detached process is announced by its parent, and then by itself.
+  return [
+    ...new Map(waiting.map((starting) => [`${starting.pid} ${JSON.stringify(starting.work)}`, starting])).values(),
+  ];
+}
+
+const DIRECTORY = "starting";
+
+function isDead(starting: Starting): boolean {
+  return livenessOf(starting, processIdentity()) === "dead";
+}
+
+/** null: it cannot be read. It is written whole, so it is damaged, and of no use. */
+function readAll(directory: string): readonly { readonly path: string; readonly starting: Starting | null }[] {
+  let names: readonly string[];
+  try {
+    names = readdirSync(directory);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+  return names
+    .filter((name) => /^\d+-[0-9a-f]+\.json$/.test(name))
+    .flatMap((name) => {
+      const path = join(directory, name);
+      try {
+        return [{ path, starting: parse(readFileSync(path, "utf8")) }];
+      } catch (error) {
+        if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+        throw error;
+      }
+    });
+}
+
+function parse(text: string): Starting | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const { host, pid, started, boot, run, workflow, work, since } = asRecord(value);
+  if (typeof host !== "string" || typeof pid !== "number" || typeof workflow !== "string") return null;
+  if (typeof since !== "string" || !Number.isFinite(Date.parse(since))) return null;
+  return {
+    host,
+    pid,
+    started: typeof started === "string" ? started : null,
+    boot: typeof boot === "string" ? boot : null,
+    run: typeof run === "string" ? run : null,
+    workflow,
+    work: parseWork(work),
+    since,
+  };
+}
+
+function parseWork(value: unknown): Work {
+  const { kind, number, text } = asRecord(value);
+  if (kind === "issue" && typeof number === "number") return { kind, number };
+  return kind === "task" && typeof text === "string" ? { kind, text } : { kind: "none" };
+}

@@ -1,0 +1,243 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS } from "@holdfast/core/agent";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { gitIn } from "./demo-repository.ts";
+
+/** Asked about this machine: with programs of our own making in the place of the agents. */
+
+let holdfast: BuiltCommand;
+let repository: string;
+let bin: string;
+let count = 0;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+}, 60_000);
+afterAll(() => holdfast.remove());
+
+beforeEach(async () => {
+  count += 1;
+  repository = join(holdfast.directory, `repo-${count}`);
+  bin = join(holdfast.directory, `bin-${count}`);
+  for (const folder of [repository, bin]) mkdirSync(folder);
+  await gitIn(repository, { PATH: process.env["PATH"] ?? "" })("init", "-q");
+});
+
+function program(name: string, ...lines: readonly string[]): void {
+  writeFileSync(join(bin, name), ["#!/bin/sh", ...lines, ""].join("\n"));
+  chmodSync(join(bin, name), 0o755);
+}
+
+const READY = '[ "$1" = auth ] && echo \'{"loggedIn": true}\' || echo "9.8.7 (Claude Code)"';
+const LOGGED_OUT = '[ "$1" = login ] && { echo "Not logged in"; exit 1; } || echo "codex-cli 4.5.6"';
+
+function run(...args: readonly string[]) {
+  // Of the machine's own agents and logins nothing: only git and a shell.
+  const PATH = `${bin}:${dirname(process.execPath)}:/usr/bin:/bin`;
+  return holdfast.run(args, { cwd: repository, env: { PATH } });
+}
+
+const script = (answer: object): string => {
+  writeFileSync(join(repository, "script.json"), JSON.stringify({ answers: [answer] }));
+  return "scripted:script.json";
+};
+
+test("doctor has a line for each agent, with the fix", async () => {
+  program("claude", READY);
+  program("codex", LOGGED_OUT);
+  const { stdout, status } = await run("doctor");
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/^ok +claude +9\.8\.7, ready$/m);
+  expect(stdout).toMatch(/^warn +codex +4\.5\.6, Codex is not logged in\n +fix: Log in with `codex login`/m);
+  expect(stdout).toMatch(/^ok +gemini +not installed\n +fix: Install it: npm install -g @google\/gemini-cli/m);
+  for (const name of AGENT_PROGRAMS) expect(stdout).toMatch(new RegExp(`^(?:ok|warn) +${name} `, "m"));
+});
+
+describe("agents", () => {
+  test("one that is too old is shown with the upgrade, and a run with it is refused before it is called", async () => {
+    program("claude", `touch ${join(bin, "called-$1")}; echo "2.0.72 (Claude Code)"`);
+    const { stdout } = await run("agents");
+    expect(stdout).toMatch(/^claude +2\.0\.72 +2\.0\.73 +too old/m);
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("Upgrade it: npm install -g @anthropic-ai/claude-code@latest");
+    const refused = await run("run", "--task", "x", "--workflow", "ralph", "--until", "true", "--agent", "claude");
+    expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+    expect(refused.stderr).toMatch(/2\.0\.72 is too old: Holdfast needs 2\.0\.73 or newer/);
+    expect(refused.stderr).toContain("npm install -g @anthropic-ai/claude-code@latest");
+    expect(existsSync(join(bin, "called---print"))).toBe(false);
+  });
+
+  test("resume refuses one that is too old by now, and warns of one whose version cannot be read", async () => {
+    const claude = (version: string): void =>
+      program(
+        "claude",
+        `[ "$1" = --version ] && { echo "${version}"; exit; }`,
+        `[ "$1" = auth ] && { echo '{"loggedIn": true}'; exit; }`,
+        `echo call >> ${join(bin, "calls")}; exit 127`,
+      );
+    const calls = (): string => (existsSync(join(bin, "calls")) ? readFileSync(join(bin, "calls"), "utf8") : "");
+    const git = gitIn(repository, { PATH: process.env["PATH"] ?? "" });
+    for (const [key, value] of Object.entries({ "user.name": "A", "user.email": "a@example.com" }))
+      await git("config", key, value);
+    await git("commit", "-q", "--allow-empty", "-m", "first");
+    claude("nightly (Claude Code)");
+    const loop = ["--workflow", "ralph", "--until", "false", "--agent", "claude"];
+    const started = await run("run", "--task", "x", ...loop);
+    const said = (started.stdout + started.stderr).replaceAll(/\s+/g, " ");
+    expect(said).toMatch(/Warning: claude reports no version, .* 2\.0\.73 or newer/);
+    expect(calls()).not.toBe("");
+    const before = calls();
+    const [{ id }] = JSON.parse((await run("--json", "list")).stdout).runs;
+    claude("2.0.72 (Claude Code)");
+    const refused = await run("resume", id);
+    expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+    expect(refused.stderr).toMatch(/2\.0\.72 is too old: Holdfast needs 2\.0\.73 or newer/);
+    expect(calls()).toBe(before);
+    claude("nightly (Claude Code)");
+    const resumed = await run("resume", id);
+    expect(resumed.stdout.replaceAll(/\s+/g, " ")).toMatch(/Warning: claude reports no version/);
+    expect(calls()).not.toBe(before);
+  });
+
+  test("lists each with what it can do", async () => {
+    program("claude", READY);
+    program("codex", LOGGED_OUT);
+    const { stdout } = await run("agents");
+    expect(stdout).toMatch(/^claude +9\.8\.7 +2\.0\.73 +ready +resume, rewind, own ids/m);
+    expect(stdout).toMatch(/^codex +4\.5\.6 +0\.78\.0 +not ready +resume, tokens$/m);
+    expect(stdout).toMatch(/^codex: Codex is not logged in\. Log in with/m);
+    expect(stdout.split("\n").every((line) => line.length <= 80)).toBe(true);
+    const { agents } = JSON.parse((await run("--json", "agents")).stdout);
+    expect(agents.map(({ name }: { name: string }) => name)).toEqual(AGENT_NAMES);
+    expect(agents[1]).toMatchObject({ version: "9.8.7", problem: null, capabilities: { forkAtMessage: true } });
+  });
+
+  test("a test says what came of it", async () => {
+    const { status, stdout } = await run("agents", "test", "command:sed -n 2p > hello.txt", "--yes");
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^ok +command:.* wrote the file that it was asked for$/m);
+    expect(stdout).toMatch(/^cost +tokens unknown, money unknown$/m);
+    expect(stdout).toMatch(/^time +\d+ s$/m);
+    expect(existsSync(join(repository, "hello.txt"))).toBe(false);
+  });
+
+  test("tokens, money and what else it left are told", async () => {
+    const usage = { input: 1200, output: 34, microUsd: 5400 };
+    const agent = script({ edits: [{ do: "write", path: "other.txt", text: "x" }], usage, reply: "done" });
+    const { status, stdout } = await run("agents", "test", agent, "--yes");
+    expect(status).toBe(1);
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("ended well, but did not write what it was asked for");
+    expect(stdout).toMatch(/^also +it left other\.txt$/m);
+    expect(stdout).toMatch(/^cost +1234 tokens \(1200 in, 34 out\), \$0\.0054$/m);
+    const json = JSON.parse((await run("agents", "test", agent, "--yes", "--json")).stdout);
+    expect(json).toMatchObject({
+      agent,
+      ok: false,
+      wrote: false,
+      others: ["other.txt"],
+      outcome: { kind: "completed" },
+    });
+  });
+
+  test.each([
+    ["rate_limit", 7],
+    ["network", 7],
+    ["auth", 4],
+    ["billing", 4],
+    ["context_too_long", 4],
+  ])("%s: status %i", async (cause, expected) => {
+    const { status, stdout } = await run("agents", "test", script({ fail: { cause, message: "no" } }), "--yes");
+    expect([status, stdout]).toEqual([expected, expect.stringContaining(`failed (${cause})`)]);
+  });
+
+  test("nothing is spent unless one says so", async () => {
+    const agent = "command:touch /nonexistent/x; exit 3";
+    const asked = await run("agents", "test", agent);
+    expect([asked.status, asked.stdout]).toEqual([4, ""]);
+    expect(asked.stderr).toContain("--yes");
+    const plan = await run("agents", "test", agent, "--dry-run");
+    expect(plan).toMatchObject({ status: 0, stdout: expect.stringContaining("for 5 min at most") });
+    expect(plan.stdout).toContain("hello.txt");
+  });
+
+  test("an agent that there is not is refused with all that there are", async () => {
+    for (const args of [
+      ["agents", "test", "cluade", "--yes"],
+      ["setup", "--agent", "cluade", "--yes"],
+      ["run", "--task", "x", "--agent", "cluade"],
+    ]) {
+      const { status, stderr } = await run(...args);
+      expect([status, stderr]).toEqual([
+        2,
+        expect.stringContaining(`Did you mean claude? Give provider:model with one of ${AGENT_LIST}`),
+      ]);
+    }
+    expect((await run("agents", "test")).stderr).toContain(AGENT_LIST);
+    expect((await run("agents", "list", "claude")).status).toBe(2);
+  });
+
+  test("the help of run and resume names them", async () => {
+    for (const name of ["run", "resume"])
+      expect((await run(name, "--help")).stdout.replaceAll(/\s+/g, " ")).toContain(AGENT_LIST);
+  });
+});
+
+describe("setup", () => {
+  const config = (): string => readFileSync(join(repository, "holdfast.config.yaml"), "utf8");
+
+  test("writes what it found, once", async () => {
+    program("claude", READY);
+    writeFileSync(join(repository, "Makefile"), "test:\n\ttrue\n");
+    const { status, stdout } = await run("setup", "--yes");
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^agent +claude \(9\.8\.7, ready\)$/m);
+    expect(stdout).toMatch(/^gate +make test \(the Makefile has a target test\)$/m);
+    expect(config()).toMatch(/^# .*\nagent: claude\nimpl:\n {2}gate: make test\n$/);
+    expect((await run("config", "check")).status).toBe(0);
+    const again = await run("setup", "--yes");
+    expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining("needs no change") });
+  });
+
+  test("where nobody can be asked it shows the file and writes nothing", async () => {
+    program("claude", READY);
+    const shown = await run("setup");
+    expect([shown.status, shown.stdout, shown.stderr]).toEqual([
+      2,
+      expect.stringContaining("agent: claude\n"),
+      expect.stringContaining("--yes"),
+    ]);
+    expect((await run("setup", "--dry-run")).status).toBe(0);
+    const json = await run("--json", "setup");
+    expect([json.status, JSON.parse(json.stdout)]).toEqual([
+      2,
+      expect.objectContaining({ written: false, agent: "claude" }),
+    ]);
+    expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
+  });
+
+  test("keeps what a file says, its comments too", async () => {
+    program("claude", READY);
+    const before = "# ours\nagent: codex # for a reason\nimpl:\n  # slow\n  maxReviews: 2\n";
+    writeFileSync(join(repository, "holdfast.config.yaml"), before);
+    expect((await run("setup", "--yes", "--gate", "npm test")).status).toBe(0);
+    expect(config()).toBe(before.replace("impl:\n", "impl:\n  gate: npm test\n"));
+    await run("setup", "--yes", "--agent", "claude:opus", "--review-model", "codex", "--forge", "none");
+    expect(config()).toContain("agent: claude:opus # for a reason\n");
+    expect(config()).toMatch(/models:\n {2}review: codex\nforge:\n {2}kind: none\n$/);
+  });
+
+  test("a file that is wrong stays as it is", async () => {
+    writeFileSync(join(repository, "holdfast.config.yaml"), "agnet: claude\n");
+    expect(await run("setup", "--yes")).toMatchObject({ status: 2, stdout: "" });
+    expect(config()).toBe("agnet: claude\n");
+  });
+
+  test("without an agent it says so", async () => {
+    const { status, stdout, stderr } = await run("setup", "--yes");
+    expect([status, stdout, stderr]).toEqual([
+      0,
+      expect.stringMatching(/^agent +none is ready/m),
+      expect.stringContaining("No agent is ready. See what they need: holdfast agents"),
+    ]);
+  });
+});

@@ -1,0 +1,276 @@
+import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
+import {
+  AGENT_LIST,
+  AGENT_NAMES,
+  AGENT_PROGRAMS,
+  type AgentCapabilities,
+  type AgentEvent,
+  type FailureCause,
+  splitAgent,
+} from "@holdfast/core/agent";
+import { milliseconds } from "@holdfast/formats/setting-values";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { AgentTrial, ObservedAgent } from "../../check-agents.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { type Page, paint } from "../output/page.ts";
+import { moneyText, timeText, tokensText } from "../output/quantities.ts";
+import { type Cell, renderTable } from "../output/table.ts";
+import { escapeText, wrap } from "../output/text.ts";
+import { modelOf } from "../run-options.ts";
+
+export const spec = {
+  name: "agents",
+  summary: "show which agents are ready, or try one",
+  details: [
+    `Each agent that Holdfast knows: installed or not, its version, whether it answers and has a login, and what it can do. Nothing is spent. They are named as provider:model (\`claude:opus\`), or by the provider alone for its default model. The providers: ${AGENT_LIST}.`,
+    "`holdfast agents test claude` has one write a small file, in a repository of its own that is gone afterwards, and says what came of it, with tokens, money and time. That is a real call of a model, so it asks first; elsewhere than on a terminal --yes is needed.",
+    "Exit status of a test: 0 it did what it was asked, 1 it failed or wrote something else, 2 there is no such agent, 4 you have something to do first (say --yes, install, log in, pay, allow), 7 its provider asks to come back later.",
+  ],
+  operands: [
+    {
+      name: "ACTION",
+      about: "list (default) or test",
+      required: false,
+      completes: "nothing",
+      choices: ["list", "test"],
+    },
+    { name: "AGENT", about: "with test: provider or provider:model", required: false, completes: "nothing" },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    yes: { type: "boolean", short: "y", about: "do not ask: spend what the test costs" },
+    yolo: { type: "boolean", about: "the agent may act without asking" },
+    timeout: { type: "text", value: "TIME", about: "how long a test may take (5m)" },
+    "dry-run": { type: "boolean", about: "say what a test would do, and spend nothing" },
+  },
+  examples: [
+    { line: "holdfast agents", about: "what is there" },
+    { line: "holdfast agents test claude", about: "does it work, and what does it cost?" },
+    { line: "holdfast agents test codex:gpt-5.5 --dry-run", about: "what would be done" },
+    { line: 'holdfast agents test "acp:opencode acp" --yes', about: "any agent that speaks ACP" },
+  ],
+  reads: true,
+  json: '{"agents": [{"name", "installed", "version", "problem", "hint", "capabilities": {"resume", "forkAtMessage", "chooseSession", "usage", "cost", "structuredOutput"}}]}; test: {"agent", "ok", "wrote", "others", "milliseconds", "outcome": {...}}, with --dry-run {"agent", "probe", "prompt", "timeoutMs", "dryRun": true}.',
+} as const satisfies CommandSpec;
+
+type AgentsInput = Input<(typeof spec)["flags"]>;
+
+export async function run(shell: Shell, input: AgentsInput): Promise<Exit> {
+  const action = input.operand(0) ?? "list";
+  const named = modelOf("agent", input.operand(1));
+  if (action === "list" && named !== undefined)
+    throw usage(`What shall be done with ${named}?`, `Try it with \`holdfast agents test ${named}\`.`);
+  if (action === "list") return await list(shell);
+  if (named === undefined)
+    throw usage("Which agent shall be tried?", `Name one: holdfast agents test claude. There are ${AGENT_LIST}.`);
+  return await test(shell, input, named);
+}
+
+async function list(shell: Shell): Promise<Exit> {
+  const { observeAgents } = await import("../../check-agents.ts");
+  const agents = await observeAgents({ names: AGENT_NAMES });
+  shell.print({
+    json: () => ({
+      agents: agents.map(({ name, probe, capabilities }) => ({
+        name,
+        ...probe,
+        minimum: AGENT_VERSIONS[name]?.minimum ?? null,
+        capabilities,
+      })),
+    }),
+    text: (page) => agentsText(agents, page),
+  });
+  const isReady = agents.some(({ name, probe }) => AGENT_PROGRAMS.includes(name) && probe.problem === null);
+  if (isReady) shell.say(`\nTry one with: ${shell.talk.program} agents test NAME`);
+  return "done";
+}
+
+async function test(shell: Shell, input: AgentsInput, named: string): Promise<Exit> {
+  const { provider } = splitAgent(named);
+  const timeoutMs = timeOf(input.text("timeout"));
+  const [{ observeAgents }, { tryAgent, trialPrompt }] = await Promise.all([
+    import("../../check-agents.ts"),
+    import("../../check-agents.ts"),
+  ]);
+  const [seen] = await observeAgents({ names: [provider] });
+  const version = seen?.probe.version ?? null;
+  const who = version === null ? named : `${named} (${version})`;
+  const plan = `${who} would be started in a new repository that is gone afterwards, for ${timeText(timeoutMs)} at most, and be asked to write one small file.`;
+  if (input.on("dry-run")) {
+    const prompt = trialPrompt("(a few words that nobody can guess)");
+    shell.print({
+      json: () => ({ agent: named, probe: seen?.probe ?? null, prompt, timeoutMs, dryRun: true }),
+      text: (page) => trialPlanText(plan, prompt, page),
+    });
+    return "done";
+  }
+  if (!input.on("yes")) {
+    const answer = await shell.confirm(`${plan}\nIt spends tokens. Go on?`);
+    if (answer === "cannot_ask")
+      throw new HoldfastError({
+        code: "NEEDS_DECISION",
+        message: `A test of ${named} spends tokens, and nobody can be asked here`,
+        hint: "Say --yes to go on, or --dry-run to see what would be done.",
+        retry: "ask",
+      });
+    if (answer === "no") {
+      shell.say("Not tried; nothing was spent.");
+      return "decision";
+    }
+  }
+  const work = tryAgent({
+    named,
+    directory: shell.cwd,
+    yolo: input.on("yolo"),
+    timeoutMs,
+    signal: shell.signal,
+    onEvent: (event) => tell(shell, event),
+  });
+  // Until nothing of it runs any more.
+  const trial = await shell.finish(work, { done: () => "the test was stopped" });
+  const { outcome, wrote } = trial;
+  const ok = outcome.kind === "completed" && wrote;
+  shell.print({ json: () => ({ agent: named, ok, ...trial }), text: (page) => trialText(named, trial, page) });
+  return ok ? "done" : exitOf(trial);
+}
+
+function tell(shell: Shell, event: AgentEvent): void {
+  if (event.kind === "tool") shell.say(escapeText(`  ${event.name} ${event.detail}`.trimEnd().slice(0, 200)));
+}
+
+/** What has to happen before another try can succeed. */
+const EXITS_OF: Readonly<Record<FailureCause, Exit>> = {
+  rate_limit: "parked",
+  overload: "parked",
+  network: "parked",
+  proxy: "parked",
+  too_old: "decision",
+  refusal: "decision",
+  auth: "decision",
+  billing: "decision",
+  missing: "decision",
+  permission_denied: "decision",
+  context_too_long: "decision",
+  session_lost: "failed",
+  hang: "parked",
+  timeout: "failed",
+  crash: "failed",
+  killed: "failed",
+  interrupted: "interrupted",
+};
+
+function exitOf({ outcome }: AgentTrial): Exit {
+  return outcome.kind === "failed" ? EXITS_OF[outcome.cause] : "failed";
+}
+
+function timeOf(text: string | undefined): number {
+  const parsed = text === undefined ? TIMEOUT_MS : milliseconds(text);
+  if (parsed !== undefined && parsed > 0) return parsed;
+  throw usage(`--timeout cannot be "${text}"`, "Give a duration such as 5m or 90s.");
+}
+
+const TIMEOUT_MS = 5 * 60_000;
+
+function usage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
+}
+
+function agentsText(agents: readonly ObservedAgent[], page: Page): string {
+  const columns = [
+    { title: "AGENT" },
+    { title: "VERSION", optional: true },
+    { title: "NEEDS", optional: true },
+    { title: "STATE" },
+    { title: "CAN", wrap: true, shrinkTo: 12 },
+  ] as const;
+  const rows = agents.map((agent): readonly Cell[] => [
+    { text: agent.name, style: "bold" },
+    { text: agent.probe.version ?? "" },
+    { text: AGENT_VERSIONS[agent.name]?.minimum ?? "", style: "dim" },
+    stateCell(agent),
+    { text: abilities(agent.capabilities), style: "dim" },
+  ]);
+  const fixes = agents.flatMap(({ name, probe: { installed, problem, hint } }) =>
+    problem === null
+      ? []
+      : [[`${name}:`, installed ? `${problem}.` : "", hint ?? ""].filter((part) => part !== "").join(" ")],
+  );
+  const list = fixes.flatMap((fix) => wrapped(fix, page)).join("\n");
+  return renderTable({ columns, rows }, page) + (list === "" ? "" : `\n${list}\n`);
+}
+
+function stateCell({ name, probe }: ObservedAgent): Cell {
+  if (!probe.installed) return { text: "missing", style: "dim" };
+  if (judgeVersion(name, probe.version) === "too_old") return { text: "too old", style: "red" };
+  return probe.problem === null ? { text: "ready", style: "green" } : { text: "not ready", style: "yellow" };
+}
+
+const WORDS: Readonly<Record<keyof AgentCapabilities, string>> = {
+  resume: "resume",
+  forkAtMessage: "rewind",
+  chooseSession: "own ids",
+  usage: "tokens",
+  cost: "money",
+  structuredOutput: "schemas",
+  seed: "seeds",
+};
+
+function abilities(capabilities: AgentCapabilities): string {
+  const names: readonly (keyof AgentCapabilities)[] = [
+    "resume",
+    "forkAtMessage",
+    "chooseSession",
+    "usage",
+    "cost",
+    "structuredOutput",
+    "seed",
+  ];
+  return names.flatMap((name) => (capabilities[name] === true ? [WORDS[name]] : [])).join(", ");
+}
+
+function trialText(named: string, trial: AgentTrial, page: Page): string {
+  const { outcome, wrote, others, milliseconds } = trial;
+  const done = outcome.kind === "completed" && wrote;
+  const result =
+    outcome.kind === "failed"
+      ? `failed (${outcome.cause}): ${outcome.message}`
+      : wrote
+        ? "wrote the file that it was asked for"
+        : "ended well, but did not write what it was asked for";
+  const lines = [
+    [paint(page, done ? "green" : "red", done ? "ok  " : "fail"), `${named} ${result}`],
+    ...(outcome.kind === "failed" && outcome.hint !== null ? [["fix ", outcome.hint]] : []),
+    ...(outcome.kind === "failed" && outcome.until !== null ? [["when", `it answers again at ${outcome.until}`]] : []),
+    ...(others.length === 0 ? [] : [["also", `it left ${others.join(", ")}`]]),
+    ["cost", spent(trial)],
+    ["time", timeText(milliseconds)],
+  ];
+  const text = lines.map(([mark = "", words = ""]) => {
+    const [first = "", ...more] = wrap(escapeText(words), room(page) - 6);
+    return [`${mark}  ${first}`, ...more.map((line) => `      ${line}`)].join("\n");
+  });
+  return `${text.join("\n")}\n`;
+}
+
+/** What a test would do, before anything is spent. */
+function trialPlanText(plan: string, prompt: string, page: Page): string {
+  return `${wrap(escapeText(plan), room(page)).join("\n")}\n\n${prompt}`;
+}
+
+function spent({ outcome: { usage } }: AgentTrial): string {
+  const { inputTokens, outputTokens, microUsd } = usage;
+  const money = microUsd === null ? "money unknown" : moneyText(microUsd);
+  if (inputTokens === null && outputTokens === null) return `tokens unknown, ${money}`;
+  return `${tokensText((inputTokens ?? 0) + (outputTokens ?? 0))} (${inputTokens ?? "?"} in, ${outputTokens ?? "?"} out), ${money}`;
+}
+
+function wrapped(text: string, page: Page): readonly string[] {
+  const [first = "", ...more] = wrap(escapeText(text), room(page) - 2);
+  return [first, ...more.map((line) => `  ${line}`)];
+}
+
+function room(page: Page): number {
+  return Number.isFinite(page.width) ? page.width : 1000;
+}

@@ -1,0 +1,139 @@
+import { hostname, userInfo } from "node:os";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { Question, RunStatus } from "../../run-status.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { answerCommands, giveMoreFlags } from "../output/status-text.ts";
+import { escapeText, escapeWords, wrap } from "../output/text.ts";
+
+export const spec = {
+  name: "approve",
+  summary: "answer the question that a run waits for",
+  details: [
+    "Without an answer it shows the question and what may be answered. The answer and who gave it stand in the journal; the run goes on with `holdfast resume`. For a run that waits for a quota until some time, yes is leave to go on before it.",
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "a run id, or an issue number; default the one that asks",
+      required: false,
+      completes: "run",
+    },
+    { name: "ANSWER", about: "one of the answers offered", required: false, completes: "nothing" },
+  ],
+  consent: "store",
+  paths: false,
+  flags: {
+    by: { type: "text", value: "NAME", about: "who answers (default: user and host)" },
+  },
+  examples: [
+    { line: "holdfast approve", about: "what is asked, and by which run" },
+    { line: "holdfast approve issue-42 yes", about: "answer it" },
+    { line: "holdfast approve issue-42 yes && holdfast resume issue-42", about: "answer it and go on" },
+  ],
+  json: '{"run": "id", "question": {"name", "question", "options": [...]}, "answer": "..." or null, "by": "..." or null}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const holdfast = await shell.open({ create: false });
+  const asking = await findAsking(holdfast, input.operand(0));
+  const { question, id } = asking;
+  const answer = input.operand(1);
+  if (answer === undefined) {
+    shell.print({
+      json: () => ({ run: id, question, answer: null, by: null }),
+      text: (page) => questionText(asking, page),
+    });
+    shell.say(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
+    return "decision";
+  }
+  const by = input.text("by") ?? whoAmI();
+  await holdfast.work.approve({ run: id, answer, by });
+  shell.print({
+    json: () => ({ run: id, question, answer, by }),
+    text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
+  });
+  shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
+  return "done";
+}
+
+interface Asking {
+  readonly id: string;
+  readonly question: Question;
+  readonly reason: string;
+}
+
+async function findAsking(holdfast: Holdfast, typed: string | undefined): Promise<Asking> {
+  if (typed !== undefined) {
+    const status = await holdfast.status((await findRun(holdfast, typed)).id);
+    const asking = askingOf(status) ?? waitingOf(status);
+    if (asking !== undefined) return asking;
+    throw asksNothing(status);
+  }
+  const all: Asking[] = [];
+  for (const { id, state } of await holdfast.listRuns()) {
+    const asking = state.kind === "parked" ? askingOf(await holdfast.status(id)) : undefined;
+    if (asking !== undefined) all.push(asking);
+  }
+  const [only, other] = all;
+  if (only === undefined) throw nobodyAsks("No run waits for an answer", "See `holdfast status`.");
+  if (other === undefined) return only;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${all.length} runs wait for an answer`,
+    hint: `Name one: ${all.map(({ id }) => `\`holdfast approve ${id}\``).join(", ")}.`,
+  });
+}
+
+/** A run that is parked on a person without a question of its own waits for leave to go on. */
+function askingOf({ run, condition }: RunStatus): Asking | undefined {
+  if (condition.kind !== "parked" || condition.on !== "person") return undefined;
+  const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
+  return { id: run.id, question, reason: condition.reason };
+}
+
+/** A time needs no answer. But a user who knows better than the provider's or the forge's clock may say so. */
+function waitingOf({ run, condition }: RunStatus): Asking | undefined {
+  if (condition.kind !== "parked" || condition.until === null) return undefined;
+  if (condition.on !== "quota" && condition.on !== "forge") return undefined;
+  const question = `May it go on before ${condition.until}?`;
+  return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
+}
+
+function asksNothing({ run, condition, budget }: RunStatus): HoldfastError {
+  const { id } = run;
+  if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  const more = condition.on === "budget" ? ` ${giveMoreFlags(budget)}` : "";
+  return nobodyAsks(
+    `Run ${id} asks nothing; it waits: ${condition.reason}`,
+    `Go on with \`holdfast resume ${id}${more}\`.`,
+  );
+}
+
+function questionText({ id, question, reason }: Asking, page: Page): string {
+  const why = reason === question.question ? "" : `  ${escapeWords(reason)}\n`;
+  const answers = question.options.length === 0 ? "any text" : question.options.join(", ");
+  const asks = indented(`${id} asks: ${question.question}`, page).slice(id.length);
+  return `${paint(page, "bold", escapeText(id))}${asks}${why}  answers: ${escapeText(answers)}\n`;
+}
+
+function indented(text: string, page: Page): string {
+  return `${wrap(escapeWords(text), Math.min(page.width, READABLE) - 2).join("\n  ")}\n`;
+}
+
+const READABLE = 100;
+
+function nobodyAsks(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint });
+}
+
+function whoAmI(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    return hostname();
+  }
+}

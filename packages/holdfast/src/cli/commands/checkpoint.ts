@@ -1,0 +1,446 @@
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
+import type { GcReport } from "@holdfast/core/gc";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { Lease, LeaseOwner } from "@holdfast/core/lease";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import type { SaveParams, SavePlan } from "@holdfast/core/save";
+import { leaseHeld } from "@holdfast/core/store";
+import { type AuditFinding, auditJson } from "@holdfast/core/values/audit-json";
+import type { CurrentFiles, Diff } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { checkNewRunId, findRun as findKnownRun } from "../operands.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { byteText, countText } from "../output/quantities.ts";
+import { type LeftOut, leftOutLine, leftOutOf, unfinishedRestoreText } from "../output/run-text.ts";
+import { escapeText, truncate } from "../output/text.ts";
+import { WAIT_MS, holderText, runHeld, waitForRun } from "../run-holder.ts";
+import { gcOutcome, gcSummary } from "./gc.ts";
+
+export const spec = {
+  name: "checkpoint",
+  summary: "save files and state now",
+  details: [
+    "Saves the worktree as it is (tracked, untracked and changed files; your index, HEAD and stash are not touched) together with the state of the run, as one checkpoint. When there is no run yet, one is started.",
+    "While another process carries the run (`holdfast run` in another terminal), that one is asked: it takes the checkpoint in the middle of its work, with everything that it knows, and this command ends when the store has it. When it ends or dies meanwhile the checkpoint is taken here; when it is on another host, or does not answer, that is said and nothing is changed (exit status 5).",
+    'Not saved, and named: untracked files above a size (see `holdfast config`), special files, and git repositories inside this one. Ignored files are left out. The size after "added" is what the record took in the store; the files themselves are git objects, which git shares and packs.',
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about:
+        "a run that is there, by its id or its issue; default the run of this worktree, which is started when there is none",
+      required: false,
+      completes: "run",
+    },
+  ],
+  consent: "saves",
+  paths: false,
+  flags: {
+    name: { type: "text", short: "m", value: "TEXT", about: "what to remember it by" },
+    run: {
+      type: "text",
+      value: "RUN",
+      about: "the run to save into; an id that is not there yet starts a new run",
+      completes: "run",
+    },
+    values: {
+      type: "text",
+      value: "FILE",
+      about: 'state to save, as a JSON object ("-" reads stdin)',
+      completes: "file",
+    },
+    "no-files": { type: "boolean", about: "save state only, not the worktree" },
+    "dry-run": { type: "boolean", about: "say what would be saved, and save nothing" },
+  },
+  examples: [
+    { line: 'holdfast checkpoint --name "before the big refactor"', about: "save everything under a name" },
+    {
+      line: 'holdfast checkpoint issue-42 --name "looks good so far"',
+      about: "of a run that works in another terminal",
+    },
+    { line: "holdfast checkpoint --run fix-login", about: "save into this run, or start it" },
+    {
+      line: "echo '{\"step\": 3}' | holdfast checkpoint --values -",
+      about: "save a script's own state with the files",
+    },
+  ],
+  json: '{"checkpoint": {...}, "started": true when the run is new, "skipped": [files left out], "nested": [repositories left out], "unfinishedRestore": "RUN@n" or null, "savedBy": {"label", "pid", "host"} of the process that was asked or null, "gc": {...} or null}; with --dry-run {"plan": {...} or null, "changes": [...], "started", "run", "asks": who would be asked or null, "skipped", "nested", "dryRun": true}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const params = await saveParams(input);
+  checkNewRunId(input.text("run"));
+  if (input.operand(0) !== undefined && input.text("run") !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "Both RUN and --run were given",
+      hint: "Leave one of them out.",
+    });
+  if (input.on("dry-run")) return dryRun(shell, input, params);
+  // Read before anything is made: a broken config must stop us with nothing done.
+  const { settings } = await shell.config();
+  const holdfast = await shell.open({ create: input.operand(0) === undefined });
+  const found = await findRun(holdfast, input);
+  const handle = found ?? (await createRun(shell, holdfast, input.text("run")));
+  const asked = await askHolder(shell, handle, params);
+  const { checkpoint, planes } = asked ?? (await save(shell, handle, params));
+  const { unfinishedRestore } = await handle.summary();
+  const gc = settings.gc.auto ? await sweep(shell, holdfast) : null;
+  const saved = {
+    checkpoint,
+    started: found === undefined,
+    skipped: planes.files?.skipped ?? [],
+    nested: planes.files?.nested ?? [],
+    unfinishedRestore,
+    savedBy: asked?.by ?? null,
+  };
+  const noWorktree = planes.files === null && !input.on("no-files") && holdfast.workspaces?.bare === true;
+  shell.print({
+    json: () => ({ ...saved, gc }),
+    text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: leftOutOf(planes.files) }, page),
+  });
+  shell.say(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
+  if (gc !== null && gc.dropped.length > 0) shell.say(gcSummary(gc, shell.talk));
+  return "done";
+}
+
+/** One piece, with letting go of the run: Ctrl+C finds all of it done or none. */
+async function save(
+  shell: Shell,
+  handle: RunHandle,
+  params: SaveParams,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly planes: Planes }> {
+  const work = async () => {
+    try {
+      const checkpoint = await handle.save(params);
+      return { checkpoint, planes: (await handle.get(checkpoint.sequence)).planes };
+    } catch (error) {
+      throw runHeld(error);
+    } finally {
+      await handle.close();
+    }
+  };
+  return await shell.finish(work(), { done: ({ checkpoint }) => `${checkpoint.id} was saved` });
+}
+
+async function dryRun(shell: Shell, input: Input<(typeof spec)["flags"]>, params: SaveParams): Promise<Exit> {
+  await shell.config();
+  const holdfast = await shell.openIfThere({ writes: false });
+  const handle = holdfast === undefined ? undefined : await findRun(holdfast, input);
+  const plan = (await handle?.planSave(params)) ?? null;
+  const files = plan === null ? await firstFiles(shell, holdfast, params) : plan.files;
+  const changes = holdfast === undefined || plan === null ? [] : await changesOf(holdfast, plan);
+  const holder = await handle?.holder();
+  const asks = holder === undefined || holder.alive === "dead" ? null : holderOf(holder.lease.owner);
+  const shown = { plan, changes, started: handle === undefined, run: handle?.id ?? input.text("run") ?? null, asks };
+  const { skipped = [], nested = [] } = files ?? {};
+  shell.print({
+    json: () => ({ ...shown, skipped, nested, dryRun: true }),
+    text: (page) => planText({ ...shown, leftOut: leftOutOf({ skipped, nested }) }, page),
+  });
+  return "done";
+}
+
+/** Where there is no run yet, and perhaps no store either: then one that is kept nowhere. */
+async function firstFiles(
+  shell: Shell,
+  holdfast: Holdfast | undefined,
+  params: SaveParams,
+): Promise<CurrentFiles | null> {
+  if (params.files === false) return null;
+  return await (holdfast ?? (await shell.open({ create: false, pretend: true }))).filesHere();
+}
+
+/** Against the newest checkpoint; nothing when there is none, or it holds no files. */
+async function changesOf(holdfast: Holdfast, plan: SavePlan): Promise<Diff["files"]> {
+  if (plan.files?.changedSinceLast !== true) return [];
+  const [newest] = await holdfast.store.listCheckpoints({ run: plan.run, limit: 1 });
+  const from = newest?.tree ?? null;
+  if (from === null || holdfast.workspaces === null) return [];
+  return (await holdfast.workspaces.diff({ from, to: plan.files.tree, format: "names" })).files;
+}
+
+async function saveParams(input: Input<(typeof spec)["flags"]>): Promise<SaveParams> {
+  const name = input.text("name");
+  const file = input.text("values");
+  if (name?.trim() === "") {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "--name is empty",
+      hint: 'Give it a name such as --name "before the refactor", or leave the flag out.',
+    });
+  }
+  return {
+    trigger: "manual",
+    ...(name === undefined ? {} : { name }),
+    ...(file === undefined ? {} : { values: await readValues(file) }),
+    ...(input.on("no-files") ? { files: false } : {}),
+  };
+}
+
+/** Undefined: there is no such run yet, and a checkpoint would start it. Without a name: the run of this worktree. */
+async function findRun(holdfast: Holdfast, input: Input<(typeof spec)["flags"]>): Promise<RunHandle | undefined> {
+  const typed = input.operand(0);
+  if (typed !== undefined) return await holdfast.run((await findKnownRun(holdfast, typed)).id);
+  const id = input.text("run");
+  if (id === undefined) return holdfast.runHere();
+  try {
+    return await holdfast.run(id);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "RUN_NOT_FOUND") return undefined;
+    throw error;
+  }
+}
+
+async function createRun(shell: Shell, holdfast: Holdfast, id: string | undefined): Promise<RunHandle> {
+  const creating = holdfast.createRun({ workspace: "here", ...(id === undefined ? {} : { id }) });
+  return await shell.finish(creating, { done: (handle) => `run ${handle.id} was started` });
+}
+
+/** The checkpoint is safe by now: a failing clean-up is a note, not a failure. After Ctrl+C it is not begun. */
+async function sweep(shell: Shell, holdfast: Holdfast): Promise<GcReport | null> {
+  if (shell.signal.aborted) return null;
+  try {
+    const cleaning = holdfast.autoGc();
+    return await shell.finish(cleaning, { done: (report) => (report === null ? null : gcOutcome(report)) });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    shell.say(`The daily clean-up failed (${why}); try: ${shell.talk.program} gc --dry-run`);
+    return null;
+  }
+}
+
+interface SavedByHolder {
+  readonly checkpoint: CheckpointSummary;
+  readonly planes: Planes;
+  readonly by: Holder;
+}
+
+/** Who it is, for people and for programs that stop it; what proves it to the store is nobody else's. */
+type Holder = Pick<LeaseOwner, "label" | "pid" | "host">;
+
+function holderOf({ label, pid, host }: LeaseOwner): Holder {
+  return { label, pid, host };
+}
+
+/** A checkpoint by the process that carries the run; null: nobody does, and whoever asks can save. */
+async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): Promise<SavedByHolder | null> {
+  const holder = await handle.holder();
+  if (holder === undefined || holder.alive === "dead") return null;
+  // What only this process has cannot be asked for; whoever holds the run for a moment lets go of it.
+  if (params.values !== undefined || params.files === false) return await waitForTurn(shell, handle, holder.lease);
+  const asked = await handle.ask({
+    name: params.name ?? null,
+    signal: shell.signal,
+    patienceMs: WAIT_MS,
+    onWaiting: (by) => shell.say(`Waiting for ${escapeText(handle.id)}: held by ${holderText(by)} …`),
+  });
+  switch (asked.kind) {
+    case "free":
+      return null;
+    case "saved": {
+      const { planes } = await handle.get(asked.sequence);
+      const [checkpoint] = await handle.list({ before: asked.sequence + 1, limit: 1 });
+      if (checkpoint === undefined) throw new TypeError(`checkpoint ${asked.sequence} has no summary`);
+      return { checkpoint, planes, by: holderOf(asked.by.owner) };
+    }
+    case "elsewhere":
+      throw elsewhere(handle.id, asked.by);
+    case "silent":
+      throw runHeld(leaseHeld(asked.by));
+    case "failed":
+      throw new HoldfastError({
+        code: "IO_FAILED",
+        message: `${holderText(asked.by)} carries run ${handle.id} and could not save the checkpoint`,
+        hint: "Its terminal says why. What was saved before is safe.",
+        data: { run: handle.id },
+      });
+  }
+}
+
+async function waitForTurn(shell: Shell, handle: RunHandle, lease: Lease): Promise<null> {
+  try {
+    await waitForRun(shell, handle);
+    return null;
+  } catch (error) {
+    throw error instanceof HoldfastError && error.code === "LEASE_HELD" ? notOurs(handle.id, lease) : error;
+  }
+}
+
+function elsewhere(run: string, { owner }: Lease): HoldfastError {
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} is held by ${owner.label} (pid ${owner.pid}) on ${owner.host}, which cannot be asked from here`,
+    hint: `Run \`holdfast checkpoint ${run}\` on ${owner.host}.`,
+    retry: "later",
+    data: { run, owner: { ...owner } },
+  });
+}
+
+function notOurs(run: string, { owner }: Lease): HoldfastError {
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} is carried by ${owner.label} (pid ${owner.pid} on ${owner.host}), which alone knows its state`,
+    hint: "Leave --values and --no-files out: it is then asked for a checkpoint of all that it has.",
+    retry: "later",
+    data: { run },
+  });
+}
+
+/** State from a file, or from stdin for "-": one JSON object. */
+async function readValues(file: string): Promise<JsonObject> {
+  const source = file === "-" ? "stdin" : file;
+  const values = parse(await read(file, source), source);
+  if (isObject(values)) return values;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `The JSON of ${source} is not an object`,
+    hint: 'Give an object such as {"step": 3}.',
+  });
+}
+
+async function read(file: string, source: string): Promise<string> {
+  try {
+    return await (file === "-" ? text(process.stdin) : readFile(file, "utf8"));
+  } catch (cause) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Cannot read ${source}`,
+      hint: "Use --values FILE, or --values - for stdin.",
+      cause,
+    });
+  }
+}
+
+/** JSON.parse alone keeps the last of two equal keys and rounds long integers: state that cannot be kept exactly is refused. */
+function parse(content: string, source: string): Json {
+  const parsed = parseSyntax(content, source);
+  const finding = audit(content);
+  if (finding === null) return parsed;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `The JSON of ${source} cannot be kept as it is, at ${finding.path} (line ${finding.line}): ${finding.why}`,
+    hint: "Write a long integer as a string, and every key once.",
+    data: { path: finding.path, line: finding.line },
+  });
+}
+
+function audit(content: string): AuditFinding | null {
+  try {
+    return auditJson(content);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return { path: "/", line: 1, why: "it is nested too deeply" };
+  }
+}
+
+function parseSyntax(content: string, source: string): Json {
+  try {
+    const parsed: Json = JSON.parse(content);
+    return parsed;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new HoldfastError({
+      code: "NOT_JSON",
+      message: `What ${source} holds is not JSON: ${why}`,
+      hint: 'Give an object such as {"step": 3}.',
+      cause,
+    });
+  }
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+interface Saved {
+  readonly checkpoint: CheckpointSummary;
+  readonly planes: Planes;
+  readonly started: boolean;
+  readonly leftOut: readonly LeftOut[];
+  readonly unfinishedRestore: string | null;
+  /** Who saved it for us; null: we did. */
+  readonly savedBy: Holder | null;
+  /** Files were wanted, and this repository is bare. */
+  readonly noWorktree: boolean;
+}
+
+export function savedText(saved: Saved, page: Page): string {
+  const { checkpoint, leftOut, unfinishedRestore } = saved;
+  const name = checkpoint.name === null ? "" : ` "${escapeText(checkpoint.name)}"`;
+  const started = saved.started ? `Started run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
+  const bare = saved.noWorktree ? "There is no worktree here (a bare repository), so only state is saved.\n" : "";
+  const line = `Saved ${paint(page, "bold", escapeText(checkpoint.id))}${name} (${planesText(saved.planes)}; ${byteText(checkpoint.size.added)} added to the store)\n`;
+  const by = saved.savedBy === null ? "" : `Taken by ${ownerText(saved.savedBy)}, which carries the run.\n`;
+  const unfinished = unfinishedRestoreText({ id: checkpoint.run, unfinishedRestore }, page);
+  return `${started}${bare}${line}${by}${notSaved(leftOut, page)}${unfinished}`;
+}
+
+function notSaved(leftOut: readonly LeftOut[], page: Page): string {
+  const lines = leftOut.slice(0, SHOWN).map((left) => leftOutLine(left, "not saved", page));
+  return lines.join("") + moreText(leftOut.length - lines.length);
+}
+
+function planesText(planes: Planes): string {
+  if (planes.files === null) return "state only";
+  return hasState(planes) ? "files and state" : "files";
+}
+
+/** What the run itself put there; the empty planes that every checkpoint has are nothing to speak of. */
+function hasState({ context, position, conversation, extensions }: Planes): boolean {
+  const kept = [context.values, context.tokens, position.attempts, extensions];
+  return kept.some((values) => Object.keys(values).length > 0) || position.stage !== "none" || conversation !== null;
+}
+
+interface ShownPlan {
+  readonly plan: SavePlan | null;
+  readonly changes: Diff["files"];
+  readonly started: boolean;
+  readonly run: string | null;
+  /** Who would be asked for it; null: nobody has the run now. */
+  readonly asks: Holder | null;
+  readonly leftOut: readonly LeftOut[];
+}
+
+function planText(shown: ShownPlan, page: Page): string {
+  const { plan, changes } = shown;
+  if (plan === null) {
+    const named = shown.run === null ? "a new run" : `the new run ${paint(page, "bold", escapeText(shown.run))}`;
+    return `Would start ${named}; its first checkpoint has the files as they are now.\n${notSaved(shown.leftOut, page)}`;
+  }
+  const id = paint(page, "bold", escapeText(`${plan.run}@${plan.sequence}`));
+  const lines = changes.slice(0, SHOWN).map(({ path, status }) => {
+    const { mark, style } = MARKS[status];
+    return `  ${paint(page, style, mark)} ${truncate(escapeText(path), page.width - 4)}\n`;
+  });
+  const verb = shown.asks === null ? "Would save" : `Would ask ${ownerText(shown.asks)} for`;
+  return `${verb} ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
+}
+
+function ownerText({ label, pid, host }: Holder): string {
+  return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
+}
+
+const SHOWN = 20;
+const MARKS: Readonly<Record<Diff["files"][number]["status"], { readonly mark: string; readonly style: Style }>> = {
+  added: { mark: "A", style: "green" },
+  modified: { mark: "M", style: "yellow" },
+  deleted: { mark: "D", style: "red" },
+  renamed: { mark: "R", style: "cyan" },
+  type_changed: { mark: "T", style: "yellow" },
+};
+
+function filesText(plan: SavePlan, changes: number): string {
+  if (plan.files === null) return "state only";
+  if (!plan.files.changedSinceLast) return "files as in the last checkpoint";
+  return changes === 0 ? "files" : `${countText(changes, "file")} changed since the last checkpoint`;
+}
+
+function moreText(hidden: number): string {
+  return hidden > 0 ? `  … and ${hidden} more (all with --json)\n` : "";
+}

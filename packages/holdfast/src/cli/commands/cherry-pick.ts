@@ -1,0 +1,216 @@
+import type { Checkpoint } from "@holdfast/core/checkpoint";
+import { type GraftPlan, type GraftReport, isBelow } from "@holdfast/core/cherry-pick";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun, worktreePaths } from "../operands.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { countText } from "../output/quantities.ts";
+import { reasonText } from "../output/run-text.ts";
+import { escapeText, truncate } from "../output/text.ts";
+import { waitForRun } from "../run-holder.ts";
+import { changeLine } from "./restore.ts";
+
+export const spec = {
+  name: "graft",
+  summary: "take single files of another run's checkpoint",
+  details: [
+    "Makes files and folders in the worktree of one run what they are in a checkpoint of another: content, modes, links, and what is not there goes. * stays within a folder, ** goes below. Paths count from where you stand, in any worktree of the repository.",
+    "What is there is saved as a checkpoint first, and the result as another, from which the run goes on when it is resumed; restoring the first undoes it. Killed anywhere, the same command completes it.",
+    "Refused while somebody works on the run, where files that would be replaced were changed since its newest checkpoint, and for links that lead out of the worktree; --force does the last two.",
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "where from: a run (its newest checkpoint) or an address",
+      required: true,
+      completes: "address",
+    },
+    { name: "PATH", about: "files, folders or patterns", required: true, completes: "file", many: true },
+  ],
+  consent: "saves",
+  paths: false,
+  flags: {
+    into: {
+      type: "text",
+      value: "RUN",
+      about: "the run that gets them; default that of this worktree",
+      completes: "run",
+    },
+    from: { type: "text", value: "SEQ", about: "the checkpoint of RUN to take from; default the newest" },
+    force: { type: "boolean", about: "also over unsaved edits (they are saved first) and links that lead out" },
+    "dry-run": { type: "boolean", about: "show what would change, and change nothing" },
+  },
+  examples: [
+    { line: "holdfast graft other-way src/auth.ts --into fix-login", about: "one file" },
+    {
+      line: "holdfast graft other-way@7 'src/**/*.test.ts' --into fix-login --dry-run",
+      about: "all tests: what would change?",
+    },
+  ],
+  json: '{"plan": {"run", "source": {...}, "asked": ["path"], "files": {...}, "edited": ["path"], "outward": [{"path", "target"}], "begun"}, "dryRun": true} or with "dryRun": false also "report": {"undo", "checkpoint", "written", "removed"}, null when there was nothing to do. Restore "undo" to undo.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const dryRun = input.on("dry-run");
+  const holdfast = await shell.open({ create: false, writes: !dryRun });
+  const source = await findSource(holdfast, input);
+  const into = await findInto(holdfast, input.text("into"));
+  if (into.id === source.run) throw sameRun(source, input.operands.slice(1));
+  if (!dryRun) await held(into.id, () => waitForRun(shell, into));
+  const plan = await planOf(shell, holdfast, { source, into, typed: input.operands.slice(1) });
+  if (dryRun) {
+    shell.print({ json: () => ({ plan, dryRun }), text: (page) => planText(plan, page) });
+    return "done";
+  }
+  if (plan.files.changes.length === 0 && plan.begun === null) {
+    shell.print({ json: () => ({ plan, dryRun, report: null }), text: () => nothingText(plan) });
+    return "done";
+  }
+  const report = await apply(shell, into, plan, input.on("force"));
+  shell.print({ json: () => ({ plan, dryRun, report }), text: (page) => reportText(plan, report, page) });
+  return "done";
+}
+
+async function findSource(holdfast: Holdfast, input: Input<(typeof spec)["flags"]>): Promise<Checkpoint> {
+  const typed = input.operand(0) ?? "";
+  const from = input.text("from");
+  if (from !== undefined && typed.includes("@")) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `--from ${from} names a checkpoint, and ${typed} does so too`,
+      hint: `Write RUN@${from}, or RUN with --from ${from}.`,
+    });
+  }
+  const address = typed.includes("@") ? typed : `${(await findRun(holdfast, typed)).id}@${from ?? "latest"}`;
+  const { run: id, sequence } = await holdfast.resolve(address);
+  return await (await holdfast.run(id)).get(sequence);
+}
+
+async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<RunHandle> {
+  if (typed !== undefined) {
+    if (!typed.includes("@")) return await holdfast.run((await findRun(holdfast, typed)).id);
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `--into ${typed} names a checkpoint, and those never change`,
+      hint: "Name the run alone: its worktree gets the files.",
+    });
+  }
+  const here = await holdfast.runHere();
+  if (here !== undefined) return here;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "No run is named that would get the files, and this worktree belongs to none",
+    hint: "Write --into RUN.",
+  });
+}
+
+/** Paths count from where somebody stands: in the worktree of either run, or any other of the repository. */
+async function planOf(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly source: Checkpoint; readonly into: RunHandle; readonly typed: readonly string[] },
+): Promise<GraftPlan> {
+  const { source, into, typed } = params;
+  const places = await Promise.all([
+    into.workspace(),
+    (await holdfast.run(source.run)).workspace(),
+    holdfast.workspaces?.open(shell.cwd).catch(() => undefined),
+  ]);
+  const roots = places.flatMap((place) => (place === undefined ? [] : [place.root]));
+  const paths = await worktreePaths({ paths: typed, cwd: shell.cwd, roots });
+  try {
+    return await into.planGraft({ source, paths });
+  } catch (cause) {
+    const unknown = cause instanceof HoldfastError && cause.code === "USAGE";
+    const path = unknown ? paths.find((one) => cause.message.startsWith(`${one} is neither`)) : undefined;
+    if (path === undefined) throw cause;
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${path} is neither in the worktree of ${into.id} nor in ${source.id}`,
+      hint: `See what they differ in: holdfast compare ${into.id} ${source.id} --stat`,
+      cause,
+    });
+  }
+}
+
+async function apply(shell: Shell, into: RunHandle, plan: GraftPlan, force: boolean): Promise<GraftReport> {
+  const work = async (): Promise<GraftReport> => {
+    try {
+      return await held(into.id, () => into.applyGraft(plan, { force }));
+    } finally {
+      await into.close();
+    }
+  };
+  return await shell.finish(work(), {
+    done: ({ undo }) => `the files were taken (undo: ${shell.talk.program} restore ${undo.id})`,
+    failed: async () => {
+      const { unfinishedRestore } = await into.summary();
+      return unfinishedRestore === null
+        ? null
+        : `the graft did not finish (finish it: the same again; go back: ${shell.talk.program} restore ${unfinishedRestore})`;
+    },
+  });
+}
+
+async function held<T>(run: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+    const { message, retry, data } = error;
+    const hint = `Stop it with \`holdfast stop ${run}\`, graft, then \`holdfast resume ${run}\`.`;
+    throw new HoldfastError({ code: "LEASE_HELD", message, hint, retry, data, cause: error });
+  }
+}
+
+function sameRun({ id, run: name }: Checkpoint, paths: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${id} is a checkpoint of ${name} itself`,
+    hint: `Bring its own files back with: holdfast restore ${id} -- ${paths.join(" ")}`,
+  });
+}
+
+function planText(plan: GraftPlan, page: Page): string {
+  const { files, source, run, begun } = plan;
+  const lines = [
+    `Would take from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}`,
+    `  in ${escapeText(files.root)}`,
+    ...(begun === null ? [] : [`  goes on with what began after ${escapeText(begun.id)} and did not finish`]),
+    `  ${files.changes.length === 0 ? "these files are the same" : `${countText(files.changes.length, "file")} to change`}`,
+    ...files.changes.slice(0, SHOWN).map((change) => changeLine(change, page)),
+  ];
+  const more = files.changes.length - SHOWN;
+  if (more > 0) lines.push(`    … and ${more} more (all with --json)`);
+  const warn = (mark: string, style: Style, text: string): void => {
+    lines.push(`    ${paint(page, style, mark)} ${truncate(escapeText(text), page.width - 6)}`);
+  };
+  for (const path of plan.edited) warn("!", "yellow", `${path} was changed since the newest checkpoint: needs --force`);
+  for (const { path, target } of plan.outward)
+    warn("!", "red", `${path} is a link that leads out, to ${target}: needs --force`);
+  for (const path of files.blocked) warn("!", "red", `${path} stands in the way: no checkpoint holds it`);
+  for (const { path, reason, bytes } of files.untouched)
+    if (plan.asked.some((asked) => isBelow(path, asked)))
+      warn("=", "yellow", `${path} left alone: ${reasonText(reason, bytes)}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function nothingText({ source, run }: GraftPlan): string {
+  return `Nothing to take: these files of ${escapeText(run)}\n  are as ${escapeText(source.id)} has them.\n`;
+}
+
+function reportText(plan: GraftPlan, report: GraftReport, page: Page): string {
+  const { written, removed, checkpoint, undo } = report;
+  const counts = `${countText(written, "file")} written, ${removed} removed`;
+  return [
+    `Took from ${paint(page, "bold", escapeText(plan.source.id))} into ${escapeText(plan.run)}:`,
+    `  ${counts}. Saved as ${escapeText(checkpoint.id)}.`,
+    `To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(undo.id)}`)}`,
+    "",
+  ].join("\n");
+}
+
+const SHOWN = 20;

@@ -1,0 +1,535 @@
+import type { Amounts } from "@holdfast/core/position";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
+import { type CheckTrail, type CodeChange, allPass } from "../../compare-measures.ts";
+import type { ComparedPair, ComparedSide, Comparison } from "../../compare-runs.ts";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun, worktreePaths } from "../operands.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { costText, countText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
+import { stageText } from "../output/run-text.ts";
+import { type Cell, renderTable } from "../output/table.ts";
+import { escapeLines, escapeText, hanging } from "../output/text.ts";
+
+export const spec = {
+  name: "compare",
+  summary: "lay runs side by side, and choose one",
+  details: [
+    "State, code, checks, scores, metrics, effects, cost and time of two to eight runs, whatever their workflows and whether they are done, parked, dead or at work. Looks only: no lease is taken. RUN is the run as it stands, with the files of its newest checkpoint; RUN@7 is the run as it was then.",
+    "Code is counted against the checkpoint that all of them were forked from, else the commit that all began from, else each against its own beginning; and each against each other. What is best in one respect is marked with *; nothing is summed up.",
+    "--choose tags the checkpoint of the winner as `chosen`, so that retention keeps it, takes that tag off the others in the same write, and says what to do next. Nothing else is changed, and saying it again changes nothing.",
+  ],
+  operands: [
+    { name: "RUN", about: "a run id, an issue number or an address", required: true, completes: "address" },
+    { name: "RUN", about: "another, up to eight in all", required: true, completes: "address", many: true },
+  ],
+  consent: "reads",
+  paths: true,
+  flags: {
+    patch: { type: "boolean", short: "p", about: "also the patch: between two runs, or of each against its base" },
+    stat: { type: "boolean", about: "also how many lines changed in which file" },
+    choose: { type: "text", value: "RUN", about: "this one of them is it", completes: "run" },
+  },
+  examples: [
+    { line: "holdfast compare fix-login other-way", about: "a run and its fork" },
+    { line: "holdfast compare fix-login@3 fix-login --patch -- src", about: "what became of it since, in one folder" },
+    { line: "holdfast compare one two three --choose two", about: "keep the second, and hear what to do next" },
+  ],
+  reads: true,
+  json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "condition": {"kind", "reason"}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing.',
+} as const satisfies CommandSpec;
+
+const MOST = 8;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  if (input.operands.length > MOST) throw tooMany(input.operands.length);
+  if (input.on("patch") && input.on("stat")) throw both();
+  const holdfast = await shell.open({ create: false, writes: input.text("choose") !== undefined });
+  const addresses: string[] = [];
+  for (const typed of input.operands) addresses.push(await addressOf(holdfast, typed));
+  const winner = input.text("choose");
+  const chosen = winner === undefined ? undefined : await addressOf(holdfast, winner);
+  const paths = await readPaths(shell, holdfast, { addresses, typed: input.paths });
+  const text = input.on("patch") ? "patch" : input.on("stat") ? "stat" : undefined;
+  const compared: Comparison = await holdfast.compare(addresses, {
+    ...(paths.length === 0 ? {} : { paths }),
+    ...(text === undefined ? {} : { text }),
+  });
+  const choice = chosen === undefined ? null : await choose(shell, holdfast, { compared, chosen });
+  shell.print({
+    json: () => ({ ...compared, runs: compared.runs.map(sideJson), choice }),
+    ...(compared.diffs.length > 0 ? { content: true as const } : {}),
+    text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
+  });
+  return "done";
+}
+
+function sideJson(side: Comparison["runs"][number]) {
+  const { spent, ownSpent } = side;
+  return { ...side, spent: spentKnown(spent), ownSpent: ownSpent === null ? null : spentKnown(ownSpent) };
+}
+
+/** An issue number means its run, as elsewhere. */
+async function addressOf(holdfast: Holdfast, typed: string): Promise<string> {
+  return typed.includes("@") ? typed : (await findRun(holdfast, typed)).id;
+}
+
+/** Paths count from where somebody stands: in the worktree of one of the runs, or any other of the repository. */
+async function readPaths(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly addresses: readonly string[]; readonly typed: readonly string[] },
+): Promise<readonly string[]> {
+  if (params.typed.length === 0) return [];
+  const here = await holdfast.workspaces?.open(shell.cwd).catch(() => undefined);
+  const roots: string[] = here === undefined ? [] : [here.root];
+  for (const address of params.addresses) {
+    const { id } = await holdfast.resolveRun(address);
+    const root = (await (await holdfast.run(id)).workspace())?.root;
+    if (root !== undefined) roots.push(root);
+  }
+  return await worktreePaths({ paths: params.typed, cwd: shell.cwd, roots });
+}
+
+function tooMany(count: number): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${count} runs are more than can be laid side by side`,
+    hint: `Compare ${MOST} at most.`,
+  });
+}
+
+function both(): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: "--patch and --stat ask for two different things",
+    hint: "Choose one of them.",
+  });
+}
+
+/** What every checkpoint that was chosen is tagged with. */
+const CHOSEN = "chosen";
+
+interface Choice {
+  readonly id: string;
+  readonly tag: string;
+  /** Checkpoints of the others that had been chosen before. */
+  readonly untagged: readonly string[];
+}
+
+/** In one write: whoever is killed has chosen or has not, and there is never more than one winner among them. */
+async function choose(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly compared: Comparison; readonly chosen: string },
+): Promise<Choice> {
+  const { runs } = params.compared;
+  const winner = findWinner(runs, params.chosen);
+  const { id, run, sequence } = winner;
+  if (sequence === null) {
+    throw new HoldfastError({
+      code: "NOTHING_TO_RESUME",
+      message: `Run ${run} has no checkpoint that could be kept`,
+      hint: `Save one with \`holdfast checkpoint --run ${run}\`.`,
+    });
+  }
+  const others = [...new Set(runs.map((one) => one.run))].filter((one) => one !== run);
+  const work = async (): Promise<Choice> => {
+    const untagged: string[] = [];
+    for (const other of others) {
+      const handle = await holdfast.run(other);
+      for await (const { id: before, tags } of handle.checkpoints()) if (tags.includes(CHOSEN)) untagged.push(before);
+    }
+    await (await holdfast.run(run)).tag(sequence, CHOSEN, { move: true, from: others });
+    return { id, tag: CHOSEN, untagged };
+  };
+  return await shell.finish(work(), { done: () => `${id} was chosen` });
+}
+
+/** By the run, where only one side is of it; by the checkpoint in any case. */
+function findWinner(runs: readonly ComparedSide[], chosen: string): ComparedSide {
+  const [only, second] = runs.filter(({ id, run }) => id === chosen || run === chosen);
+  if (only !== undefined && (second === undefined || second.id === only.id)) return only;
+  const ids = [...new Set(runs.map(({ id }) => id))].join(", ");
+  throw new HoldfastError({
+    code: "USAGE",
+    message: only === undefined ? `${chosen} is none of the compared` : `${chosen} could mean several of the compared`,
+    hint: `Choose one of ${ids}.`,
+  });
+}
+
+/** Two runs stand side by side; more are rows of one table, and a block each for what does not fit there. */
+export function comparisonText(compared: Comparison, page: Page): string {
+  const { runs, pairs, best } = compared;
+  const body =
+    runs.length === 2 ? besideText(compared, page) : overviewText(compared, page) + blocksText(compared, page);
+  const bases = hanging({ label: "base", labelWidth: LABEL, text: basesText(runs) }, page);
+  const between = pairs.map((pair) => pairText(pair, { page, alone: pairs.length === 1 })).join("");
+  const marks = best.map(({ dimension, ids }) => `${dimension}: ${ids.join(", ")}`).join("; ");
+  const verdict = hanging(
+    { label: "best *", labelWidth: LABEL, text: marks === "" ? "nobody in anything" : marks },
+    page,
+  );
+  return `${body}\n${damageText(runs, page)}${bases}${between}${verdict}${diffsText(compared, page)}`;
+}
+
+const LABEL = 9;
+
+function isBest(compared: Comparison, id: string, dimension: string | undefined): boolean {
+  return compared.best.some((best) => best.dimension === dimension && best.ids.includes(id));
+}
+
+function cellOf(compared: Comparison, id: string, row: Row | undefined): Cell {
+  if (row === undefined) return { text: "-", style: "dim" };
+  const marked = isBest(compared, id, row.dimension);
+  const style = row.style ?? (marked ? ("green" as const) : undefined);
+  return { text: `${row.text}${marked ? " *" : ""}`, ...(style === undefined ? {} : { style }) };
+}
+
+function besideText(compared: Comparison, page: Page): string {
+  const sides = compared.runs.map((run) => ({
+    id: run.id,
+    rows: new Map(rowsOf(run, page).map((row) => [row.label, row])),
+  }));
+  const columns = [{ title: "" }, ...sides.map(({ id }) => ({ title: id, shrinkTo: 16 }))];
+  const rows = labelsOf(sides.map(({ rows: all }) => [...all.keys()])).map((label): readonly Cell[] => [
+    { text: label, style: "dim" },
+    ...sides.map(({ id, rows: all }) => cellOf(compared, id, all.get(label))),
+  ]);
+  return renderTable({ columns, rows }, page);
+}
+
+/** Every label once. One that only a later run has stands behind the label that comes before it there. */
+export function labelsOf(sides: readonly (readonly string[])[]): readonly string[] {
+  const labels: string[] = [];
+  for (const side of sides) {
+    let at = 0;
+    for (const label of side) {
+      const known = labels.indexOf(label);
+      if (known === -1) labels.splice(at, 0, label);
+      at = (known === -1 ? at : known) + 1;
+    }
+  }
+  return labels;
+}
+
+function overviewText(compared: Comparison, page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "STATE" },
+    { title: "STAGE", shrinkTo: 8, optional: true, expendable: 3 },
+    { title: "CODE" },
+    { title: "CHECKS", optional: true },
+    { title: "SCORE", optional: true, align: "right" },
+    { title: "TOKENS", optional: true, align: "right", expendable: 2 },
+    { title: "COST", optional: true, align: "right" },
+    { title: "TIME", align: "right", expendable: 1 },
+  ] as const;
+  const rows = compared.runs.map((run): readonly Cell[] => {
+    const { checks, spent, stage, iteration } = run;
+    const pass = allPass(checks);
+    const cell = (text: string, dimension?: string): Cell =>
+      text === ""
+        ? { text }
+        : cellOf(compared, run.id, { label: "", text, ...(dimension === undefined ? {} : { dimension }) });
+    return [
+      { text: run.id, style: "bold" },
+      { text: run.condition.kind },
+      cell(stage === null ? "" : stageText({ stage, iteration })),
+      cell(codeText(run.code)),
+      cell(pass === null ? "" : pass ? "pass" : "fail", "checks"),
+      cell(run.score === null ? "" : String(run.score), "score"),
+      cell(tokensCell(spent), "tokens"),
+      cell(costText(spent) ?? "", "cost"),
+      cell(timeText(run.time.work), "time"),
+    ];
+  });
+  return renderTable({ columns, rows }, page);
+}
+
+/** The title of the column says that they are tokens. */
+function tokensCell(spent: Amounts): string {
+  return tokensSpentText(spent)?.replaceAll(/ tokens\b|tokens /g, "") ?? "";
+}
+
+const IN_OVERVIEW: ReadonlySet<string> = new Set(["state", "stage", "code", "score", "tokens", "cost", "at work"]);
+
+function blocksText(compared: Comparison, page: Page): string {
+  return compared.runs
+    .map((run) => {
+      const rows = rowsOf(run, page).filter(({ label }) => !IN_OVERVIEW.has(label));
+      if (rows.length === 0) return "";
+      const width = Math.max(...rows.map(({ label }) => label.length));
+      const lines = rows.map((row) => {
+        const { text } = cellOf(compared, run.id, row);
+        return hanging({ label: `  ${escapeText(row.label)}`, labelWidth: width + 2, text }, page);
+      });
+      return `\n${paint(page, "bold", escapeText(run.id))}\n${lines.join("")}`;
+    })
+    .join("");
+}
+
+function basesText(runs: readonly ComparedSide[]): string {
+  const [first] = runs;
+  if (first?.base?.kind === "fork_point") return `all come from ${first.base.name}`;
+  if (first?.base?.kind === "base_commit") return `all began from commit ${first.base.name.slice(0, 12)}`;
+  if (first?.base?.kind === "same_beginning") return `all began with the files of ${first.base.name}`;
+  const own = runs.map(
+    ({ id, base }) => `${id} from ${base === null ? "nothing that has files" : shortName(base.name)}`,
+  );
+  return `each its own beginning: ${own.join(", ")}`;
+}
+
+/** Before all that was read from it. */
+function damageText(runs: readonly ComparedSide[], page: Page): string {
+  return runs
+    .map(({ run, damage: [first, ...more] }) => {
+      if (first === undefined) return "";
+      const rest = more.length === 0 ? "" : ` (and ${more.length} more)`;
+      const text = `The journal of ${first}${rest}. What is told here may be wrong: \`holdfast verify ${run}\`.`;
+      return hanging({ label: "damaged", labelWidth: LABEL, text }, page);
+    })
+    .join("");
+}
+
+function shortName(name: string): string {
+  return /^[0-9a-f]{40,64}$/.test(name) ? name.slice(0, 12) : name;
+}
+
+function pairText(
+  { a, b, code, diverged }: ComparedPair,
+  { page, alone }: { readonly page: Page; readonly alone: boolean },
+): string {
+  const names = alone ? "" : `${a} and ${b}: `;
+  const files =
+    code === null
+      ? "their files cannot be compared"
+      : code.files === 0
+        ? "the files are the same"
+        : `${changeText(code)} from ${alone ? "the first to the second" : "one to the other"}`;
+  const text = `${names}${files}; ${divergedText({ a, b, diverged })}`;
+  return hanging({ label: "between", labelWidth: LABEL, text }, page);
+}
+
+/** A pipe gets patches byte for byte, at the end, where `git apply` finds them. */
+function diffsText({ diffs }: Comparison, page: Page): string {
+  return diffs
+    .map(({ from, to, text }) => {
+      const title = `From ${shortName(from)} to ${to}${text === "" ? ": no difference" : ":"}`;
+      return `\n${paint(page, "bold", escapeText(title))}\n${page.terminal ? escapeLines(text) : text}`;
+    })
+    .join("");
+}
+
+/** One respect of one run. `dimension`: what its best is called. */
+interface Row {
+  readonly label: string;
+  readonly text: string;
+  readonly dimension?: string;
+  readonly style?: Style;
+}
+
+/** In one order for every run, so that they can stand side by side; a respect that a run has nothing in is left out. */
+function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
+  const { iteration, attempts, spent, ownSpent, time, failures } = run;
+  const tried = Object.entries(attempts).filter(([, count]) => count > 0);
+  const [sole] = run.checks;
+  return [
+    ...stateRows(run),
+    { label: "stage", text: run.stage === null ? "" : stageText({ stage: run.stage, iteration }) },
+    { label: "code", text: codeText(run.code) },
+    // The mark is for all checks together, so it stands with the first.
+    ...run.checks.map((check) => ({
+      label: ownLabel("check", check.name),
+      text: checkText(check, page),
+      style: check.last.pass ? ("green" as const) : ("red" as const),
+      ...(check === sole ? { dimension: "checks" } : {}),
+    })),
+    { label: "score", text: scoreText(run), dimension: "score" },
+    ...run.scores.map(({ name, value }) => ({
+      label: ownLabel("score", name),
+      text: String(value),
+      dimension: `score ${name}`,
+    })),
+    ...run.metrics.map(({ name, value }) => ({
+      label: ownLabel("metric", name),
+      text: String(value),
+      dimension: `metric ${name}`,
+    })),
+    { label: "calls", text: run.calls === 0 ? "" : String(run.calls) },
+    { label: "failed steps", text: failures === 0 ? "" : String(failures) },
+    { label: "attempts", text: tried.map(([name, count]) => `${name} ${count}`).join(", ") },
+    { label: "tokens", text: tokensSpentText(spent) ?? "", dimension: "tokens" },
+    { label: "cost", text: costText(spent) ?? "", dimension: "cost" },
+    { label: "since the fork", text: ownSpent === null ? "" : (tokensSpentText(ownSpent) ?? "") },
+    { label: "at work", text: timeText(time.work), dimension: "time" },
+    { label: "wall clock", text: timeText(time.wall) },
+    ...run.effects.map((effect, at) => ({
+      label: at === 0 ? "effects" : `effects ${at + 1}`,
+      text: effectText(effect),
+    })),
+  ].filter(({ text }) => text !== "");
+}
+
+/** What a workflow calls its own must not hide what every run has. */
+function ownLabel(kind: "check" | "score" | "metric", name: string): string {
+  return OURS.has(name) ? `${kind} ${name}` : name;
+}
+
+const OURS: ReadonlySet<string> = new Set(
+  "state why stage code score calls attempts tokens cost effects"
+    .split(" ")
+    .concat("failed steps", "at work", "wall clock"),
+);
+
+const STYLES: Readonly<Record<string, Style>> = {
+  done: "green",
+  fatal: "red",
+  crashed: "red",
+  parked: "yellow",
+  running: "cyan",
+};
+
+function stateRows({ condition }: ComparedSide): readonly Row[] {
+  const { kind, reason } = condition;
+  const style = STYLES[kind];
+  const text = kind === "manual" ? "saved by hand" : kind;
+  return [
+    { label: "state", text, ...(style === undefined ? {} : { style }) },
+    ...(reason === null ? [] : [{ label: "why", text: reason }]),
+  ];
+}
+
+function codeText(code: CodeChange | null): string {
+  if (code === null) return "no files";
+  if (code.files === 0) return "as the base";
+  return changeText(code);
+}
+
+function changeText({ files, added, removed }: CodeChange): string {
+  return `${countText(files, "file")}, +${added} -${removed}`;
+}
+
+/** The newest verdicts, oldest of them first. */
+function checkText({ trail, last }: CheckTrail, page: Pick<Page, "ascii">): string {
+  const [yes, no] = page.ascii === true ? ["+", "-"] : ["✓", "✗"];
+  const shown = trail
+    .slice(-SHOWN)
+    .map((pass) => (pass ? yes : no))
+    .join("");
+  const more = trail.length > SHOWN ? ".." : "";
+  return `${last.pass ? "passes" : "fails"}${trail.length === 1 ? "" : ` ${more}${shown}`}`;
+}
+
+const SHOWN = 10;
+
+function scoreText({ score, scoreTrail }: ComparedSide): string {
+  if (score === null) return "";
+  return scoreTrail.length < 2 ? String(score) : `${score} (${scoreTrail.slice(-6).join(" ")})`;
+}
+
+function effectText({ kind, target, state, adopted, number }: EffectSeen): string {
+  const name = number === null ? kind : `${kind} #${number}`;
+  const how = state === "done" ? (adopted ? " (adopted)" : "") : ` (${state})`;
+  return `${name}${how} on ${target}`;
+}
+
+/** Where two runs parted, in a sentence without its end. */
+function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverged">): string {
+  const { common, beginning, first } = diverged;
+  if (beginning === "none") return "they have no common beginning, so they differ from the start";
+  const from = common === null ? "no common checkpoint" : `both come from ${common.run}@${common.sequence}`;
+  if (first === null) return `${from}; they did the same`;
+  const after = first.shared === 0 ? "from the first step on" : `after ${countText(first.shared, "step")} in common`;
+  const did = (id: string, step: HistoryStep | null): string =>
+    `${id} ${step === null ? "did nothing more" : `did ${step.name}`}`;
+  switch (first.kind) {
+    case "result":
+      return `${from}; ${after} ${first.a?.name ?? ""} gave different results`;
+    case "step":
+    case "length":
+      return `${from}; ${after} ${did(a, first.a)} and ${did(b, first.b)}`;
+  }
+}
+
+/** What was chosen, and what a person does next: nothing of it is done for them. */
+export function choiceText({ runs }: Pick<Comparison, "runs">, choice: Choice, page: Page): string {
+  const winner = runs.find(({ id }) => id === choice.id);
+  const before = choice.untagged.length === 0 ? "" : `, and no longer ${choice.untagged.join(", ")}`;
+  const title = `Chosen: ${paint(page, "bold", escapeText(choice.id))}, tagged ${choice.tag}${escapeText(before)}.`;
+  const others = new Map(runs.filter(({ run }) => run !== winner?.run).map((run) => [run.run, run]));
+  const steps = [
+    ...(winner === undefined ? [] : winnerSteps(winner, page)),
+    ...[...others.values()].flatMap((run) => otherSteps(run, page)),
+  ];
+  const graft = winner === undefined ? undefined : [...others.values()][0];
+  if (graft !== undefined && winner !== undefined)
+    steps.push({
+      what: `Take single files of ${graft.run} along`,
+      line: `${page.program} graft ${graft.id} PATH --into ${winner.run}`,
+    });
+  const lines = steps.flatMap(({ what, line }) => [
+    `${escapeText(what)}:`,
+    `  ${paint(page, "bold", escapeText(line))}`,
+  ]);
+  return `${[title, ...lines].join("\n")}\n`;
+}
+
+interface Step {
+  readonly what: string;
+  readonly line: string;
+}
+
+function winnerSteps(run: ComparedSide, page: Page): readonly Step[] {
+  switch (run.condition.kind) {
+    case "running":
+    case "held":
+      return [{ what: "It is still at work", line: `${page.program} status ${run.run} --watch` }];
+    case "parked":
+    case "crashed":
+    case "stopped":
+      return [{ what: "Go on with it", line: `${page.program} resume ${run.run}` }];
+    default:
+      return mergeSteps(run);
+  }
+}
+
+function mergeSteps({ pullRequest, branch, worktree, uncommitted }: ComparedSide): readonly Step[] {
+  if (pullRequest !== null) return [{ what: `Merge pull request #${pullRequest.number}`, line: pullRequest.url }];
+  if (branch === null) return [];
+  const commit =
+    uncommitted === 0 || worktree === null
+      ? []
+      : [
+          {
+            what: `Commit ${countText(uncommitted, "file")} that no commit has`,
+            line: `cd ${quoted(worktree)} && git add -A && git commit`,
+          },
+        ];
+  return [...commit, { what: "Merge its branch, in your own worktree", line: `git merge ${quoted(branch)}` }];
+}
+
+function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedSide, page: Page): readonly Step[] {
+  return [
+    ...(condition.kind === "running" ? [{ what: `Stop ${run}`, line: `${page.program} stop ${run}` }] : []),
+    ...(pullRequest === null
+      ? []
+      : [{ what: `Close pull request #${pullRequest.number} of ${run}`, line: pullRequest.url }]),
+    // A run that was begun in somebody's own worktree must not have it taken away.
+    ...(worktree === null || branch !== `holdfast/${run}`
+      ? []
+      : [
+          {
+            what: `Remove the worktree of ${run} (its branch stays)`,
+            line: `git worktree remove ${quoted(worktree)}`,
+          },
+        ]),
+  ];
+}
+
+/** As a shell takes it. */
+function quoted(text: string): string {
+  return /^[\w.,:=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

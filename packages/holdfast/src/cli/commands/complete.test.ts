@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { loadCommands } from "../command-table.ts";
+import { planCompletion } from "./complete.ts";
+
+const COMMANDS = await loadCommands();
+
+const specs = COMMANDS.map(({ spec }) => spec);
+const plan = (...words: string[]) => planCompletion({ specs, words });
+
+test.each([
+  [["lis"], "words"],
+  [["list", ""], "runs"],
+  [["--json", "list", ""], "runs"],
+  [["list", "--limit", "5", ""], "runs"],
+  [["restore", ""], "addresses"],
+  [["diff", "a@1", ""], "addresses"],
+  [["diff", "a@1", "--", ""], "files"],
+  [["--store", ""], "directories"],
+  [["checkpoint", "--run", ""], "runs"],
+  [["checkpoint", "--values", ""], "files"],
+])("%j offers %s", (words, kind) => expect(plan(...words).kind).toBe(kind));
+
+test("words: commands without the hidden one, flags, choices, nothing", () => {
+  expect(plan("")).toMatchObject({ words: expect.arrayContaining(["list", "restore"]) });
+  expect(plan("")).not.toMatchObject({ words: expect.arrayContaining(["complete"]) });
+  expect(plan("list", "--")).toMatchObject({ words: expect.arrayContaining(["--limit", "--json"]) });
+  expect(plan("list", "--trigger", "")).toMatchObject({ words: expect.arrayContaining(["manual"]) });
+  expect(plan("completion", "")).toMatchObject({ words: ["bash", "zsh", "fish"] });
+  expect(plan("restore", "a@1", "")).toEqual({ kind: "words", words: [] });
+  expect(plan("help", "")).toMatchObject({ words: expect.arrayContaining(["gc"]) });
+});

@@ -1,0 +1,137 @@
+import { basename } from "node:path";
+import type { ConfigProblem } from "@holdfast/formats/settings-file";
+import { CRUNCH_DIRECTORY } from "@holdfast/workflows/crunch/settings";
+import type { EffectiveConfig, Origin, Setting } from "../../config/effective-config.ts";
+import { findConfig, loadConfig } from "../../config/load-config.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import { itemDocument } from "../consent.ts";
+import type { Exit } from "../exit.ts";
+import { type Page, paint } from "../output/page.ts";
+import { countText } from "../output/quantities.ts";
+import { renderTable } from "../output/table.ts";
+import { escapeLines, escapeText } from "../output/text.ts";
+
+export const spec = {
+  name: "config",
+  summary: "show the settings in force and where each came from",
+  details: [
+    "A flag beats the environment, the environment beats the file, the file beats the default. `holdfast config check` only reads the file and says what is wrong with it.",
+  ],
+  operands: [
+    {
+      name: "ACTION",
+      about: "show (default) or check",
+      required: false,
+      completes: "nothing",
+      choices: ["show", "check"],
+    },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    path: { type: "boolean", about: "print only the path of the config file" },
+    crunch: { type: "boolean", about: "print the files that crunch's teams are made of, to start your own from" },
+  },
+  examples: [
+    { line: "holdfast config", about: "every setting and its origin" },
+    { line: "holdfast config check", about: "is the file right? exit status 2 when not" },
+    { line: "holdfast config --crunch", about: "who works in the crunch workflow, on what, and how votes count" },
+    { line: 'cat "$(holdfast config --path)"', about: "the file itself" },
+  ],
+  json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  if (input.on("path")) return showPath(shell);
+  if (input.on("crunch")) return showCrunch(shell);
+  if (input.operand(0) === "check") return check(shell);
+  const config = await shell.consent.stated();
+  const waiting = (await shell.consent.items()).filter(({ trusted }) => !trusted).map(({ item }) => item);
+  shell.print({
+    json: () => ({ path: config.path, settings: config.entries, untrusted: waiting.map(itemDocument) }),
+    text: (page) => settingsText(config, page),
+  });
+  if (waiting.length > 0)
+    shell.say(
+      `Without your consent, and so not in force: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
+    );
+  if (config.path === null) shell.say(`No config file: these are the defaults. ${shell.talk.program} init writes one.`);
+  return "done";
+}
+
+/** Only finds it: a file that does not parse has a path too. */
+async function showPath(shell: Shell): Promise<Exit> {
+  const path = findConfig(shell.cwd);
+  shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
+  if (path !== null) return "done";
+  shell.say(`There is no config file; ${shell.talk.program} init writes one.`);
+  return "nothing";
+}
+
+/** Those in force: what the repository does not say is built in. */
+async function showCrunch(shell: Shell): Promise<Exit> {
+  const { crunchTemplate } = await import("@holdfast/workflows/crunch/settings-files");
+  const files = crunchTemplate(await shell.consent.crunchSettings());
+  shell.print({
+    json: () => ({ directory: CRUNCH_DIRECTORY, files }),
+    text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
+  });
+  shell.say(
+    `Put one of them, changed, at its place below the repository's root; those that are not there stay as they are.`,
+  );
+  return "done";
+}
+
+async function check(shell: Shell): Promise<Exit> {
+  const loaded = await loadConfig({ cwd: shell.cwd, env: shell.env, storeFlag: undefined, allows: () => true });
+  const path = loaded.ok ? loaded.config.path : loaded.path;
+  const problems = loaded.ok ? [] : loaded.problems;
+  shell.print({ json: () => ({ path, ok: loaded.ok, problems }), text: (page) => checkText({ path, problems }, page) });
+  return loaded.ok ? "done" : "usage";
+}
+
+function settingsText(config: EffectiveConfig, page: Page): string {
+  const columns = [{ title: "KEY" }, { title: "VALUE", shrinkTo: 11 }, { title: "FROM", shrinkTo: 10, expendable: 1 }];
+  const rows = config.entries.map((setting) => [
+    { text: setting.key, style: "bold" } as const,
+    { text: valueText(setting.value) },
+    {
+      text: originText(setting.origin, config.path),
+      style: setting.origin.kind === "default" ? "dim" : "cyan",
+    } as const,
+  ]);
+  return renderTable({ columns, rows }, page);
+}
+
+function checkText(
+  checked: { readonly path: string | null; readonly problems: readonly ConfigProblem[] },
+  page: Page,
+): string {
+  const { path, problems } = checked;
+  if (path === null) return "There is no config file, so nothing is wrong with it.\n";
+  if (problems.length === 0) return `${escapeText(path)} is right.\n`;
+  const shown = problems.map((problem) => {
+    const place = `${basename(path)}:${problem.line}:${problem.column}`;
+    const excerpt = escapeLines(problem.excerpt).replaceAll("\n", "\n  ");
+    const hint = problem.hint === null ? "" : `  ${paint(page, "cyan", escapeText(problem.hint))}\n`;
+    return `${paint(page, "bold", escapeText(place))}: ${escapeText(problem.message)}\n  ${excerpt}\n${hint}\n`;
+  });
+  return `${shown.join("")}${countText(problems.length, "problem")}.\n`;
+}
+
+function valueText(value: Setting["value"]): string {
+  return typeof value === "object" ? `${value.keep} per ${value.per}` : String(value);
+}
+
+function originText(origin: Origin, path: string | null): string {
+  switch (origin.kind) {
+    case "default":
+      return "default";
+    case "file":
+      return `${basename(path ?? "")}${origin.line === null ? "" : `:${origin.line}`}`;
+    case "environment":
+      return origin.variable;
+    case "flag":
+      return origin.flag;
+  }
+}

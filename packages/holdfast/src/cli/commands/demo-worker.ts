@@ -1,0 +1,172 @@
+import { writeSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Forge } from "@holdfast/core/forge";
+import type { ProgressEvent } from "@holdfast/core/progress";
+import type { Branch } from "@holdfast/core/workspace";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { parseCount } from "../parse-arguments.ts";
+
+export const spec = {
+  name: "demo-worker",
+  summary: "the process that the demo kills",
+  details: [
+    "Starts a run of issue 1 in this directory, or resumes a run, and kills itself with SIGKILL at a given moment. Its last line is JSON and names that moment.",
+  ],
+  operands: [],
+  consent: "reads",
+  paths: false,
+  flags: {
+    agent: { type: "text", value: "MODEL", about: "provider:model" },
+    resume: { type: "text", value: "RUN", about: "resume this run instead of starting one", completes: "run" },
+    points: { type: "text", value: "FILE", about: "the moments of an undisturbed run, in order", completes: "file" },
+    "die-at": { type: "text", value: "N", about: "die at this one of them, or at the next that comes" },
+  },
+  examples: [
+    { line: "holdfast demo-worker --agent scripted:agent.json", about: "undisturbed; prints its moments" },
+    { line: "holdfast demo-worker --agent scripted:a.json --points p.json --die-at 7", about: "die there" },
+  ],
+  json: '{"died": {"place", "stage", "iteration", "visit"}}, or {"points": [...], "ends": index of the first point after the run has ended, "outcome": {...}}.',
+  hidden: true,
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const dieAt = input.text("die-at");
+  const known = await readPoints(input.text("points"));
+  const target = dieAt === undefined ? Number.POSITIVE_INFINITY : parseCount("die-at", dieAt);
+  const passed: string[] = [];
+  let saved = 0;
+  let ends = Number.POSITIVE_INFINITY;
+  let at = { stage: "", iteration: 0, visit: 0 };
+  const pass = (point: Point): void => {
+    if (!passed.includes(point.id)) passed.push(point.id);
+    // One that a kill made it skip for good does not let it off: the next one counts.
+    if ((known.get(point.id) ?? -1) < target) return;
+    // Straight to the file descriptor: nothing that is queued would be written any more.
+    writeSync(1, `${JSON.stringify({ died: { place: point.place, ...at } })}\n`);
+    process.kill(process.pid, "SIGKILL");
+  };
+  const listen = (event: ProgressEvent): void => {
+    if (event.kind === "stage_entered") at = { stage: event.stage, iteration: event.iteration, visit: event.visit };
+    const point = pointOf(event, at.visit);
+    if (point !== null) pass(point);
+    if (point !== null && event.kind === "checkpoint") saved = passed.indexOf(point.id);
+    if (event.kind === "ended") ends = saved;
+  };
+  const { openHoldfast } = await import("../../open.ts");
+  await using holdfast = await openHoldfast({
+    cwd: shell.cwd,
+    parts: (parts) => dyingParts(parts, (what) => pass(deedOf(what, at.visit))),
+  });
+  const watching = { listen, signal: shell.signal };
+  const run = input.text("resume");
+  const { outcome } =
+    run === undefined
+      ? await holdfast.start({ work: { kind: "issue", number: 1 }, agent: input.text("agent") ?? null, ...watching })
+      : await holdfast.resume({ run, ...watching });
+  shell.write(`${JSON.stringify({ points: passed, ends: Math.min(ends, passed.length), outcome })}\n`);
+  return outcome.kind === "done" ? "done" : "failed";
+}
+
+async function readPoints(file: string | undefined): Promise<ReadonlyMap<string, number>> {
+  if (file === undefined) return new Map();
+  // Written by the demo a moment ago.
+  const ids: readonly string[] = JSON.parse(await readFile(file, "utf8"));
+  return new Map(ids.map((id, index) => [id, index]));
+}
+
+/**
+ * The parts as they are, telling each time that something was done to the world and before anybody could write that
+ * down: the worst moments to die at.
+ */
+function dyingParts(parts: WorkParts, happened: (what: string) => void): WorkParts {
+  return {
+    ...parts,
+    forge: parts.forge === null ? null : dyingForge(parts.forge, happened),
+    branches: {
+      of: async (worktree) => dyingBranch(await parts.branches.of(worktree), happened),
+      asking: (folder) => parts.branches.asking(folder),
+    },
+  };
+}
+
+function dyingForge(forge: Forge, happened: (what: string) => void): Forge {
+  const marked = (mark: string): Forge => dyingForge(forge.marked(mark), happened);
+  return after(
+    { ...forge, marked },
+    {
+      createPullRequest: () => happened("the pull request was opened"),
+      updatePullRequest: () => happened("the pull request was changed"),
+      comment: () => happened("a comment was made"),
+    },
+  );
+}
+
+function dyingBranch(branch: Branch, happened: (what: string) => void): Branch {
+  return after(branch, {
+    commit: () => happened("the files were committed"),
+    push: () => happened("the branch was pushed"),
+  });
+}
+
+/** Calls of these methods, followed by this. Everything else goes straight through, getters and private state too. */
+function after<T extends object>(target: T, followers: Readonly<Record<string, () => void>>): T {
+  return new Proxy(target, {
+    get(object, name) {
+      const value: unknown = Reflect.get(object, name, object);
+      if (typeof value !== "function") return value;
+      const follow = typeof name === "string" && Object.hasOwn(followers, name) ? followers[name] : undefined;
+      if (follow === undefined) return value.bind(object);
+      return async (...args: readonly unknown[]) => {
+        const result: unknown = await Reflect.apply(value, object, args);
+        follow();
+        return result;
+      };
+    },
+  });
+}
+
+/** A moment at which the demo may kill: what tells it from every other in a run, and where that is in words. */
+interface Point {
+  readonly id: string;
+  readonly place: string;
+}
+
+/** null: nothing that a process could die at. Taken up again, a run passes the same points under the same ids. */
+function pointOf(event: ProgressEvent, visit: number): Point | null {
+  switch (event.kind) {
+    case "stage_entered":
+      return { id: `${event.visit} entered`, place: `as ${event.stage} began` };
+    case "stage_ended":
+      return { id: `${visit} ended`, place: `as ${event.stage} ended` };
+    case "step_started":
+      return { id: `${visit} ${event.step} began`, place: `as the step ${event.step} began` };
+    case "step_finished":
+      return { id: `${visit} ${event.step} finished`, place: `right after the step ${event.step}` };
+    case "agent": {
+      if (event.event.kind !== "tool") return null;
+      const { name, detail } = event.event;
+      return { id: `${visit} ${name} ${detail}`, place: `while the agent was editing ${detail}` };
+    }
+    case "checkpoint": {
+      const { trigger, name } = event.checkpoint;
+      return { id: `${visit} saved ${trigger} ${name ?? ""}`, place: "right after a checkpoint" };
+    }
+    case "effect": {
+      const what = (event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, "");
+      return event.what === "intended"
+        ? { id: `${event.key} intended`, place: `about to ${DEEDS[what] ?? what}` }
+        : { id: `${event.key} settled`, place: `right after the ${what} was written down` };
+    }
+    default:
+      return null;
+  }
+}
+
+const DEEDS: Readonly<Record<string, string>> = { push: "push", "pull-request": "open the pull request" };
+
+/** What was done to the world, before anybody could write that down: the worst moments to die at. */
+function deedOf(what: string, visit: number): Point {
+  return { id: `${visit} ${what}`, place: `when ${what}, before that could be written down` };
+}

@@ -1,0 +1,75 @@
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { openHoldfast } from "../../open.ts";
+import type { DemoRepository } from "./demo-repository.ts";
+import { gatherFacts, makeWorld, prove } from "./demo.ts";
+
+let holdfast: BuiltCommand;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+});
+afterAll(() => holdfast.remove());
+
+// In these, the last kill falls after the run's end was committed; a worker that starts a run instead of resuming opens a second pull request.
+test.each([37, 43, 285_498])("the demo proves its claims with seed %i", async (seed) => {
+  const { status, stdout, stderr } = await holdfast.run(["demo", "--seed", String(seed), "--json"]);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  const document = JSON.parse(stdout);
+  expect(document.proof.filter(({ ok }: { ok: boolean }) => !ok)).toEqual([]);
+  expect(document).toMatchObject({ ok: true, kills: [{}, {}, {}] });
+});
+
+/**
+ * Killed once at each point of an undisturbed run, and resumed by id. `HOLDFAST_FULL=1 npx vitest run --project adapters
+ * packages/holdfast/src/cli/commands/demo.slow.test.ts` tests all of them; without it, the last points, which lie around the run's end.
+ */
+describe("killed at one point and resumed", () => {
+  const LAST = 6;
+  const full = process.env["HOLDFAST_FULL"] === "1";
+
+  test(
+    full ? "at every point" : `at each of the last ${LAST} points`,
+    async () => {
+      const directory = join(holdfast.directory, "points");
+      await mkdir(directory);
+      const control = await makeWorld(directory, "control");
+      const calm = await work(control);
+      const points: readonly string[] = calm.points;
+      expect(points.length).toBeGreaterThan(60);
+      expect(calm.ends).toBeLessThan(points.length);
+      const file = join(directory, "points.json");
+      await writeFile(file, JSON.stringify(points));
+      const failures: unknown[] = [];
+      const first = full ? 0 : points.length - LAST;
+      for (let at = first; at < points.length; at += 1) {
+        const world = await makeWorld(directory, `at-${at}`);
+        const { died } = await work(world, "--points", file, "--die-at", String(at));
+        const { outcome } = await work(world, "--resume", "issue-1");
+        const facts = await gatherFacts({ repository: world, control, deaths: [died] });
+        const broken = prove(facts).filter(({ claim, ok }) => !ok && claim !== "killed and resumed");
+        const runs = await runsOf(world);
+        if (outcome?.kind !== "done" || broken.length > 0 || runs !== 1)
+          failures.push({ at, point: points[at], died, outcome, broken, runs });
+        await rm(world.directory, { recursive: true, force: true });
+      }
+      expect(failures).toEqual([]);
+    },
+    3_600_000,
+  );
+});
+
+async function work(world: DemoRepository, ...more: readonly string[]): Promise<ReturnType<typeof JSON.parse>> {
+  const finished = await holdfast.run(["demo-worker", "--agent", world.agent, ...more], {
+    cwd: world.clone,
+    env: world.env,
+  });
+  expect(finished.stderr).toBe("");
+  return JSON.parse(finished.stdout.trim().split("\n").at(-1) ?? "");
+}
+
+async function runsOf(world: DemoRepository): Promise<number> {
+  await using opened = await openHoldfast({ cwd: world.clone, create: false });
+  return (await opened.listRuns()).length;
+}

@@ -1,0 +1,190 @@
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { Json } from "@holdfast/core/json";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast, HoldfastDiff } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { type LeftOut, leftOutLine, leftOutOf } from "../output/run-text.ts";
+import { escapeLines, escapeText, quoteName, truncate } from "../output/text.ts";
+
+export const spec = {
+  name: "diff",
+  summary: "compare two checkpoints, or one with the worktree",
+  details: [
+    "Files and saved state alike. Without TO the worktree as it is now; without FROM the latest checkpoint. State changes come first, then the patch as git prints it; into a pipe it is plain, so git apply takes it.",
+    "What a side was taken without (too large files, git repositories inside this one) is named as not compared.",
+  ],
+  operands: [
+    { name: "FROM", about: "an address; default the latest checkpoint", required: false, completes: "address" },
+    { name: "TO", about: "an address; default the worktree as it is", required: false, completes: "address" },
+  ],
+  consent: "reads",
+  paths: true,
+  flags: {
+    stat: { type: "boolean", about: "how many lines changed in which file" },
+    "name-only": { type: "boolean", about: "only the names of the files that changed" },
+  },
+  examples: [
+    { line: "holdfast diff", about: "what changed since the last checkpoint" },
+    { line: "holdfast diff fix-login@2 fix-login@5 --stat", about: "an overview of what happened in between" },
+    { line: "holdfast diff fix-login@works -- src/auth", about: "against a tagged state, one directory only" },
+  ],
+  reads: true,
+  json: '{"from": "RUN@n", "to": "RUN@n" or null, "worktree": "path" or null, "files": [{"path", "status", "from"}], "text": "as git prints it", "values": [{"path", "from", "to"}], "notCompared": [{"path", "why"}]}. A side that had no value lacks its key. With --name-only and --stat the same keys; only "text" differs: the names, or the counts.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  if (input.on("stat") && input.on("name-only")) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "--stat and --name-only ask for two different things",
+      hint: "Choose one of them.",
+    });
+  }
+  const format = input.on("stat") ? "stat" : input.on("name-only") ? "names" : "patch";
+  const holdfast = await shell.open({ create: false });
+  const from = await addressOf(shell, holdfast, input.operand(0) ?? `${(await holdfast.resolveRun()).id}@latest`);
+  const typed = input.operand(1);
+  const to = typed === undefined ? null : await addressOf(shell, holdfast, typed);
+  const handle = await holdfast.run(from.run);
+  const worktree = (await handle.workspace())?.root ?? null;
+  const paths = await readPaths({ shell, holdfast, to, worktree, typed: input.paths });
+  const diff = await holdfast.diff({
+    from: from.id,
+    ...(to === null ? {} : { to: to.id }),
+    ...(paths.length === 0 ? {} : { paths }),
+    format,
+    color: false,
+  });
+  if (isEmpty(diff) && paths.length > 0) await refuseUnknown({ shell, holdfast, handle, from, worktree, paths });
+  const left = notCompared(diff, paths);
+  const other = to?.id ?? (worktree === null ? "the worktree" : `the worktree ${worktree}`);
+  if (to === null && !isEmpty(diff) && diff.files !== null) shell.say(`Between ${from.id} and ${other}:`);
+  shell.print({
+    content: true,
+    json: () => ({
+      from: from.id,
+      to: to?.id ?? null,
+      worktree: to === null ? worktree : null,
+      files: diff.files?.files ?? [],
+      text: diff.files?.text ?? "",
+      values: diff.values,
+      notCompared: left,
+    }),
+    text: (page) => diffText(diff, format, page),
+  });
+  if (isEmpty(diff)) shell.say(`No difference between ${from.id} and ${other}.`);
+  if (diff.files === null) shell.say("Files were not compared: a side has none saved.");
+  else shell.say(left.map((one) => leftOutLine(one, "not compared", shell.talk)).join(""));
+  return "done";
+}
+
+function addressOf(shell: Shell, holdfast: Holdfast, typed: string): Promise<CheckpointSummary> {
+  return resolveAddress(shell, holdfast, { typed, instead: "holdfast diff" });
+}
+
+/** Two checkpoints can be compared from any worktree of the repository, so there the one we stand in counts too. */
+async function readPaths(params: {
+  readonly shell: Shell;
+  readonly holdfast: Holdfast;
+  readonly to: CheckpointSummary | null;
+  readonly worktree: string | null;
+  readonly typed: readonly string[];
+}): Promise<readonly string[]> {
+  const { shell, holdfast, to, worktree, typed } = params;
+  if (typed.length === 0) return [];
+  const here = to === null ? undefined : await holdfast.workspaces?.open(shell.cwd).catch(() => undefined);
+  const roots = [...(worktree === null ? [] : [worktree]), ...(here === undefined ? [] : [here.root])];
+  return await worktreePaths({ paths: typed, cwd: shell.cwd, roots });
+}
+
+/** That a name nobody knows "has no difference" would be a lie. A path that differs is known, so only silence is checked. */
+async function refuseUnknown(params: {
+  readonly shell: Shell;
+  readonly holdfast: Holdfast;
+  readonly handle: RunHandle;
+  readonly from: CheckpointSummary;
+  readonly worktree: string | null;
+  readonly paths: readonly string[];
+}): Promise<void> {
+  const { handle, from, worktree, paths } = params;
+  if (worktree === null) return;
+  try {
+    await handle.planRestore({ sequence: from.sequence, paths });
+  } catch (cause) {
+    if (!(cause instanceof HoldfastError) || cause.code !== "USAGE") return;
+    throw await unknownPath({ ...params, target: from, root: worktree, cause });
+  }
+}
+
+function isEmpty(diff: HoldfastDiff): boolean {
+  return diff.values.length === 0 && diff.files !== null && diff.files.files.length === 0;
+}
+
+/** What a side was captured without and the diff does not show either: "no difference" says nothing about it. */
+function notCompared(diff: HoldfastDiff, typed: readonly string[]): readonly LeftOut[] {
+  const paths = typed.length === 0 ? null : typed;
+  const shown = new Set(diff.files?.files.map(({ path }) => path));
+  const left = new Map<string, LeftOut>();
+  for (const one of diff.leftOut.flatMap(leftOutOf)) {
+    const path = one.path.replace(/\/$/, "");
+    const asked = paths === null || inScope(path, paths) || paths.some((inner) => inScope(inner, [path]));
+    if (asked && !shown.has(path)) left.set(one.path, one);
+  }
+  return [...left.values()];
+}
+
+/** State first, then files: `git apply` skips what stands before a patch, not what follows it. */
+export function diffText(diff: HoldfastDiff, format: "patch" | "stat" | "names", page: Page): string {
+  const values = format === "names" ? "" : diff.values.map((change) => valueLine(change, page)).join("");
+  const files = format === "names" ? namesOf(diff) : (diff.files?.text ?? "");
+  const body = files === "" || files.endsWith("\n") ? files : `${files}\n`;
+  const gap = values !== "" && body !== "" ? "\n" : "";
+  return values + gap + (format === "patch" ? patchText(body, page) : escapeForEyes(body, page));
+}
+
+function namesOf(diff: HoldfastDiff): string {
+  return (diff.files?.files ?? []).map(({ path }) => `${quoteName(path)}\n`).join("");
+}
+
+/** A pipe gets the patch byte for byte; a terminal gets our own colours and nothing of the files' own. */
+function patchText(patch: string, page: Page): string {
+  const safe = escapeForEyes(patch, page);
+  if (!page.color) return safe;
+  return safe
+    .split("\n")
+    .map((line) => {
+      const style = styleOf(line);
+      return style === undefined ? line : paint(page, style, line);
+    })
+    .join("\n");
+}
+
+function escapeForEyes(text: string, page: Page): string {
+  return page.terminal ? escapeLines(text) : text;
+}
+
+function styleOf(line: string): Style | undefined {
+  if (/^(diff |index |--- |\+\+\+ |new file|deleted file|old mode|new mode|similarity|rename)/.test(line))
+    return "bold";
+  if (line.startsWith("@@")) return "cyan";
+  if (line.startsWith("+")) return "green";
+  return line.startsWith("-") ? "red" : undefined;
+}
+
+function valueLine(change: HoldfastDiff["values"][number], page: Page): string {
+  const path = escapeText(change.path);
+  const room = Math.max(10, Math.floor((page.width - path.length - 14) / 2));
+  const from = sideText(change.from, room);
+  const to = sideText(change.to, room);
+  if (change.from === undefined) return `state ${path} ${paint(page, "green", `added ${to}`)}\n`;
+  if (change.to === undefined) return `state ${path} ${paint(page, "red", `removed ${from}`)}\n`;
+  return `state ${path} ${paint(page, "red", from)} → ${paint(page, "green", to)}\n`;
+}
+
+function sideText(value: Json | undefined, room: number): string {
+  return value === undefined ? "" : truncate(escapeText(JSON.stringify(value)), room);
+}

@@ -1,0 +1,121 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { loadConfig } from "../../config/load-config.ts";
+import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { byteText } from "../output/quantities.ts";
+import { type Cell, renderTable } from "../output/table.ts";
+import { escapeText, padEnd, wrap } from "../output/text.ts";
+import { repeatFlags } from "../shell.ts";
+
+export const spec = {
+  name: "doctor",
+  summary: "check this machine, repository, store and config",
+  details: [
+    "Each check is ok, a warning or a failure; what can be done about it is printed under it. Exit status 1 when a check fails.",
+  ],
+  operands: [],
+  consent: "reads",
+  paths: false,
+  flags: {},
+  examples: [{ line: "holdfast doctor", about: "the first thing to run when something is odd" }],
+  reads: true,
+  json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
+} as const satisfies CommandSpec;
+
+type Check = DoctorReport["checks"][number];
+
+export async function run(shell: Shell, _input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const config = await checkConfig(shell);
+  const named = await checkNamedStore(shell);
+  const { checks: found, usage } = await shell.doctor();
+  const names = (await shell.commands()).map(({ spec }) => spec.name);
+  const checks = [config, ...found.map((check) => (check.name === "store" ? (named ?? check) : check))].map(
+    (check) => ({
+      ...check,
+      fix: check.fix === null ? null : repeatFlags(check.fix, shell.talk.program, names),
+    }),
+  );
+  const ok = checks.every(({ level }) => level !== "fail");
+  shell.print({ json: () => ({ ok, checks, usage }), text: (page) => doctorText({ ok, checks, usage }, page) });
+  return ok ? "done" : "failed";
+}
+
+async function checkConfig(shell: Shell): Promise<Check> {
+  const loaded = await loadConfig({
+    cwd: shell.cwd,
+    env: shell.env,
+    storeFlag: undefined,
+    allows: shell.consent.isTrusted,
+  });
+  await shell.consent.items();
+  const waiting = loaded.consents.filter((item) => !shell.consent.isTrusted(item)).length;
+  if (loaded.ok && waiting > 0) {
+    const settings = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
+    const detail = `${loaded.config.path ?? ""}: ${settings} your consent before they are used`;
+    return { name: "config", level: "ok", detail, fix: "holdfast trust" };
+  }
+  if (loaded.ok)
+    return { name: "config", level: "ok", detail: loaded.config.path ?? "no file; defaults are in force", fix: null };
+  const count = loaded.problems.length;
+  return {
+    name: "config",
+    level: "fail",
+    detail: `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the rest was checked with defaults`,
+    fix: "holdfast config check",
+  };
+}
+
+/** "None yet" is fine where nobody named one; a store that was named and is not there is a slip. */
+async function checkNamedStore(shell: Shell): Promise<Check | null> {
+  try {
+    await shell.open({ create: false });
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "STORE_ABSENT" && error.data["named"] === true)
+      return { name: "store", level: "fail", detail: error.message, fix: error.hint ?? null };
+  }
+  return null;
+}
+
+export function doctorText(report: DoctorReport, page: Page): string {
+  const name = Math.max(0, ...report.checks.map((check) => check.name.length));
+  const left = 4 + 2 + name + 2;
+  const room = Number.isFinite(page.width) ? Math.max(20, page.width - left) : 1000;
+  const lines = report.checks.flatMap((check) => {
+    const [first = "", ...more] = wrap(escapeText(check.detail), room);
+    const fix = check.fix === null ? [] : wrap(`fix: ${escapeText(check.fix)}`, room);
+    const level = paint(page, STYLES[check.level], padEnd(check.level, 4));
+    return [
+      `${level}  ${padEnd(escapeText(check.name), name)}  ${first}`,
+      ...[...more, ...fix].map((line) => " ".repeat(left) + line),
+    ];
+  });
+  const usage = report.usage.length === 0 ? "" : `${usageText(report.usage, page)}\n`;
+  return `${lines.join("\n")}\n\n${usage}${verdict(report, page)}\n`;
+}
+
+/** Space in the store by run, the largest first. */
+export function usageText(usage: DoctorReport["usage"], page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "CHECKPOINTS", align: "right" },
+    { title: "USES", align: "right" },
+  ] as const;
+  const rows = usage.map(({ run, checkpoints, bytes }): readonly Cell[] => [
+    { text: run },
+    { text: String(checkpoints) },
+    { text: byteText(bytes) },
+  ]);
+  return `Space in the store by run, before compression\n${renderTable({ columns, rows }, page)}`;
+}
+
+const STYLES: Readonly<Record<CheckLevel, Style>> = { ok: "green", warn: "yellow", fail: "red" };
+
+function verdict(report: DoctorReport, page: Page): string {
+  const count = (level: CheckLevel): number => report.checks.filter((check) => check.level === level).length;
+  if (!report.ok) return paint(page, "red", `${count("fail")} failed, ${count("warn")} to look at.`);
+  return count("warn") > 0
+    ? paint(page, "yellow", `Works; ${count("warn")} to look at.`)
+    : paint(page, "green", "All fine.");
+}

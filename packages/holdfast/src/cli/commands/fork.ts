@@ -1,0 +1,150 @@
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
+import { divergenceText } from "@holdfast/core/recording";
+import type { ReplayReport } from "@holdfast/core/replay";
+import type { RunSummary } from "@holdfast/core/run";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { checkNewRunId } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { escapeText } from "../output/text.ts";
+import { workflowFile } from "../run-consent.ts";
+import { runHeld } from "../run-holder.ts";
+import { replayText } from "./replay.ts";
+
+export const spec = {
+  name: "fork",
+  summary: "start a new run from a checkpoint, in its own worktree",
+  details: [
+    "The new run begins with the files and the state of the checkpoint. The old run and your worktree are not touched. Before its first push, pull request, comment or label the new run waits for you once (exit status 4); `holdfast approve RUN publish` or `stop` answers.",
+    "--replay, of a run that was recorded (`holdfast run --mode logged`): everything up to the checkpoint is replayed from the record first, without any agent, and compared. A prefix that does not come out as it was recorded is refused (exit status 8, or 6 where the record is damaged), and nothing is made.",
+  ],
+  operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
+  consent: "saves",
+  paths: false,
+  flags: {
+    as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
+    replay: {
+      type: "boolean",
+      about: "replay the recorded run up to there first",
+    },
+    workflow: {
+      type: "text",
+      value: "FILE",
+      about: "with --replay: the file of a workflow of your own",
+      completes: "file",
+    },
+    "no-worktree": { type: "boolean", about: "state only: make no worktree and no branch" },
+    "dry-run": { type: "boolean", about: "say what would be made, and make nothing" },
+  },
+  examples: [
+    { line: "holdfast fork fix-login@3 --as other-way", about: "try another way from checkpoint 3" },
+    { line: "holdfast fork fix-login@latest --no-worktree", about: "branch off the state only" },
+  ],
+  json: '{"run": {...}, "worktree": "path" or null, "replay": {...} with --replay}; with --dry-run {"plan": {"from", "as", "worktree"}}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const as = input.text("as");
+  checkNewRunId(as);
+  const holdfast = await shell.open({ create: false });
+  const source = await holdfast.resolve(input.operand(0) ?? "");
+  const worktree = holdfast.workspaces !== null && !input.on("no-worktree");
+  if (input.on("dry-run")) {
+    const taken = as === undefined ? undefined : await holdfast.store.getRun(as);
+    if (taken !== undefined)
+      throw new HoldfastError({
+        code: "RUN_EXISTS",
+        message: `There is a run ${as} already`,
+        hint: "Choose another id with --as.",
+      });
+    const plan = { from: source.id, as: as ?? null, worktree };
+    shell.print({ json: () => ({ plan, dryRun: true }), text: (page) => planText(plan, page) });
+    return "done";
+  }
+  const replayed = input.on("replay") ? await replayPrefix(shell, holdfast, source, input.text("workflow")) : null;
+  const labels = replayed === null ? {} : { labels: { replayed: prefixLabel(source, replayed) } };
+  const forked = await fork(shell, await holdfast.run(source.run), {
+    sequence: source.sequence,
+    worktree,
+    ...labels,
+    ...(as === undefined ? {} : { id: as }),
+  });
+  const shown = replayed === null ? forked : { ...forked, replay: replayed };
+  if (replayed !== null) shell.say(replayText(replayed, shell.talk).trimEnd());
+  shell.print({ json: () => shown, text: (page) => forkedText({ ...shown, from: source.id }, page) });
+  shell.say(nextText(shown.run, shell.talk));
+  return "done";
+}
+
+/** The common prefix: what the new run has from the old one, and that it is what was recorded. */
+async function replayPrefix(
+  shell: Shell,
+  holdfast: Holdfast,
+  { run: id, sequence }: CheckpointSummary,
+  named: string | undefined,
+): Promise<ReplayReport> {
+  const workflow = await workflowFile(shell, holdfast, { run: id, named });
+  const report = await holdfast.work.replay({ run: id, to: sequence, ...workflow, signal: shell.signal });
+  if (report.verdict === "identical") return report;
+  const damaged = report.verdict === "damaged";
+  throw new HoldfastError({
+    code: damaged ? "STORE_CORRUPT" : "REPLAY_DIVERGED",
+    message: damaged
+      ? `The record of run ${id} is damaged: ${report.problems[0]?.what ?? "it cannot be read"}`
+      : `Run ${id} does not come out as it was recorded: ${report.divergence === null ? "" : divergenceText(report.divergence)}`,
+    hint: `\`holdfast replay ${id} --to ${sequence}\` shows it; without --replay the checkpoint is forked as it is. Nothing was made.`,
+    data: { report },
+  });
+}
+
+function prefixLabel({ id }: CheckpointSummary, { compared, steps, agents }: ReplayReport): JsonObject {
+  return { to: id, compared, steps, agents };
+}
+
+async function fork(
+  shell: Shell,
+  handle: RunHandle,
+  params: Parameters<RunHandle["fork"]>[0],
+): Promise<{ readonly run: RunSummary; readonly worktree: string | null }> {
+  const work = async () => {
+    try {
+      const forked = await handle.fork(params);
+      const [run, workspace] = await Promise.all([forked.summary(), forked.workspace()]);
+      await forked.close();
+      return { run, worktree: workspace?.root ?? null };
+    } catch (error) {
+      throw runHeld(error);
+    }
+  };
+  return await shell.finish(work(), { done: ({ run }) => `run ${run.id} was forked` });
+}
+
+function planText(
+  plan: { readonly from: string; readonly as: string | null; readonly worktree: boolean },
+  page: Page,
+): string {
+  const id = plan.as === null ? "with a new id" : paint(page, "bold", escapeText(plan.as));
+  const where = plan.worktree ? "with its own worktree and branch" : "without a worktree";
+  return `Would start run ${id} from ${escapeText(plan.from)}, ${where}.\n`;
+}
+
+/** What a workflow carries is gone on with; what is saved by hand is saved again. */
+function nextText({ id, workflow }: Pick<RunSummary, "id" | "workflow">, page: Page): string {
+  return workflow === "manual"
+    ? `Save in it with: ${page.program} checkpoint --run ${id}`
+    : `Go on with: ${page.program} resume ${id}`;
+}
+
+function forkedText(
+  shown: { readonly run: RunSummary; readonly worktree: string | null; readonly from: string },
+  page: Page,
+): string {
+  const id = escapeText(shown.run.id);
+  const line = `Forked ${escapeText(shown.from)} as ${paint(page, "bold", id)}.\n`;
+  if (shown.worktree === null) return `${line}It has no worktree: its files are in the checkpoint.\n`;
+  return `${line}Its files are in ${escapeText(shown.worktree)}\n`;
+}

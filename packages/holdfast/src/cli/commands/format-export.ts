@@ -1,0 +1,166 @@
+import { resolve } from "node:path";
+import type { Encoded, ForeignCheckpoint, Loss, Remark } from "@holdfast/formats/format";
+import { EXPORT_NAMES, type ExportName, FORMAT_NAMES } from "@holdfast/formats/format-names";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { countText } from "../output/quantities.ts";
+import { escapeText, wrap } from "../output/text.ts";
+
+/** Where documents go; what `writeOut` heeds. */
+export const OUTPUT_FLAGS = {
+  output: {
+    type: "text",
+    short: "o",
+    value: "PATH",
+    about: "a file, or a directory (one that is there, or ends in a slash); default stdout",
+    completes: "file",
+  },
+  "dry-run": { type: "boolean", about: "only say what would be lost" },
+} as const satisfies CommandSpec["flags"];
+
+export const spec = {
+  name: "export",
+  summary: "write a checkpoint as another tool reads it",
+  details: [
+    "Prints the document, or writes it to --output: whole or not at all. What the format cannot carry is named on stderr, one line each. Into a directory it goes under the name that the other tool expects; for crunch-yaml with its index and `latest` (a link, or a file that holds the name where there are no links), and by `.claude/checkpoint-config.yaml` where that speaks of this directory.",
+    "A checkpoint that was imported keeps the fields that Holdfast does not know: exported to the format it came from they are in their places again.",
+  ],
+  operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
+  consent: "reads",
+  paths: false,
+  flags: {
+    to: { type: "text", value: "FORMAT", about: "what to write", choices: EXPORT_NAMES },
+    ...OUTPUT_FLAGS,
+  },
+  examples: [
+    {
+      line: "holdfast export issue-42 --to impl-json -o .tmp/impl-checkpoint.json",
+      about: "hand a run over to another tool",
+    },
+    {
+      line: "holdfast export issue-42@7 --to crunch-yaml -o .claude/crunch/42/checkpoints/",
+      about: "with index and latest",
+    },
+    { line: "holdfast export issue-42 --to atif > trajectory.json", about: "what its agents did, as a trajectory" },
+  ],
+  reads: true,
+  json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "document": "text"}; "document" is null when it was written to --output.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const named = input.text("to");
+  if (named === undefined) throw whichFormat(EXPORT_NAMES);
+  const holdfast = await shell.open({ create: false });
+  const address = await holdfast.resolve(input.operand(0) ?? "");
+  const where = { output: input.text("output"), dryRun: input.on("dry-run") };
+  const to = FORMAT_NAMES.find((name) => name === named);
+  if (to === undefined) {
+    const transcript = await holdfast.foreign.transcript(address.run);
+    return await writeOut(shell, { from: address.run, to: "atif", foreign: [], encoded: [transcript] }, where);
+  }
+  const { foreign, encoded } = await holdfast.foreign.encode(address, to);
+  return await writeOut(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
+}
+
+interface Outgoing {
+  /** An address or a format. */
+  readonly from: string;
+  readonly to: ExportName;
+  readonly foreign: readonly ForeignCheckpoint[];
+  readonly encoded: readonly Encoded[];
+  readonly remarks?: readonly Remark[];
+}
+
+/** Documents to stdout or to --output, and what they could not carry to stderr. */
+export async function writeOut(
+  shell: Shell,
+  outgoing: Outgoing,
+  params: { readonly output: string | undefined; readonly dryRun: boolean },
+): Promise<Exit> {
+  const { from, to, encoded, remarks } = outgoing;
+  const { writeExport } = await import("../../interop/export.ts");
+  const [only] = encoded;
+  const place = params.output;
+  if (only === undefined || (encoded.length > 1 && place === undefined && !params.dryRun))
+    throw severalDocuments(encoded.length);
+  const { paths, removed, losses } =
+    place === undefined || params.dryRun
+      ? { paths: [], removed: [], losses: uniqueLosses(encoded) }
+      : writeExport({
+          to,
+          foreign: outgoing.foreign,
+          encoded,
+          output: resolve(shell.cwd, place),
+          directory: /[/\\]$/.test(place),
+        });
+  const document = place === undefined && !params.dryRun ? new TextDecoder().decode(only.bytes) : null;
+  shell.print({
+    json: () => ({
+      from,
+      to,
+      path: only.path,
+      written: paths,
+      removed,
+      losses,
+      ...(remarks === undefined ? {} : { remarks }),
+      document,
+    }),
+    ...(document === null ? {} : { content: true as const }),
+    text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
+  });
+  shell.say(lossesText(to, losses, shell.talk.width));
+  return "done";
+}
+
+function summary(shown: {
+  readonly place: string | undefined;
+  readonly written: readonly string[];
+  readonly removed: readonly string[];
+  readonly dryRun: boolean;
+  readonly path: string;
+}): string {
+  if (shown.dryRun) return `Would write ${escapeText(shown.place ?? shown.path)}\n`;
+  const { written, removed } = shown;
+  if (written.length === 0 && removed.length === 0) return "Up to date: nothing was written.\n";
+  const lines = [...written.map((path) => `Wrote ${path}`), ...removed.map((path) => `Removed ${path}`)];
+  return lines.map((line) => `${escapeText(line)}\n`).join("");
+}
+
+function uniqueLosses(encoded: readonly Encoded[]): readonly Loss[] {
+  const all = encoded.flatMap(({ losses }) => losses);
+  return [...new Map(all.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
+}
+
+function severalDocuments(count: number): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `There are ${count} checkpoints, each of which becomes a document of its own`,
+    hint: "Name a directory for them with --output DIRECTORY/.",
+  });
+}
+
+/** USAGE: nothing was said that would tell. */
+export function whichFormat(names: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: "To which format?",
+    hint: `Say so with --to: ${names.join(", ")}.`,
+  });
+}
+
+/** What a format could not carry, those of one reason together; nothing to say when it carried all. */
+export function lossesText(
+  to: string,
+  losses: readonly { readonly path: string; readonly why: string }[],
+  width: number,
+): string {
+  if (losses.length === 0) return "";
+  const reasons = new Map<string, string[]>();
+  for (const { path, why } of losses) reasons.set(why, [...(reasons.get(why) ?? []), path]);
+  const lines = [...reasons].flatMap(([why, paths]) => {
+    const [first = "", ...rest] = wrap(escapeText(`${paths.join(", ")}: ${why}`), Math.min(width, 100) - 4);
+    return [`  ${first}`, ...rest.map((line) => `    ${line}`)];
+  });
+  return `Not carried by ${to} (${countText(losses.length, "loss", "losses")}):\n${lines.join("\n")}\n`;
+}

@@ -1,0 +1,189 @@
+import { FORMAT_NAMES } from "@holdfast/formats/format-names";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { ImportPlan } from "../../interop/import.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { checkNewRunId } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { countText } from "../output/quantities.ts";
+import { escapeText, wrap } from "../output/text.ts";
+import { runHeld } from "../run-holder.ts";
+
+export const spec = {
+  name: "import",
+  summary: "bring checkpoints of another tool into the store, as a run",
+  details: [
+    "Tells the format from the content, shows what would be made, and asks where that cannot be told (exit status 4 where nobody can be asked). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index where there is one. Of a place above the checkpoints of loops (a repository, its .aiwg) every loop becomes a run of its own.",
+    "Everything is read and checked before anything is written. The document itself is kept whole beside what was understood of it, so `holdfast export` gives it back. Importing the same thing again changes nothing; after a crash the same command goes on where it stood. Of loops that a run of this store wrote below .aiwg itself nothing is made: the run is named, and --run makes a second one all the same.",
+    "Go on with it: `holdfast resume RUN`.",
+  ],
+  operands: [
+    { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
+  ],
+  consent: "saves",
+  paths: false,
+  flags: {
+    format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },
+    run: { type: "text", value: "ID", about: "id of the new run (made from the work when absent)" },
+    "dry-run": { type: "boolean", about: "show what would be made, and make nothing" },
+  },
+  examples: [
+    {
+      line: "holdfast import .tmp/impl-checkpoint.json",
+      about: "a run of another tool; `holdfast resume` goes on with it",
+    },
+    { line: "holdfast import .claude/crunch/42/checkpoints --dry-run", about: "what a crunch directory holds" },
+    {
+      line: "holdfast import state.json --format context-store --run agent-7",
+      about: "say what it is, and its name here",
+    },
+  ],
+  json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each.',
+} as const satisfies CommandSpec;
+
+type Format = (typeof FORMAT_NAMES)[number];
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const id = input.text("run");
+  checkNewRunId(id);
+  const dryRun = input.on("dry-run");
+  const holdfast = await shell.open(dryRun ? { create: false, pretend: true, writes: false } : { create: true });
+  const named = FORMAT_NAMES.find((name) => name === input.text("format"));
+  const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
+  // Of several, a line each: what was imported is told also when a later one fails.
+  const show = (document: object, text: (page: Page) => string): void => {
+    if (shell.json && plans.length > 1) shell.write(`${JSON.stringify(document)}\n`);
+    else shell.print({ json: () => document, text });
+  };
+  for (const plan of plans) {
+    if (dryRun) {
+      show(importDocument(plan), (page) => importText(plan, "plan", page));
+      continue;
+    }
+    const report = await shell.finish(apply(holdfast, plan), {
+      done: ({ run, changed }) => (changed ? `run ${run} was imported` : null),
+    });
+    show({ ...importDocument(plan), changed: report.changed }, (page) =>
+      importText(plan, report.changed ? "done" : "same", page),
+    );
+  }
+  const [only] = plans;
+  if (dryRun || only === undefined) return "done";
+  const { program } = shell.talk;
+  const run = plans.length === 1 ? only.run : "RUN";
+  shell.say(`See it with: ${program} show ${run}. Go on with: ${program} resume ${run}`);
+  return "done";
+}
+
+async function apply(
+  holdfast: Holdfast,
+  plan: ImportPlan,
+): Promise<{ readonly run: string; readonly changed: boolean }> {
+  try {
+    return await holdfast.foreign.applyImport(plan);
+  } catch (error) {
+    throw runHeld(error);
+  }
+}
+
+/** Where several formats may be meant, each is offered in turn; whoever cannot be asked gets the error. */
+async function planOrAsk(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly paths: readonly string[]; readonly named: Format | undefined; readonly id: string | undefined },
+): Promise<readonly ImportPlan[]> {
+  const plan = (format: Format | undefined): Promise<readonly ImportPlan[]> =>
+    holdfast.foreign.planImport({
+      paths: params.paths,
+      cwd: shell.cwd,
+      ...(format === undefined ? {} : { format }),
+      ...(params.id === undefined ? {} : { run: params.id }),
+    });
+  try {
+    return await plan(params.named);
+  } catch (error) {
+    for (const claim of claimsOf(error)) {
+      const answer = await shell.confirm(`${escapeText(String(error))}. Read it as ${claim}?`);
+      if (answer === "yes") return await plan(claim);
+      if (answer === "cannot_ask") break;
+    }
+    throw error;
+  }
+}
+
+function claimsOf(error: unknown): readonly Format[] {
+  if (!(error instanceof HoldfastError) || error.code !== "FORMAT_UNKNOWN" || error.data["several"] !== true) return [];
+  const claims: readonly unknown[] = Array.isArray(error.data["claims"]) ? error.data["claims"] : [];
+  return FORMAT_NAMES.filter((name) =>
+    claims.some((claim) => typeof claim === "object" && claim !== null && "format" in claim && claim.format === name),
+  );
+}
+
+const SHOWN = 10;
+
+/** "plan": would be made; "done": was made; "same": was there already. */
+export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page: Page): string {
+  const run = paint(page, "bold", escapeText(plan.run));
+  const count = countText(plan.checkpoints.length, "checkpoint");
+  const what = `${count} of ${plan.format}`;
+  if (plan.before === "own") return ownText(plan, { run, what }, page);
+  const lines = [headline(plan, how, { run, what })];
+  const hidden = Math.max(0, plan.checkpoints.length - SHOWN);
+  if (hidden > 0) lines.push(`  ${hidden} older ones`);
+  for (const [at, { id, createdAt, planes }] of plan.checkpoints.entries()) {
+    if (at < hidden) continue;
+    const { stage, iteration } = planes.position;
+    const parts = [
+      stage,
+      ...(iteration > 0 ? [`iteration ${iteration}`] : []),
+      createdAt ?? "no time",
+      ...(id === null ? [] : [id]),
+    ];
+    lines.push(`  ${escapeText(`${plan.run}@${at + 1}`)}  ${parts.map(escapeText).join(", ")}`);
+  }
+  if (plan.worktree !== null) lines.push(`Its files are in ${escapeText(plan.worktree)}`);
+  for (const { path, text } of plan.remarks) lines.push(...told(paint(page, "dim", "note:"), `${path} ${text}`, page));
+  for (const { name, error } of plan.broken)
+    lines.push(...told(paint(page, "red", "left out:"), `${name}: ${error.message}`, page));
+  return `${lines.join("\n")}\n`;
+}
+
+/** A second run of the same work is what hardly anybody means. */
+function ownText(plan: ImportPlan, { run, what }: { readonly run: string; readonly what: string }, page: Page): string {
+  const second = `${page.program} fork ${escapeText(plan.run)}@latest`;
+  return `Nothing to do: ${run} of this store wrote these files itself (${what}).\nFor a second run of it: ${second}, or name one with --run.\n`;
+}
+
+function told(head: string, text: string, page: Page): readonly string[] {
+  const [first = "", ...rest] = wrap(escapeText(text.trim()), Math.min(page.width, 100) - 10);
+  return [`${head} ${first}`, ...rest.map((line) => `    ${line}`)];
+}
+
+function headline(
+  plan: ImportPlan,
+  how: "plan" | "done" | "same",
+  { run, what }: { readonly run: string; readonly what: string },
+): string {
+  if (how === "done") return `Imported ${what} as ${run}.`;
+  if (how === "same" || plan.before === "whole") return `Nothing to do: imported before as ${run}, ${what}.`;
+  return plan.before === "part" ? `Would finish the import of ${what} as ${run}:` : `Would import ${what} as ${run}:`;
+}
+
+function importDocument(plan: ImportPlan): object {
+  const { run, format, workflow, work, worktree, remarks, before } = plan;
+  return {
+    run,
+    format,
+    workflow,
+    work,
+    worktree,
+    checkpoints: plan.checkpoints.map(({ id, createdAt, planes }, at) => {
+      const { stage, iteration } = planes.position;
+      return { sequence: at + 1, id, createdAt, stage, iteration };
+    }),
+    remarks,
+    broken: plan.broken.map(({ name, error }) => ({ name, code: error.code, message: error.message })),
+    before,
+  };
+}

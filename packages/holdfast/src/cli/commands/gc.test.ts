@@ -1,0 +1,88 @@
+import { describe, expect, test } from "vitest";
+import type { GcReport } from "@holdfast/core/gc";
+import { PAGE } from "@holdfast/test-support/sample-run";
+import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import { gcReportText, groupDecisions, loopsReportText, loopsText, planText } from "./gc.ts";
+
+describe("view", () => {
+  test("one group for each action and reason, and no decision is lost", () => {
+    const groups = groupDecisions([
+      { action: "drop", sequence: 1, why: "over 5", bytes: 10 },
+      { action: "keep", sequence: 2, why: "tagged" },
+      { action: "drop", sequence: 3, why: "over 5", bytes: 5 },
+      { action: "keep", sequence: 4, why: "newest" },
+    ]);
+    expect(groups.map(({ action, sequences, bytes }) => [action, sequences, bytes])).toEqual([
+      ["drop", [1, 3], 15],
+      ["keep", [2], 0],
+      ["keep", [4], 0],
+    ]);
+  });
+
+  const sweep = { chunks: 0, packs: 0, blobs: 0, temporaryFiles: 0, freedBytes: 0, recompressed: 0 };
+
+  test("a long reason goes on in the next line and is never cut", () => {
+    const why = "the newest of the run; the newest to resume from; only copy of files that a restore replaced";
+    const plans = [{ run: "fix-login", decisions: [{ action: "keep", sequence: 12, why }] }] as const;
+    const text = planText({ plans, danglingRefs: [], asides: [], compressBefore: null, sweep, usage: [] }, PAGE);
+    expect(text).toMatchInlineSnapshot(`
+    "RUN        CHECKPOINTS  DO    WHY
+    fix-login  12           keep  the newest of the run; the newest to resume from;
+                                  only copy of files that a restore replaced
+
+    Nothing to drop, keep 1.
+    "
+  `);
+  });
+
+  test("the refs of what was dropped are not left over; one is not many", () => {
+    const tombstone = {
+      run: "r",
+      sequence: 1,
+      entry: 3,
+      digest: "",
+      trigger: "manual",
+      createdAt: "2026-11-15T11:00:00Z",
+      droppedAt: "2026-11-15T11:00:00Z",
+      why: "over",
+    } as const;
+    const report: GcReport = { dropped: [tombstone], asides: [], unpinned: ["refs/holdfast/r/1"], sweep };
+    expect(gcReportText(report)).toBe(
+      "Dropped 1 checkpoint (it left a tombstone); nothing to free in the store yet.\n" +
+        "Its files are git objects: they go when git itself collects (git gc).\n",
+    );
+    const litter = { ...report, dropped: [], unpinned: ["refs/holdfast/r/7"], sweep: { ...sweep, freedBytes: 2100 } };
+    expect(gcReportText(litter)).toBe(
+      "Nothing had to be dropped; freed 2.1 kB in the store; also 1 ref left over from an interrupted save.\n",
+    );
+  });
+});
+
+describe("loops view", () => {
+  const plans: readonly LoopCleanupPlan[] = [
+    {
+      run: "ralph-fix-tests-a1b2c3d4",
+      dropped: [1],
+      files: [
+        { path: "x/checkpoints/iteration-002.json.gz", sequence: 2, action: "keep", why: "the newest", bytes: 900 },
+        { path: "x/checkpoints/iteration-001.json.gz", sequence: 1, action: "drop", why: "beyond 1", bytes: 800 },
+      ],
+    },
+  ];
+
+  test("each file with what becomes of it and why; nothing where there are none", () => {
+    expect(loopsText(plans, PAGE)).toBe(
+      [
+        "",
+        "LOOP                      FILE           DO    FREES  WHY",
+        "ralph-fix-tests-a1b2c3d4  iteration-002  keep         the newest",
+        "ralph-fix-tests-a1b2c3d4  iteration-001  drop  800 B  beyond 1",
+        "",
+        "Below .aiwg: would remove 1 file, keep 1.",
+        "",
+      ].join("\n"),
+    );
+    expect(loopsReportText(plans)).toBe("Removed 1 file below .aiwg.\n");
+    expect([loopsText([], PAGE), loopsReportText([])]).toEqual(["", ""]);
+  });
+});

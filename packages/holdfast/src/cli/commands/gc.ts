@@ -1,0 +1,215 @@
+import type { GcPlan, GcReport } from "@holdfast/core/gc";
+import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import { AGE_RULE, DONE_RULE, YOUNG_RULE, neverDroppedText } from "../../config/config-template.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { refuseSequence } from "../operands.ts";
+import type { Page } from "../output/page.ts";
+import { byteText, countText, rangesText } from "../output/quantities.ts";
+import { type Cell, renderTable } from "../output/table.ts";
+import { usageText } from "./doctor.ts";
+
+export const spec = {
+  name: "gc",
+  summary: "drop what retention allows and free its space",
+  details: [
+    "Drops by the rules of holdfast.config.yaml (`holdfast config` shows them): how many of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone that says when and why.",
+    `Never dropped: ${neverDroppedText()}.`,
+    `Young runs: ${YOUNG_RULE}. By default that is 30 days.`,
+    `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
+    "What is freed is counted in the store. The files of a dropped checkpoint are git objects, which go when git itself collects (git gc).",
+    "Files of loops below .aiwg go by the rules of `aiwg:` in the config, here and once a day when a loop begins or goes on; what goes there stays in the store.",
+    "Runs and their worktrees stay: a journal is never cut. A worktree that is not needed any more goes with `git worktree remove`, its branch with `git branch -d`, and git refuses where that would lose work; a run whose worktree is gone can still be resumed, which makes it anew.",
+  ],
+  operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
+  consent: "saves",
+  paths: false,
+  flags: {
+    "dry-run": { type: "boolean", about: "show what would be kept and dropped and why, and drop nothing" },
+    retention: {
+      type: "text",
+      value: "PRESET",
+      about: "by these rules instead of those of the config: standard, or loops (newest 5 of a run, 30 days)",
+      choices: ["standard", "loops"],
+    },
+    yes: { type: "boolean", short: "y", about: "do not ask" },
+  },
+  examples: [
+    { line: "holdfast gc --dry-run", about: "the keep and drop table, with reasons" },
+    { line: "holdfast gc --yes", about: "do it, from a script" },
+  ],
+  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "asides", "unpinned", "sweep"}}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const address = input.operand(0);
+  refuseSequence(address, "gc");
+  const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
+  const only = address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id };
+  const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));
+  const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };
+  const plan = await holdfast.planGc({ ...only, ...policy });
+  const loops = await holdfast.foreign.planLoopCleanup(only);
+  if (input.on("dry-run")) {
+    shell.print({
+      json: () => ({ plan, loops, dryRun: true }),
+      text: (page) => planText(plan, page) + loopsText(loops, page),
+    });
+    return "done";
+  }
+  if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "decision";
+  const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
+  await shell.finish(holdfast.foreign.applyLoopCleanup(loops), { done: () => null });
+  shell.print({
+    json: () => ({ plan, loops, dryRun: false, report }),
+    text: () => gcReportText(report) + loopsReportText(loops),
+  });
+  return "done";
+}
+
+async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
+  shell.say(planText(plan, shell.talk));
+  const count = dropsOf(plan).length;
+  const answer = await shell.confirm(
+    `Drop ${count === 1 ? "1 checkpoint" : `${count} checkpoints`}? This cannot be undone.`,
+  );
+  if (answer === "yes") return true;
+  if (answer === "no") {
+    shell.say(
+      `Nothing was dropped. What is kept is set in holdfast.config.yaml; ${shell.talk.program} init writes one.`,
+    );
+    return false;
+  }
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: "Checkpoints would be dropped, and there is nobody to ask",
+    hint: "Look with `holdfast gc --dry-run`, then `holdfast gc --yes`.",
+  });
+}
+
+export function planText(plan: GcPlan, page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "CHECKPOINTS", shrinkTo: 12 },
+    { title: "DO" },
+    { title: "FREES", align: "right", optional: true },
+    { title: "WHY", shrinkTo: 24, wrap: true },
+  ] as const;
+  const rows = plan.plans.flatMap(({ run, decisions }) =>
+    groupDecisions(decisions).map((group): readonly Cell[] => [
+      { text: run },
+      { text: rangesText(group.sequences) },
+      { text: group.action, style: group.action === "drop" ? "red" : "green" },
+      { text: group.action === "drop" ? byteText(group.bytes) : "" },
+      { text: group.why },
+    ]),
+  );
+  const table = rows.length === 0 ? "" : `${renderTable({ columns, rows }, page)}\n`;
+  const usage = plan.usage.length === 0 ? "" : `${usageText(plan.usage, page)}\n`;
+  return table + usage + totalText(plan);
+}
+
+export function gcReportText(report: GcReport): string {
+  const { sweep, dropped } = report;
+  const own = new Set(dropped.map(({ run, sequence }) => `refs/holdfast/${run}/${sequence}`));
+  const leftOver = report.unpinned.filter((ref) => !own.has(ref)).length;
+  const done =
+    dropped.length === 0
+      ? "Nothing had to be dropped"
+      : `Dropped ${countText(dropped.length, "checkpoint")} (${dropped.length === 1 ? "it" : "each"} left a tombstone)`;
+  const freed =
+    sweep.freedBytes === 0 ? "nothing to free in the store yet" : `freed ${byteText(sweep.freedBytes)} in the store`;
+  return `${done}; ${freed}${detailText({ refs: leftOver, asides: report.asides.length, sweep })}.\n${filesText(dropped.length)}`;
+}
+
+/** Said aloud whenever the daily clean-up removed something: nothing is forgotten silently. */
+export function gcSummary(report: GcReport, page: Page): string {
+  const dropped = countText(report.dropped.length, "checkpoint");
+  return `Daily clean-up: dropped ${dropped} by retention, freed ${byteText(report.sweep.freedBytes)}.\n  why: ${page.program} log RUN    rules: ${page.program} config`;
+}
+
+/** For somebody who pressed Ctrl+C meanwhile. */
+export function gcOutcome(report: GcReport): string | null {
+  const { length } = report.dropped;
+  return length === 0 ? null : `${countText(length, "checkpoint")} ${length === 1 ? "was" : "were"} dropped`;
+}
+
+function dropsOf(plan: GcPlan): readonly Extract<RetentionDecision, { readonly action: "drop" }>[] {
+  return plan.plans.flatMap(({ decisions }) => decisions.filter((decision) => decision.action === "drop"));
+}
+
+function totalText(plan: GcPlan): string {
+  const drops = dropsOf(plan);
+  const kept = plan.plans.reduce((sum, { decisions }) => sum + decisions.length, 0) - drops.length;
+  const freed = drops.reduce((sum, { bytes }) => sum + bytes, 0) + plan.sweep.freedBytes;
+  const verdict = drops.length === 0 ? "Nothing to drop" : `Would drop ${countText(drops.length, "checkpoint")}`;
+  const frees = freed === 0 ? "" : `, free up to ${byteText(freed)} in the store`;
+  const detail = detailText({ refs: plan.danglingRefs.length, asides: plan.asides.length, sweep: plan.sweep });
+  return `${verdict}, keep ${kept}${frees}${detail}.\n${filesText(drops.length)}`;
+}
+
+function filesText(dropped: number): string {
+  if (dropped === 0) return "";
+  return `${dropped === 1 ? "Its" : "Their"} files are git objects: they go when git itself collects (git gc).\n`;
+}
+
+function detailText(left: { readonly refs: number; readonly asides: number; readonly sweep: GcPlan["sweep"] }): string {
+  const { refs, asides, sweep } = left;
+  const parts = [
+    ...(refs > 0 ? [`${countText(refs, "ref")} left over from an interrupted save`] : []),
+    ...(asides > 0 ? [`${countText(asides, "worktree")} left over from a run's asides`] : []),
+    ...(sweep.temporaryFiles > 0 ? [countText(sweep.temporaryFiles, "temporary file")] : []),
+    ...(sweep.recompressed > 0 ? [`${countText(sweep.recompressed, "chunk")} compressed`] : []),
+  ];
+  return parts.length === 0 ? "" : `; also ${parts.join(", ")}`;
+}
+
+interface Group {
+  readonly action: RetentionDecision["action"];
+  readonly why: string;
+  readonly sequences: readonly number[];
+  readonly bytes: number;
+}
+
+/** One line for each decision and reason: a hundred automatic checkpoints that go for one reason are one line. */
+export function groupDecisions(decisions: readonly RetentionDecision[]): readonly Group[] {
+  const groups = new Map<string, Group>();
+  for (const decision of decisions) {
+    const key = `${decision.action} ${decision.why}`;
+    const known = groups.get(key) ?? { action: decision.action, why: decision.why, sequences: [], bytes: 0 };
+    const bytes = known.bytes + (decision.action === "drop" ? decision.bytes : 0);
+    groups.set(key, { ...known, sequences: [...known.sequences, decision.sequence], bytes });
+  }
+  return [...groups.values()].toSorted((a, b) => (a.sequences[0] ?? 0) - (b.sequences[0] ?? 0));
+}
+
+/** The files below `.aiwg`, loop by loop; nothing where there are none. */
+export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string {
+  const columns = [
+    { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "FILE", shrinkTo: 13 },
+    { title: "DO" },
+    { title: "FREES", align: "right", optional: true },
+    { title: "WHY", shrinkTo: 24, wrap: true },
+  ] as const;
+  const rows = plans.flatMap(({ run, files }) =>
+    files.map(({ path, action, bytes, why }): readonly Cell[] => [
+      { text: run },
+      { text: (path.split("/").at(-1) ?? path).replace(/\.json(?:\.gz)?$/, "") },
+      { text: action, style: action === "drop" ? "red" : "green" },
+      { text: action === "drop" ? byteText(bytes) : "" },
+      { text: why },
+    ]),
+  );
+  if (rows.length === 0) return "";
+  const files = plans.flatMap((plan) => plan.files);
+  const drops = files.filter(({ action }) => action === "drop").length;
+  return `\n${renderTable({ columns, rows }, page)}\nBelow .aiwg: would remove ${countText(drops, "file")}, keep ${files.length - drops}.\n`;
+}
+
+export function loopsReportText(plans: readonly LoopCleanupPlan[]): string {
+  const drops = plans.flatMap(({ files }) => files.filter(({ action }) => action === "drop")).length;
+  return drops === 0 ? "" : `Removed ${countText(drops, "file")} below .aiwg.\n`;
+}

@@ -1,0 +1,67 @@
+import { readFile } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
+import { loadCommands } from "../command-table.ts";
+import { type Flag, GLOBAL_FLAGS, currentFlags } from "../command.ts";
+import { commandText, overviewText, referenceMarkdown } from "./help.ts";
+
+const COMMANDS = await loadCommands();
+
+describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast help $name", ({ spec }) => {
+  const text = commandText(spec);
+
+  test("mentions every flag and operand that the parser knows, and no old spelling", () => {
+    for (const name of [...Object.keys(currentFlags(spec.flags)), ...Object.keys(GLOBAL_FLAGS)])
+      expect(text).toMatch(new RegExp(`--${name}\\b`));
+    for (const [name, flag] of Object.entries<Flag>(spec.flags))
+      if (flag.instead !== undefined) expect(text).not.toMatch(new RegExp(`--${name}\\b`));
+    for (const operand of spec.operands) expect(text).toContain(operand.name);
+  });
+
+  test("has an example, says what --json prints, and fits 80 columns", () => {
+    expect(spec.examples.length).toBeGreaterThan(0);
+    expect(text).toContain("With --json");
+    for (const line of text.split("\n")) expect(line.length, line).toBeLessThanOrEqual(80);
+  });
+
+  test("its examples use only flags that it has", () => {
+    const known = new Set([...Object.keys(spec.flags), ...Object.keys(GLOBAL_FLAGS)].map((name) => `--${name}`));
+    for (const { line } of spec.examples) {
+      for (const [flag] of line.matchAll(/--[a-z][a-z-]*/g)) expect(known, line).toContain(flag);
+    }
+  });
+
+  test("no flag of its own hides a global one", () => {
+    const shorts = [...Object.values(spec.flags), ...Object.values(GLOBAL_FLAGS)].flatMap((flag) =>
+      "short" in flag ? [flag.short] : [],
+    );
+    expect(new Set(shorts).size).toBe(shorts.length);
+    for (const name of Object.keys(GLOBAL_FLAGS)) expect(spec.flags).not.toHaveProperty(name);
+  });
+});
+
+test("commands that change something can say what they would do", () => {
+  for (const name of ["run", "resume", "checkpoint", "tag", "restore", "fork", "gc", "verify", "init"]) {
+    expect(COMMANDS.find(({ spec }) => spec.name === name)?.spec.flags, name).toHaveProperty("dry-run");
+  }
+});
+
+test("the overview names every command for people, within 80 columns", () => {
+  const text = overviewText(COMMANDS);
+  for (const { spec } of COMMANDS) expect(text.includes(`  ${spec.name} `)).toBe(spec.hidden !== true);
+  for (const line of text.split("\n")) expect(line.length, line).toBeLessThanOrEqual(80);
+});
+
+test("on a narrow page only what cannot be broken sticks out", () => {
+  const whole = new Set(COMMANDS.flatMap(({ spec }) => spec.examples.map(({ line }) => `  ${line}`)));
+  for (const text of [overviewText(COMMANDS, 44), ...COMMANDS.map(({ spec }) => commandText(spec, 44))]) {
+    for (const line of text.split("\n")) {
+      const fixed = whole.has(line) || /^(Usage: | *holdfast[: ])/.test(line) || /^ *\S+$/.test(line);
+      if (!fixed) expect(line.length, line).toBeLessThanOrEqual(44);
+    }
+  }
+});
+
+test("docs/cli.md is what `holdfast help --markdown` prints", async () => {
+  const page = await readFile(new URL("../../../../../docs/cli.md", import.meta.url), "utf8");
+  expect(page).toBe(referenceMarkdown(COMMANDS));
+});

@@ -1,0 +1,261 @@
+import { nearest } from "@holdfast/core/options";
+import { HoldfastError } from "@holdfast/platform/error";
+import {
+  type Command,
+  type CommandSpec,
+  type Flag,
+  type Flags,
+  GLOBAL_FLAGS,
+  type Input,
+  type Shell,
+  currentFlags,
+} from "../command.ts";
+import { EXITS, type Exit } from "../exit.ts";
+import type { Page } from "../output/page.ts";
+import { wrap } from "../output/text.ts";
+
+export const spec = {
+  name: "help",
+  summary: "explain a command",
+  details: [],
+  operands: [{ name: "COMMAND", about: "the command to explain", required: false, completes: "command" }],
+  consent: "reads",
+  paths: false,
+  flags: {
+    markdown: { type: "boolean", about: "print the whole reference as Markdown" },
+  },
+  examples: [
+    { line: "holdfast help", about: "the list of commands" },
+    { line: "holdfast help restore", about: "one command: arguments, flags, examples" },
+  ],
+  json: '{"commands": [{"name", "summary", "operands", "flags", "examples", "json"}]}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const name = input.operand(0);
+  const commands = await shell.commands();
+  const found = commands.find((one) => one.spec.name === name)?.spec;
+  if (name !== undefined && found === undefined) {
+    const [guess] = nearest(
+      name,
+      commands.map((one) => one.spec.name),
+    );
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `There is no command "${name}"`,
+      hint: guess === undefined ? "See `holdfast help`." : `Did you mean ${guess}?`,
+    });
+  }
+  shell.print({
+    json: () => helpDocument(commands, found),
+    text: (page) =>
+      input.on("markdown")
+        ? referenceMarkdown(commands)
+        : found === undefined
+          ? overviewText(commands, helpWidth(page))
+          : commandText(found, helpWidth(page)),
+  });
+  return "done";
+}
+
+const HELP_WIDTH = 80;
+
+/** Lines of more than 80 columns are hard to read, however wide the page. */
+export function helpWidth(page: Pick<Page, "width">): number {
+  return Math.min(HELP_WIDTH, page.width);
+}
+
+/** `holdfast --help`. Plain text on purpose: the build bakes it into a file that the entry prints without loading code. */
+export function overviewText(commands: readonly Command[], width = HELP_WIDTH): string {
+  const shown = commands.filter(({ spec }) => spec.hidden !== true);
+  return [
+    "holdfast: carries an issue to a pull request, whatever dies on the way.",
+    "Nothing is lost, nothing is done twice.",
+    "",
+    "Usage: holdfast COMMAND [ARGUMENTS] [FLAGS]",
+    "",
+    "Commands",
+    ...definitionLines(
+      shown.map(({ spec }) => [spec.name, spec.summary]),
+      width,
+    ),
+    "",
+    "Flags for every command",
+    ...flagLines(GLOBAL_FLAGS, width),
+    "",
+    ...wrap("An ADDRESS names a checkpoint: RUN@7, RUN@latest, RUN@tag; RUN is its latest.", width),
+    "",
+    "Start here",
+    ...(width < HELP_WIDTH
+      ? START.flatMap(([line, about]) => [`  ${line}`, `      ${about}`])
+      : START.map(([line, about]) => `  ${line.padEnd(49)}  ${about}`)),
+    "",
+    "holdfast help COMMAND explains one command.",
+    "",
+  ].join("\n");
+}
+
+const START = [
+  ["holdfast demo", "see it killed three times"],
+  ["holdfast run 42 --dry-run", "what a run would do"],
+  ['holdfast checkpoint --name "before the refactor"', "save files and state"],
+  ["holdfast diff", "what changed since"],
+  ["holdfast restore RUN@1 --dry-run", "what going back would do"],
+] as const;
+
+/** `holdfast help CMD`: made from the table that the parser uses, so it cannot lag behind. */
+export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
+  const lines = [`holdfast ${spec.name}: ${spec.summary}`, "", `Usage: ${usageLine(spec)}`];
+  for (const paragraph of spec.details) lines.push("", ...wrap(paragraph, width));
+  if (spec.operands.length > 0 || spec.paths) lines.push("", "Arguments", ...operandLines(spec, width));
+  if (Object.keys(spec.flags).length > 0) lines.push("", "Flags", ...flagLines(spec.flags, width));
+  lines.push("", "Flags for every command", ...flagLines(GLOBAL_FLAGS, width));
+  lines.push("", "Examples");
+  for (const example of spec.examples)
+    lines.push(`  ${example.line}`, ...wrap(example.about, width - 6).map((line) => `      ${line}`));
+  lines.push("", "With --json", ...wrap(spec.json, width - 2).map((line) => `  ${line}`), "");
+  return lines.join("\n");
+}
+
+/** The same as data: one command, or all that are for people. */
+export function helpDocument(commands: readonly Command[], spec?: CommandSpec): unknown {
+  const shown = commands.map((command) => command.spec).filter((known) => known.hidden !== true);
+  return { commands: spec === undefined ? shown : [spec] };
+}
+
+function usageLine(spec: CommandSpec): string {
+  const operands = spec.operands.map(({ name, required, many }) => {
+    const shown = many === true ? `${name}...` : name;
+    return required ? shown : `[${shown}]`;
+  });
+  const flags = Object.keys(spec.flags).length > 0 ? ["[FLAGS]"] : [];
+  const paths = spec.paths ? ["[-- PATH...]"] : [];
+  return ["holdfast", spec.name, ...operands, ...flags, ...paths].join(" ");
+}
+
+function flagName(name: string, flag: Flag): string {
+  const short = flag.short === undefined ? "" : `-${flag.short}, `;
+  return `${short}--${name}${flag.type === "text" ? ` ${flag.value}` : ""}`;
+}
+
+const PATHS_ABOUT = "only these files and directories, from where you stand";
+
+function flagLines(flags: Flags, width: number): readonly string[] {
+  return definitionLines(
+    Object.entries(currentFlags(flags)).map(([name, flag]) => [flagName(name, flag), flagAbout(flag)]),
+    width,
+  );
+}
+
+function flagAbout(flag: Flag): string {
+  const choices = flag.type === "text" ? flag.choices : undefined;
+  const told = choices?.every((choice) => new RegExp(`\\b${choice}\\b`).test(flag.about)) ?? true;
+  return told ? flag.about : `${flag.about}: ${(choices ?? []).join(", ")}`;
+}
+
+function operandLines(spec: CommandSpec, width: number): readonly string[] {
+  const rows = spec.operands.map(({ name, about }): readonly [string, string] => [name, about]);
+  return definitionLines(spec.paths ? [...rows, ["-- PATH...", PATHS_ABOUT]] : rows, width);
+}
+
+/** Terms on the left, explanations wrapped on the right; on a narrow page the explanations stand under the terms. */
+function definitionLines(rows: readonly (readonly [string, string])[], width: number): readonly string[] {
+  const left = width < NARROW ? 2 : Math.min(22, Math.max(...rows.map(([term]) => term.length)));
+  return rows.flatMap(([term, about]) => {
+    const [first = "", ...more] = wrap(about, width - left - 4);
+    const rest = more.map((line) => " ".repeat(left + 4) + line);
+    return term.length > left
+      ? [`  ${term}`, " ".repeat(left + 4) + first, ...rest]
+      : [`  ${term.padEnd(left)}  ${first}`, ...rest];
+  });
+}
+
+const NARROW = 60;
+
+/** docs/cli.md, whole. A test compares the file with this, so the page cannot lag behind the program. */
+export function referenceMarkdown(commands: readonly Command[]): string {
+  const shown = commands.map(({ spec }) => spec).filter((spec) => spec.hidden !== true);
+  return [
+    "# The command line",
+    "",
+    "<!-- Made by `holdfast help --markdown`; a test checks that it is up to date. -->",
+    "",
+    INTRODUCTION,
+    "",
+    "## Commands",
+    "",
+    ...shown.map((spec) => `- [\`${spec.name}\`](#holdfast-${spec.name}): ${spec.summary}`),
+    "",
+    "## Flags for every command",
+    "",
+    ...flagTable(GLOBAL_FLAGS),
+    "",
+    "## Exit status",
+    "",
+    "| status | meaning |",
+    "| --- | --- |",
+    ...Object.values(EXITS).map(({ status, about }) => `| ${status} | ${about} |`),
+    "",
+    JSON_RULES,
+    ...shown.flatMap(commandSection),
+    "",
+  ].join("\n");
+}
+
+const INTRODUCTION = `\`holdfast COMMAND [ARGUMENTS] [FLAGS]\`. Flags may stand anywhere, also before the command.
+
+What a command found or did goes to stdout; notes, questions, progress and errors go to stderr. Colours and cut columns
+are for terminals only (\`NO_COLOR\`, \`FORCE_COLOR\` and \`--no-color\` are respected). Control characters in names and
+values are printed escaped; into a pipe, content for another program (a patch, an exported document, an agent's log)
+keeps them. Whatever changes something has \`--dry-run\`.
+
+An address names a checkpoint: \`RUN@7\`, \`RUN@latest\`, \`RUN@tag\`. \`RUN\` alone is its latest; \`@7\` and \`@tag\`
+work where only one run can be meant.`;
+
+const JSON_RULES = `## JSON
+
+With \`--json\` a command prints exactly one JSON document on stdout and no notes (\`--follow\`, \`--watch\`, \`run\` and
+\`resume\`: one line for each thing that happens);
+\`--help\` too (its flags and examples as data).
+When it fails, stdout stays empty and one JSON line stands on stderr:
+
+\`\`\`json
+{"error": {"code": "RUN_NOT_FOUND", "message": "...", "hint": "..." , "retry": "never", "data": {}}}
+\`\`\`
+
+\`hint\` may be null; \`retry\` is \`never\`, \`later\` or \`ask\`; the codes are listed in errors.md. Damage found by
+\`verify\`, a failed check of \`doctor\` and the problems of \`config check\` are results, not failures: the document is on
+stdout and the exit status tells. Fields are only ever added.`;
+
+function commandSection(spec: CommandSpec): readonly string[] {
+  const operands = spec.operands.map(({ name, about }) => `| \`${name}\` | ${about} |`);
+  const paths = spec.paths ? [`| \`-- PATH...\` | ${PATHS_ABOUT} |`] : [];
+  const args = [...operands, ...paths];
+  return [
+    "",
+    `## holdfast ${spec.name}`,
+    "",
+    `\`${usageLine(spec)}\``,
+    "",
+    `${spec.summary.charAt(0).toUpperCase()}${spec.summary.slice(1)}. ${spec.details.join("\n\n")}`.trim(),
+    ...(args.length === 0 ? [] : ["", "| argument | meaning |", "| --- | --- |", ...args]),
+    ...(Object.keys(spec.flags).length === 0 ? [] : ["", ...flagTable(spec.flags)]),
+    "",
+    "```sh",
+    ...spec.examples.flatMap(({ line, about }) => [`# ${about}`, line]),
+    "```",
+    "",
+    `JSON: ${spec.json}`,
+  ];
+}
+
+function flagTable(flags: Flags): readonly string[] {
+  const rows = Object.entries(currentFlags(flags)).map(([name, flag]) => {
+    const choices =
+      flag.type === "text" && flag.choices !== undefined
+        ? `; one of ${flag.choices.map((choice) => `\`${choice}\``).join(", ")}`
+        : "";
+    return `| \`${flagName(name, flag)}\` | ${flag.about}${choices} |`;
+  });
+  return ["| flag | meaning |", "| --- | --- |", ...rows];
+}

@@ -1,0 +1,106 @@
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { refuseSequence } from "../operands.ts";
+import { type ListedRun, checkpointsText, moreText, runsText, unfinishedRestoreText } from "../output/run-text.ts";
+import { parseLimit } from "../parse-arguments.ts";
+
+export const spec = {
+  name: "list",
+  summary: "list runs, or the checkpoints of one run",
+  details: [
+    "Newest first. Without RUN the runs of this repository; with RUN its checkpoints.",
+    "ADDED is what the record of a checkpoint took in the store; its files are git objects.",
+  ],
+  operands: [{ name: "RUN", about: "a run id; its checkpoints are listed", required: false, completes: "run" }],
+  consent: "reads",
+  paths: false,
+  flags: {
+    limit: { type: "text", short: "n", value: "N", about: 'at most N, or "all" (default 30)' },
+    trigger: {
+      type: "text",
+      value: "TRIGGER",
+      about: "only checkpoints taken for this reason (with RUN)",
+      choices: TRIGGERS,
+    },
+    stage: { type: "text", value: "STAGE", about: "only checkpoints of this stage (with RUN)" },
+  },
+  examples: [
+    { line: "holdfast list", about: "the runs, newest first" },
+    { line: "holdfast list fix-login", about: "the checkpoints of one run" },
+    { line: "holdfast list fix-login --trigger manual -n 5", about: "the last five that were taken by hand" },
+  ],
+  reads: true,
+  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}; fields as in the library.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const limit = parseLimit(input.text("limit"), 30);
+  const address = input.operand(0);
+  return address === undefined ? listRuns(shell, input, limit) : listCheckpoints(shell, input, { address, limit });
+}
+
+async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limit: number | undefined): Promise<Exit> {
+  for (const flag of ["trigger", "stage"] as const) {
+    if (input.text(flag) !== undefined) {
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `--${flag} chooses among checkpoints, and no run is named`,
+        hint: `Name one: holdfast list RUN --${flag} ...`,
+      });
+    }
+  }
+  const found = await readRuns(shell, limit);
+  const runs = limit === undefined ? found : found.slice(0, limit);
+  shell.print({ json: () => ({ runs }), text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) });
+  if (runs.length === 0)
+    shell.say(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
+  if (found.length > runs.length) shell.say(moreText("run", runs.length));
+  return "done";
+}
+
+/** A place where nothing was ever saved has no runs: that is an answer, not a failure. */
+async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly ListedRun[]> {
+  const holdfast = await shell.openIfThere();
+  const found = (await holdfast?.standings(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
+  return found.map(({ run, standing }) => ({ ...run, standing }));
+}
+
+async function listCheckpoints(
+  shell: Shell,
+  input: Input<(typeof spec)["flags"]>,
+  params: { readonly address: string; readonly limit: number | undefined },
+): Promise<Exit> {
+  refuseSequence(params.address, "list");
+  const holdfast = await shell.open({ create: false });
+  const run = await holdfast.resolveRun(params.address);
+  const trigger = triggerOf(input.text("trigger"));
+  const stage = input.text("stage");
+  const handle = await holdfast.run(run.id);
+  const found = await handle.list({
+    ...(params.limit === undefined ? {} : { limit: params.limit + 1 }),
+    ...(trigger === undefined ? {} : { trigger }),
+    ...(stage === undefined ? {} : { stage }),
+  });
+  const checkpoints = params.limit === undefined ? found : found.slice(0, params.limit);
+  shell.print({
+    json: () => ({ run, checkpoints }),
+    text: (page) =>
+      unfinishedRestoreText(run, page) + (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
+  });
+  if (checkpoints.length === 0)
+    shell.say(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
+  if (found.length > checkpoints.length) shell.say(moreText("checkpoint", checkpoints.length));
+  return "done";
+}
+
+function noCheckpoints(run: string, filtered: boolean, program: string): string {
+  return filtered
+    ? `No checkpoint of ${run} is like that. All of them:\n  ${program} list ${run}`
+    : `${run} has no checkpoints yet. Save one with:\n  ${program} checkpoint --run ${run}`;
+}
+
+function triggerOf(text: string | undefined): Trigger | undefined {
+  return TRIGGERS.find((trigger) => trigger === text);
+}

@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AgentLogFile } from "../../agent-output.ts";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun } from "../operands.ts";
+import { paint } from "../output/page.ts";
+import { escapeText, wrapStyled } from "../output/text.ts";
+import { parseLimit } from "../parse-arguments.ts";
+
+export const spec = {
+  name: "logs",
+  summary: "print what the agents of a run said",
+  details: [
+    "The raw output of every agent call of a run, in order. What happened to the run itself is in its journal: `holdfast log`.",
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "a run id, or an issue number; default the run of this worktree, or the newest one",
+      required: false,
+      completes: "run",
+    },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    follow: { type: "boolean", short: "f", about: "go on printing as it is written, until the run ends or Ctrl+C" },
+    step: { type: "text", value: "NAME", about: "only calls of this step (impl, review, ...)" },
+    limit: { type: "text", short: "n", value: "N", about: 'the last N lines of each call, or "all" (default 200)' },
+  },
+  examples: [
+    { line: "holdfast logs issue-42", about: "the last lines of each call" },
+    { line: "holdfast logs issue-42 --step review --limit all", about: "everything the reviewers said" },
+    { line: "holdfast logs --follow", about: "what the agent does now" },
+  ],
+  reads: true,
+  json: '{"run": "id", "calls": [{"visit", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"visit", "step", "line"} for each.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const limit = parseLimit(input.text("limit"), 200);
+  const step = input.text("step");
+  const holdfast = await shell.open({ create: false });
+  const { id } = await findRun(holdfast, input.operand(0));
+  const list = async () => (await holdfast.agentLogs(id)).filter((file) => step === undefined || matches(file, step));
+  if (input.on("follow")) return await follow(shell, holdfast, { run: id, list, limit });
+  const files = await list();
+  const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
+  for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
+  shell.print({
+    json: () => ({ run: id, calls }),
+    content: true,
+    text: (page) =>
+      calls
+        .map(({ lines, ...file }) => `${header(file, page)}${lines.map((line) => lineText(shell, line)).join("")}`)
+        .join("\n"),
+  });
+  if (files.length === 0) {
+    const which = step === undefined ? "" : ` in step ${step}`;
+    shell.say(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} log ${id}`);
+  }
+  return "done";
+}
+
+/** "review" also finds "review-2": a step that is done more than once in a visit is numbered. */
+function matches(file: AgentLogFile, step: string): boolean {
+  return file.step === step || (file.step.startsWith(step) && /^[-.]\d+$/.test(file.step.slice(step.length)));
+}
+
+async function follow(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: {
+    readonly run: string;
+    readonly list: () => Promise<readonly AgentLogFile[]>;
+    readonly limit: number | undefined;
+  },
+): Promise<Exit> {
+  const read = new Map<string, number>();
+  let shown: string | undefined;
+  for (let first = true; ; first = false) {
+    // Asked before the files are read: what was written before the end is then shown.
+    const { condition } = await holdfast.status(params.run);
+    for (const file of await params.list()) {
+      const start = read.get(file.path) ?? 0;
+      if (file.bytes <= start) continue;
+      const { lines, next } = await holdfast.readLog(file.path, start);
+      read.set(file.path, next);
+      for (const line of first ? last(lines, params.limit) : lines) {
+        if (!shell.json && shown !== file.path) shell.write(header(file, shell.page));
+        shown = file.path;
+        const { visit, step } = file;
+        if (
+          !shell.write(
+            shell.json ? `${JSON.stringify({ visit, step, line })}\n` : lineText(shell, line),
+            shell.json ? "message" : "content",
+          )
+        )
+          return "done";
+      }
+    }
+    if (condition.kind !== "running" && condition.kind !== "held") return "done";
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+}
+
+const POLL_MS = 200;
+
+function last(lines: readonly string[], limit: number | undefined): readonly string[] {
+  return limit === undefined ? lines : lines.slice(Math.max(0, lines.length - limit));
+}
+
+function header(file: Pick<AgentLogFile, "visit" | "step">, page: Shell["page"]): string {
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (visit ${file.visit})`)}\n`;
+}
+
+function lineText(shell: Shell, line: string): string {
+  if (!shell.page.terminal) return `${line}\n`;
+  return `${wrapStyled(escapeText(line), { width: shell.columns(), indent: 2 })}\n`;
+}

@@ -1,0 +1,127 @@
+import { type Outcome, type Parting, cutValues } from "@holdfast/core/recording";
+import type { RerunReport } from "../../replay.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import { carryRun } from "../execute-run.ts";
+import type { Exit } from "../exit.ts";
+import { checkNewRunId, refuseSequence } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { countText, moneyText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
+import { escapeText, fieldsText } from "../output/text.ts";
+import { workflowFile } from "../run-consent.ts";
+import { findStarting, stillStarting } from "../run-holder.ts";
+import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
+
+export const spec = {
+  name: "rerun",
+  summary: "execute a run again and report the first divergence",
+  details: [
+    "The same work, options, agent, limits, mode and seed, from the commit at which the first run began; agents and commands are called for real, on a branch and in a worktree of its own. What the first one pushed or opened stays. The rerun changes nothing outside this repository: before its first push, pull request, comment or label it waits for you (exit status 4), and `holdfast approve RUN publish` or `stop` answers. With --publish it does not ask. `holdfast replay` checks the record without executing anything.",
+    "Exit status: that of the run; 8 when it ended like the first one and diverged from it on the way.",
+  ],
+  operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
+  consent: "works",
+  paths: false,
+  flags: {
+    as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
+    workflow: {
+      type: "text",
+      value: "FILE",
+      about: "the file of a workflow of your own",
+      completes: "file",
+    },
+    publish: { type: "boolean", about: "let it push, open a pull request and comment without asking" },
+    "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
+  },
+  examples: [
+    { line: "holdfast rerun issue-42", about: "would it do the same again?" },
+    { line: "holdfast rerun issue-42 --publish", about: "the same, with a pull request of its own" },
+    { line: "holdfast rerun issue-42 --dry-run", about: "branch, worktree and base of the new run" },
+  ],
+  windsDown: true,
+  json: 'One line for each event, then {"of", "run", "outcome", "compared": {"same", "step", "files", "verdict"}, "spent": {"a", "b"}, "ended": {"a", "b"}}; with --dry-run {"plan": {...}}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const address = input.operand(0);
+  refuseSequence(address, "rerun");
+  const as = input.text("as");
+  checkNewRunId(as);
+  const holdfast = await shell.open({ create: false });
+  const [starting] = address === undefined ? [] : await findStarting(holdfast, address);
+  if (starting !== undefined) throw stillStarting(starting, "there is nothing to run again yet");
+  const { id: of } = await holdfast.resolveRun(address);
+  const workflow = await workflowFile(shell, holdfast, { run: of, named: input.text("workflow") });
+  const plan = await holdfast.work.planRerun({
+    run: of,
+    publish: input.on("publish"),
+    ...workflow,
+    ...(as === undefined ? {} : { id: as }),
+  });
+  if (input.on("dry-run")) {
+    const { workflow: _functions, ...shown } = plan;
+    const uses = await planUses(shell, await shell.consent.stated(), plan);
+    shell.print({
+      json: () => ({ plan: { ...shown, uses } }),
+      text: (page) => planText(plan, page) + usesText(uses, page),
+    });
+    return "done";
+  }
+  const { agentFileItems } = await import("../../config/agent-files.ts");
+  const { fallback } = (await shell.config()).settings.work.errors;
+  const agents = rolesOf(plan, fallback.agents).map(({ agent }) => agent);
+  await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }), agents });
+  let report: RerunReport | undefined;
+  const exit = await carryRun(shell, holdfast, async (listen) => {
+    report = await holdfast.work.rerun({ of, plan, listen, signal: shell.signal });
+    return report;
+  });
+  const compared = report;
+  if (compared === undefined) return exit;
+  const { a, b } = compared.spent;
+  const spent = { a: spentKnown(a), b: spentKnown(b) };
+  if (shell.json) shell.write(`${JSON.stringify({ ...compared, spent })}\n`);
+  else shell.write(rerunText(compared, shell.page));
+  return exit === "done" && compared.compared.step !== null ? "diverged" : exit;
+}
+
+function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page): string {
+  const { same, step, files, verdict } = compared;
+  const names = `${escapeText(run)} (b) beside ${escapeText(of)} (a)`;
+  const told = step === null ? paint(page, "green", "The same") : paint(page, "yellow", "Parted");
+  return `\n${told}: ${names}\n${fieldsText(
+    [
+      ["same", countText(same, "outcome from the beginning on", "outcomes from the beginning on")],
+      ["step", partingText(step, page)],
+      ["files", partingText(files, page)],
+      ["verdict", partingText(verdict, page)],
+      ["ended", ended.a === ended.b ? `both ${ended.a}` : `a ${ended.a}, b ${ended.b}`],
+      ["tokens", `a ${tokensSpentText(spent.a) ?? "none"}, b ${tokensSpentText(spent.b) ?? "none"}`],
+      ["cost", `a ${costText(spent.a)}, b ${costText(spent.b)}`],
+      ["time", `a ${timeText(spent.a.milliseconds)}, b ${timeText(spent.b.milliseconds)}`],
+    ],
+    page,
+  )}`;
+}
+
+function costText({ microUsd, unpriced }: RerunReport["spent"]["a"]): string {
+  return (unpriced ?? 0) > 0 && microUsd === 0 ? "unknown" : moneyText(microUsd);
+}
+
+function partingText(parting: Parting | null, page: Page): string {
+  if (parting === null) return "no difference";
+  const { a, b, field, expected, actual } = parting;
+  const at = a ?? b;
+  const place = at === null ? "" : placeText(at);
+  if (a === null || b === null) return `${place}: only ${a === null ? "b" : "a"} came there`;
+  const [was, is] = cutValues(
+    expected,
+    actual,
+    Number.isFinite(page.width) ? Math.max(20, (page.width - 30) / 2) : 500,
+  );
+  return `${place}, ${field === "" ? "tree" : field.slice(1).replaceAll("/", ".")}: a ${was}, b ${is}`;
+}
+
+function placeText({ iteration, stage, step }: Outcome): string {
+  const round = iteration === 0 ? "" : `iteration ${iteration}, `;
+  return `${round}stage ${stage}${step === null ? "" : `, step ${step}`}`;
+}

@@ -1,0 +1,362 @@
+import type { CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
+import {
+  type RestoreReport,
+  type RestoreStep,
+  type RunRestorePlan,
+  refuseBlocked,
+  stepsOf,
+} from "@holdfast/core/restore";
+import type { RollbackChoice } from "@holdfast/core/rollback";
+import type { RunSummary } from "@holdfast/core/run";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import type { FileChange, RestorePlan } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun, inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import { countText, relativeTime } from "../output/quantities.ts";
+import { type LeftOut, leftOutLine, leftOutOf, reasonText } from "../output/run-text.ts";
+import { escapeText, hanging, truncate } from "../output/text.ts";
+import { noRollback, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
+import { runHeld, waitForRun } from "../run-holder.ts";
+
+export const spec = {
+  name: "restore",
+  summary: "bring files and state back to a checkpoint",
+  details: [
+    "Cannot destroy: what is there now is checkpointed first, ignored files are never touched, and the restore is itself a checkpoint, so it can be undone. On a terminal the plan is shown and you are asked; elsewhere --yes is needed.",
+    "--smart reads why the run failed (its checks, scores, effects, what was damaged) and takes the newest checkpoint that is whole, surely before the cause, and behind no effect that could not be found again; it says why that one and why not each of the others. When nothing in the files is to blame, it rolls back nothing.",
+    "Step by step: integrity of the checkpoint, files, values, conversation, verify. One that fails ends it with everything as it was, and says which.",
+    "What the checkpoint was taken without (too large files, git repositories inside this one) does not come back, and is named. Files that are ignored now and were not then stay where they are, and are named too: the next checkpoint takes them along. When there is nothing to change, nothing is written.",
+    "A file that cannot be written, because an ignored file or a git repository of its own is in its place, refuses the restore before anything is touched (exit 4).",
+  ],
+  operands: [
+    {
+      name: "ADDRESS",
+      about: "RUN@7, RUN@latest, RUN@tag; RUN with --smart or --pick",
+      required: true,
+      completes: "address",
+    },
+  ],
+  consent: "saves",
+  paths: true,
+  flags: {
+    smart: { type: "boolean", about: "choose the checkpoint by reading the failure" },
+    "past-effects": {
+      type: "boolean",
+      about: "with --smart: also behind effects that a run could not find again, which you have seen to",
+    },
+    pick: { type: "boolean", about: "choose from a list, on a terminal" },
+    "dry-run": { type: "boolean", about: "show the plan, and change nothing" },
+    yes: { type: "boolean", short: "y", about: "do not ask" },
+  },
+  examples: [
+    { line: "holdfast restore fix-login@3 --dry-run", about: "what would be written and removed" },
+    { line: "holdfast restore fix-login@3", about: "go back, after a question" },
+    { line: "holdfast restore issue-42 --smart --dry-run", about: "where would a careful engineer go back to?" },
+    { line: "holdfast restore fix-login@works --yes -- src/auth", about: "one directory only, from a script" },
+  ],
+  json: '{"plan": {...}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const dryRun = input.on("dry-run");
+  const holdfast = await shell.open({ create: false, writes: !dryRun });
+  const found = await findTarget(shell, holdfast, input);
+  if (found.kind === "nothing") return found.exit;
+  const { target, rollback } = found;
+  const handle = await holdfast.run(target.run);
+  if (!dryRun) await waitForRun(shell, handle);
+  const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths }));
+  const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
+  const shown = { plan, lost: lostWith(plan, planes.files), ...(rollback === undefined ? {} : { rollback }) };
+  if (dryRun) {
+    const why = (page: Page): string => (rollback === undefined ? "" : rollbackText(target.run, rollback, page));
+    shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
+    return "done";
+  }
+  await withSteps(shell, async () => refuseBlocked(plan));
+  // An unfinished restore leaves a mark in the journal; only another restore takes it away.
+  const whole = plan.paths === null && target.sequence !== summary.latest?.sequence;
+  if ((plan.files?.changes ?? []).length === 0 && !whole && summary.unfinishedRestore === null) {
+    shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
+    return "done";
+  }
+  if (!input.on("yes") && !(await decide(shell, shown))) return "decision";
+  const report = await withSteps(shell, () => apply(shell, handle, plan));
+  shell.say(restoreStepsText(report.steps, shell.talk));
+  shell.print({
+    json: () => ({ ...shown, dryRun, report }),
+    text: (page) => reportText({ ...shown, report }, page) + (rollback === undefined ? "" : goOnText(summary, page)),
+  });
+  return "done";
+}
+
+type Found =
+  | { readonly kind: "found"; readonly target: CheckpointSummary; readonly rollback?: RollbackChoice }
+  | { readonly kind: "nothing"; readonly exit: Exit };
+
+/** The checkpoint that was named, the one that is chosen by reading the failure, or the one that a person picks. */
+async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof spec)["flags"]>): Promise<Found> {
+  const typed = input.operand(0) ?? "";
+  const [smart, pick, pastEffects] = [input.on("smart"), input.on("pick"), input.on("past-effects")];
+  refuseMixed({ typed, smart, pick, pastEffects });
+  if (!smart && !pick) {
+    const target = await resolveAddress(shell, holdfast, { typed, instead: "holdfast restore ADDRESS" });
+    return { kind: "found", target };
+  }
+  const { id } = await findRun(holdfast, typed);
+  const handle = await holdfast.run(id);
+  if (pick) {
+    const sequence = await pickCheckpoint(shell, handle, { instead: `holdfast restore ${id}@SEQ` });
+    if (sequence !== null) return { kind: "found", target: await handle.get(sequence) };
+    shell.say("Not restored; nothing was changed.");
+    return { kind: "nothing", exit: "decision" };
+  }
+  const rollback = await handle.planRollback({ pastEffects });
+  if (rollback.kind === "back") {
+    if (!input.on("dry-run")) shell.say(rollbackText(id, rollback, shell.talk));
+    return { kind: "found", target: await handle.get(rollback.chosen), rollback };
+  }
+  const dryRun = input.on("dry-run");
+  if (rollback.kind === "none" && !dryRun) {
+    shell.say(rollbackText(id, rollback, shell.talk));
+    throw noRollback(id, rollback);
+  }
+  shell.print({
+    json: () => ({ plan: null, lost: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
+    text: (page) => rollbackText(id, rollback, page),
+  });
+  return { kind: "nothing", exit: rollback.kind === "stay" ? "done" : "decision" };
+}
+
+function refuseMixed(typed: {
+  readonly typed: string;
+  readonly smart: boolean;
+  readonly pick: boolean;
+  readonly pastEffects: boolean;
+}): void {
+  const flag = typed.smart ? "--smart" : "--pick";
+  const why =
+    typed.smart && typed.pick
+      ? "--smart and --pick are two ways to choose"
+      : (typed.smart || typed.pick) && typed.typed.includes("@")
+        ? `${flag} chooses a checkpoint, and ${typed.typed} names one already`
+        : typed.pastEffects && !typed.smart
+          ? "--past-effects is for --smart"
+          : null;
+  if (why === null) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: why,
+    hint: "Give one of them: restore RUN --smart, restore RUN --pick or restore RUN@7.",
+  });
+}
+
+/** What each step came to is told also when one of them failed. */
+async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const steps = error instanceof HoldfastError ? stepsOf(error.data) : [];
+    if (steps.length > 0) shell.say(restoreStepsText(steps, shell.talk));
+    throw error;
+  }
+}
+
+async function planOf(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly handle: RunHandle; readonly target: CheckpointSummary; readonly typed: readonly string[] },
+): Promise<RunRestorePlan> {
+  const { handle, target, typed } = params;
+  const { sequence } = target;
+  if (typed.length === 0) return await handle.planRestore({ sequence });
+  const root = (await handle.workspace())?.root;
+  const paths = await worktreePaths({ paths: typed, cwd: shell.cwd, roots: root === undefined ? [] : [root] });
+  try {
+    return await handle.planRestore({ sequence, paths });
+  } catch (cause) {
+    if (!(cause instanceof HoldfastError) || cause.code !== "USAGE" || root === undefined) throw cause;
+    throw await unknownPath({ shell, holdfast, target, root, paths, cause });
+  }
+}
+
+async function decide(shell: Shell, shown: Shown): Promise<boolean> {
+  const { target, files } = shown.plan;
+  shell.say(planText(shown, shell.talk));
+  const changes = (files?.changes ?? []).length > 0;
+  const answer = await shell.confirm(
+    changes ? "Restore? What is there now is saved first." : "Restore the state? The run goes back to it.",
+  );
+  if (answer === "yes") return true;
+  if (answer === "no") {
+    shell.say("Not restored; nothing was changed.");
+    return false;
+  }
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `Restoring ${target.id} changes ${changes ? "files" : "the run's state"}, and there is nobody to ask`,
+    hint: `Look with --dry-run, then: holdfast restore ${target.id} --yes`,
+  });
+}
+
+async function apply(shell: Shell, handle: RunHandle, plan: RunRestorePlan): Promise<RestoreReport> {
+  const work = async () => {
+    try {
+      return await handle.applyRestore(plan);
+    } catch (error) {
+      throw runHeld(error);
+    } finally {
+      await handle.close();
+    }
+  };
+  return await shell.finish(work(), {
+    done: (report) => `${plan.target.id} was restored (undo: ${shell.talk.program} restore ${report.undo?.id ?? ""})`,
+    failed: async () => {
+      const { unfinishedRestore } = await handle.summary();
+      return unfinishedRestore === null
+        ? null
+        : `the restore of ${unfinishedRestore} did not finish (finish it: ${shell.talk.program} restore ${unfinishedRestore})`;
+    },
+  });
+}
+
+/** What the checkpoint was taken without: it does not come back, so whoever counts on it must hear of it. */
+function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly LeftOut[] {
+  const named = new Set(plan.files?.untouched.map(({ path }) => path));
+  return leftOutOf(files).filter(
+    ({ path }) => inScope(path, plan.paths) && !named.has(path) && !named.has(path.replace(/\/$/, "")),
+  );
+}
+
+/** A plan, and what the checkpoint was taken without. */
+interface Shown {
+  readonly plan: RunRestorePlan;
+  readonly lost: readonly LeftOut[];
+}
+
+export function planText({ plan, lost }: Shown, page: Page): string {
+  const { target, files } = plan;
+  const name = target.name === null ? "" : ` "${escapeText(target.name)}"`;
+  const head = `Restore ${paint(page, "bold", escapeText(target.id))}${name}, taken ${relativeTime(target.createdAt, page.now)}\n`;
+  if (files === null) return `${head}  state only: no files are saved in it, or there is no worktree\n`;
+  const lines = [
+    `  in ${escapeText(files.root)}`,
+    `  ${summary(files)}`,
+    `  ${plan.paths === null ? "the state comes back too" : "only these paths; the state stays"}`,
+  ];
+  const shown = files.changes.length > SHOWN + 1 ? files.changes.slice(0, SHOWN) : files.changes;
+  for (const change of shown) lines.push(changeLine(change, page));
+  if (shown.length < files.changes.length)
+    lines.push(`    … and ${files.changes.length - shown.length} more (all with --json)`);
+  for (const { path, reason, bytes } of files.untouched.filter((left) => inScope(left.path, plan.paths))) {
+    const line = `${path} left alone: ${reasonText(reason, bytes)}`;
+    lines.push(`    ${paint(page, "yellow", "=")} ${truncate(escapeText(line), page.width - 6)}`);
+  }
+  for (const path of files.blocked)
+    lines.push(
+      `    ${paint(page, "red", "!")} ${truncate(escapeText(`${path} stands in the way: no checkpoint holds it`), page.width - 6)}`,
+    );
+  return `${head}${lines.join("\n")}\n${exposedText(files, page)}${lostText(lost, page)}`;
+}
+
+/** They may be secrets, or as large as a whole node_modules. */
+function exposedText({ exposed }: RestorePlan, page: Page): string {
+  const [first] = exposed;
+  if (first === undefined) return "";
+  const more = exposed.length === 1 ? "" : ` and ${exposed.length - 1} more`;
+  const line = `no longer ignored, so in the next checkpoint: ${first}${more}`;
+  return `    ${paint(page, "yellow", "!")} ${truncate(escapeText(line), page.width - 6)}\n`;
+}
+
+/** Nothing is written for it: a checkpoint that says nothing new would only hide those that do. */
+function nothingText(plan: RunRestorePlan): string {
+  const { id } = plan.target;
+  return plan.paths === null
+    ? `Nothing to restore: ${escapeText(id)} is the newest checkpoint, and the files are as it has them.\n`
+    : `Nothing to restore: these files are as ${escapeText(id)} has them.\n`;
+}
+
+/** How the run is carried on from where it stands now; nothing for one that no workflow carries. */
+function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
+  if (workflow === "manual" || workflow === "none") return "";
+  const ended = state.kind === "fatal" || state.kind === "done";
+  const line = `${page.program} resume ${escapeText(id)}${ended ? "@latest --force" : ""}`;
+  return `Go on with: ${paint(page, "bold", line)}\n`;
+}
+
+export function reportText(params: Shown & { readonly report: RestoreReport }, page: Page): string {
+  const { plan, report } = params;
+  const files =
+    plan.files === null
+      ? "state only"
+      : report.written + report.removed === 0
+        ? "the files were so already"
+        : `${countText(report.written, "file")} written, ${report.removed} removed`;
+  const lines = [
+    `Restored ${paint(page, "bold", escapeText(plan.target.id))}: ${files}. Saved as ${escapeText(report.checkpoint.id)}.`,
+  ];
+  if (report.undo !== null)
+    lines.push(`To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(report.undo.id)}`)}`);
+  const exposed = plan.files === null ? "" : exposedText(plan.files, page);
+  return `${lines.join("\n")}\n${exposed}${lostText(params.lost, page)}`;
+}
+
+function lostText(lost: readonly LeftOut[], page: Page): string {
+  const lines = lost.slice(0, SHOWN).map((left) => leftOutLine(left, "does not come back", page, "    "));
+  const more = lost.length - lines.length;
+  return lines.join("") + (more > 0 ? `    … and ${more} more (all with --json)\n` : "");
+}
+
+const SHOWN = 20;
+
+function summary(files: RestorePlan): string {
+  if (files.changes.length === 0) return "files are already as they were then";
+  const counts = { write: 0, create: 0, remove: 0, mode: 0 };
+  for (const change of files.changes) counts[change.kind] += 1;
+  const parts = [
+    ...(counts.write > 0 ? [`${counts.write} overwritten`] : []),
+    ...(counts.create > 0 ? [`${counts.create} created`] : []),
+    ...(counts.remove > 0 ? [`${counts.remove} removed`] : []),
+    ...(counts.mode > 0 ? [`${counts.mode} with another mode`] : []),
+  ];
+  return `${countText(files.changes.length, "file")} to change: ${parts.join(", ")}`;
+}
+
+const CHANGE_MARKS: Readonly<Record<FileChange["kind"], { readonly mark: string; readonly style: Style }>> = {
+  write: { mark: "M", style: "yellow" },
+  create: { mark: "A", style: "green" },
+  remove: { mark: "D", style: "red" },
+  mode: { mark: "m", style: "dim" },
+};
+
+export function changeLine(change: FileChange, page: Page): string {
+  const { mark, style } = CHANGE_MARKS[change.kind];
+  return `    ${paint(page, style, mark)} ${truncate(escapeText(change.path), page.width - 6)}`;
+}
+
+/** A line a step. */
+function restoreStepsText(steps: readonly RestoreStep[], page: Page): string {
+  return steps
+    .map(({ step, outcome, text }) => {
+      const { mark, style } = STEP_MARKS[outcome];
+      return hanging({ label: `${mark} ${step}`, labelWidth: LABELS, text }, page).replace(
+        mark,
+        paint(page, style, mark),
+      );
+    })
+    .join("");
+}
+
+const LABELS = "✓ conversation".length;
+
+const STEP_MARKS: Readonly<Record<RestoreStep["outcome"], { readonly mark: string; readonly style: Style }>> = {
+  done: { mark: "✓", style: "green" },
+  skipped: { mark: "-", style: "dim" },
+  handed_over: { mark: "!", style: "yellow" },
+  failed: { mark: "✗", style: "red" },
+  not_reached: { mark: "·", style: "dim" },
+};

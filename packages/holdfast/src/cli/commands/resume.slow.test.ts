@@ -1,0 +1,390 @@
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from "node:fs";
+import { copyFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+
+describe("quota wait", () => {
+  const work = workSuite();
+
+  const limited = (attempt: number, untilMs = 4_000) => ({
+    when: { role: "impl", attempt },
+    fail: { cause: "rate_limit", untilMs, message: "usage limit reached" },
+  });
+
+  /** Kinds of journal entries, how often. */
+  async function count(place: WorkPlace, kind: string): Promise<number> {
+    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    return entries.filter((entry: { readonly kind: string }) => entry.kind === kind).length;
+  }
+
+  test("parked until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
+    const place = await work.begin();
+    // Woken, it fails at once for another reason: whoever comes a moment later finds it parked, and not asleep as they knew it.
+    const agent = await place.agent([limited(1, 10_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+    const { condition } = await place.json("status", "1");
+    const early = await place.run("resume", "1");
+    expect(early).toMatchObject({ status: 7, stdout: expect.stringMatching(/answers again at .*Until/s) });
+    const [killed, ...waiters] = [1, 2, 3].map(() => place.start("resume", "1", "--wait"));
+    await new Promise((resolve) => killed?.child.stderr?.once("data", resolve));
+    killed?.child.kill("SIGKILL");
+    const ends = await Promise.all(waiters.map(({ ended }) => ended));
+    const shown = JSON.stringify(ends, null, 2);
+    expect(ends.map(({ status }) => status).toSorted(), shown).toEqual([4, 5]);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(condition.until));
+    for (const { stderr } of ends) expect(stderr, shown).toMatch(/Waiting for issue-1 until /);
+    expect(await count(place, "run.unparked")).toBe(1);
+    expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "parked", on: "person" } });
+  });
+
+  test("a forge that is down at the moment of a resume does not shorten the wait for the provider", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([limited(1, 3_600_000), GOOD]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+    const { condition } = await place.json("status", "1");
+    await rename(place.remote, `${place.remote}.away`);
+    const resumed = await place.run("resume", "1");
+    expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
+    expect((await place.json("status", "1")).condition).toEqual(condition);
+  });
+
+  test("run --wait stays up through one limit after the other, and the run is done", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([limited(1, 2_000), limited(2, 2_000), GOOD]);
+    const done = await place.run("run", "1", "--no-review", "--wait", "--agent", agent);
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+    expect(done.stderr.match(/Waiting for issue-1 until /g)).toHaveLength(2);
+    expect([await count(place, "run.parked"), await count(place, "run.unparked")]).toEqual([2, 2]);
+  });
+
+  test("rules of the config decide: the other agent takes over, and the lines, the log and the list say so", async () => {
+    const place = await work.begin();
+    const good = await place.agent([GOOD]);
+    const second = good.replace("agent.json", "second.json");
+    await copyFile(good.slice("scripted:".length), second.slice("scripted:".length));
+    const agent = await place.agent([limited(1)]);
+    const rule = { id: "quota", causes: ["rate_limit"], pattern: "usage limit", action: "fallback" };
+    const config = JSON.stringify({ errors: { fallback: { agents: [second] }, rules: [rule] } });
+    await writeFile(join(place.clone, "holdfast.config.yaml"), config);
+    const done = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+    expect(done.stdout).toMatch(/usage limit reached; .*fallback by rule quota: scripted:\S+second.json takes over/);
+    expect((await place.run("log", "issue-1", "--limit", "all")).stdout).toMatch(
+      /step.failed +agent → fallback by rule quota \(/,
+    );
+  });
+});
+
+describe("provider wait", () => {
+  const work = workSuite();
+
+  /** How each cause of a failed call appears to the user: exit code, wait, words. */
+  const failing = (cause: string, more: object = {}) => ({
+    when: { role: "impl" },
+    fail: { cause, message: "scripted trouble", ...more },
+  });
+
+  test.each([["auth"], ["missing"], ["too_old"], ["context_too_long"], ["refusal"]])(
+    "%s waits for the user: exit 4",
+    async (cause) => {
+      const place = await work.begin();
+      const agent = await place.agent([failing(cause)]);
+      const parked = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+      expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+      expect(parked.stdout).toContain("holdfast resume issue-1");
+      await place.agent([GOOD]);
+      expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
+    },
+  );
+
+  test.each([["overload"], ["network"], ["hang"], ["proxy"]])(
+    "%s waits for the provider, which is not quota: exit 7",
+    async (cause) => {
+      const place = await work.begin();
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
+      const agent = await place.agent([failing(cause)]);
+      const parked = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+      expect(parked.stdout).toMatch(new RegExp(`Waiting for the provider issue-1: .*\\(${cause}\\)`, "s"));
+      expect(parked.stdout).not.toMatch(/quota|session/);
+      const dry = await place.json("resume", "1", "--dry-run");
+      expect(dry.uses).toMatchObject({ agents: [{ role: "impl", agent }], yolo: false });
+      expect((await place.run("resume", "1", "--dry-run")).stdout).toContain(`Would use`);
+      expect(await place.json("status", "1")).toMatchObject({
+        condition: { on: "provider", until: expect.any(String) },
+      });
+      // The time is when `--wait` tries again; a user need not wait for it.
+      await place.agent([GOOD]);
+      expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
+    },
+  );
+
+  test.each([
+    { role: "impl", cause: "killed" },
+    { role: "review", cause: "crash" },
+  ])("a $role call that ends with $cause once too often waits for the user, not for quota: exit 4", async (row) => {
+    const { role, cause } = row;
+    const place = await work.begin();
+    await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
+    const failed = { when: { role }, fail: { cause, message: "scripted trouble" } };
+    const agent = await place.agent([failed, ...(role === "impl" ? [] : [GOOD])]);
+    const parked = await place.run("run", "1", "--agent", agent);
+    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+    expect(parked.stdout).not.toMatch(/quota/);
+    expect(await place.json("status", "1")).toMatchObject({ condition: { on: "person", until: null } });
+  });
+});
+
+describe("full disk", () => {
+  const work = workSuite();
+  const REVIEW = { when: { role: "review" }, scores: { faithful: 95, style: 95, docs: 95, corner_cases: 95 } };
+  const cannotMount = process.getuid?.() === 0 ? null : "only root may mount a small file system";
+
+  interface FullDisk {
+    readonly place: WorkPlace;
+    /** What lies on the small file system. */
+    readonly full: string;
+    readonly args: readonly string[];
+    /** Fills it to the last byte, as the gate does. */
+    fill(): void;
+    /** Makes room again. */
+    free(): void;
+  }
+
+  /** The store, git's objects or the worktrees lie on a file system of their own, which the gate of the run fills to the last byte. */
+  async function fullDisk(what: "store" | "objects" | "worktrees"): Promise<FullDisk> {
+    const place = await work.begin();
+    const full = {
+      store: join(place.clone, ".git/holdfast"),
+      objects: join(place.clone, ".git/objects"),
+      worktrees: join(place.clone, "..", "shop-worktrees"),
+    }[what];
+    const before = join(place.clone, "..", "before");
+    mkdirSync(full, { recursive: true });
+    cpSync(full, before, { recursive: true });
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", full], { stdio: "pipe" });
+    onTestFinished(() => void execFileSync("umount", ["-l", full]));
+    cpSync(before, full, { recursive: true });
+    const filler = join(full, "filler");
+    const once = join(place.clone, "..", "filled");
+    const gate = join(place.clone, "..", "gate.sh");
+    await writeFile(
+      gate,
+      `[ -e ${once} ] && exit 0\ntouch ${once}\ndd if=/dev/zero of=${filler} bs=64k 2>/dev/null\ndd if=/dev/zero of=${filler}2 bs=1k 2>/dev/null\nexit 0\n`,
+    );
+    const agent = await place.agent([GOOD, REVIEW]);
+    return {
+      place,
+      full,
+      args: ["run", "1", "--agent", agent, "--gate", `sh ${gate}`],
+      fill: () => void execFileSync("sh", [gate]),
+      free() {
+        for (const path of [filler, `${filler}2`]) rmSync(path, { force: true });
+      },
+    };
+  }
+
+  test.skipIf(cannotMount !== null).each(["store", "objects", "worktrees"] as const)(
+    `a full disk below the %s: the run waits, says what needs space, and resume continues it (${cannotMount ?? "as root"})`,
+    async (what) => {
+      const { place, full, args, free } = await fullDisk(what);
+      const store = join(place.clone, ".git/holdfast");
+      const first = await place.run(...args);
+      const said = `${first.stdout}${first.stderr}`;
+      expect(first.status, said).toBe(7);
+      expect(said.replaceAll(/\s+/g, " ")).toMatch(
+        /The disk is full: .*needs at least 8\.0 MiB, and 0\.\d MiB are free/,
+      );
+      expect(said.replaceAll(/\s+/g, "")).toContain(realpathSync(full));
+      // Only a store that is full itself needs what it kept for this.
+      expect(existsSync(join(store, "reserve"))).toBe(what !== "store");
+      expect(JSON.stringify(await place.json("status", "1"))).toContain('"on":"disk"');
+      expect((await place.run("status", "1")).stdout).not.toContain("crashed");
+      // Without room it does not begin again, and costs nothing.
+      const again = await place.run("resume", "1");
+      expect([again.status, again.stdout.includes("impl #1")], again.stdout + again.stderr).toEqual([7, false]);
+      free();
+      const done = await place.run("resume", "1");
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(statSync(join(store, "reserve")).size).toBeGreaterThan(64 * 1024);
+      expect((await place.run("verify")).status).toBe(0);
+    },
+  );
+
+  test.skipIf(cannotMount !== null)(
+    `under --wait it continues when space is back (${cannotMount ?? "as root"})`,
+    async () => {
+      const { place, args, free } = await fullDisk("store");
+      const waiting = place.start(...args, "--wait");
+      await waiting.says("The disk is full");
+      free();
+      const done = await waiting.ended;
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(done.stdout).toContain("Done issue-1");
+    },
+  );
+
+  test.skipIf(cannotMount !== null)(
+    `a disk that is full before the first worktree is made: exit 7, and --wait continues when space is back (${cannotMount ?? "as root"})`,
+    async () => {
+      const { place, args, fill, free } = await fullDisk("worktrees");
+      fill();
+      const first = await place.run(...args);
+      expect(first.status, first.stdout + first.stderr).toBe(7);
+      const waiting = place.start(...args, "--wait");
+      await new Promise<void>((resolve, reject) => {
+        waiting.child.stderr?.on("data", (text: string) => {
+          if (text.includes("Waiting until there is space")) resolve();
+        });
+        void waiting.ended.then((done) => reject(new Error(`it ended: ${JSON.stringify(done)}`)));
+      });
+      free();
+      const done = await waiting.ended;
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(done.stdout).toContain("Done issue-1");
+    },
+  );
+});
+
+describe("damaged run", () => {
+  const work = workSuite();
+
+  /** Killed while the reviewer works, when everything of the implementation is saved. */
+  async function dieInReview(place: WorkPlace): Promise<void> {
+    const agent = await place.agent([GOOD, { when: { role: "review" }, hang: true, reply: "" }]);
+    const first = place.start("run", "1", "--agent", agent);
+    await first.says("review #1");
+    first.child.kill("SIGKILL");
+    await first.ended;
+    await place.agent([
+      GOOD,
+      { when: { role: "review" }, scores: { faithful: 95, style: 95, docs: 95, corner_cases: 95 } },
+    ]);
+  }
+
+  function damageNewest(place: WorkPlace): number {
+    const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
+    const [row] = database
+      .prepare("SELECT pos, sequence, body FROM log WHERE sequence IS NOT NULL ORDER BY pos DESC LIMIT 1")
+      .all();
+    const { pos, sequence, body } = row ?? {};
+    if (!(body instanceof Uint8Array) || typeof pos !== "number" || typeof sequence !== "number")
+      throw new TypeError("no checkpoint to damage");
+    const flipped = body.map((byte, at) => (Math.abs(at - body.length / 2) < 2 ? byte ^ 0xff : byte));
+    database.prepare("UPDATE log SET body = ? WHERE pos = ?").run(flipped, pos);
+    database.close();
+    return sequence;
+  }
+
+  /** One letter of a finished step's result, which no resume reads: a newer checkpoint holds it. */
+  function alterOldEntry(place: WorkPlace): number {
+    const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
+    const rows = database.prepare("SELECT pos, body FROM log WHERE body IS NOT NULL ORDER BY pos").all();
+    const altered = rows.filter(({ pos, body }) => {
+      const text =
+        typeof body === "string" ? body : body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : "";
+      if (!text.includes('"stage":"setup"')) return false;
+      const other = text.replace('"stage":"setup"', '"stage":"setuP"');
+      const bytes = typeof body === "string" ? other : Buffer.from(other, "latin1");
+      return database.prepare("UPDATE log SET body = ? WHERE pos = ?").run(bytes, Number(pos)).changes === 1;
+    });
+    database.close();
+    return altered.length;
+  }
+
+  test("an entry that a resume does not need is altered: it asks before it spends anything, and compare says so", async () => {
+    const place = await work.begin();
+    await dieInReview(place);
+    expect(alterOldEntry(place)).toBeGreaterThan(0);
+    const compared = await place.run("compare", "1", "1");
+    expect(compared.status).toBe(0);
+    expect(compared.stdout.replaceAll(/\s+/g, " ")).toMatch(
+      /damaged The journal of issue-1: The chain breaks at entry \d+/,
+    );
+    const calls = async () => (await place.json("compare", "1", "1")).runs[0].calls;
+    const before = await calls();
+    const asked = await place.run("resume", "1");
+    expect(asked.status, asked.stdout).toBe(4);
+    expect(asked.stdout + asked.stderr).toContain("--accept journal_damaged");
+    expect(await calls()).toBe(before);
+    const resumed = await place.run("resume", "1", "--accept", "journal_damaged");
+    expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+    expect(resumed.stdout).toContain("Done issue-1");
+  });
+
+  test("the newest checkpoint is damaged: status says so, resume goes on from the one before", async () => {
+    const place = await work.begin();
+    await dieInReview(place);
+    const sequence = damageNewest(place);
+    const status = await place.run("status", "1");
+    expect(status).toMatchObject({ status: 0 });
+    expect(status.stdout).toContain(`damaged     @${sequence}`);
+    const resumed = await place.run("resume", "1");
+    expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+    expect(resumed.stdout).toContain(`@${sequence}`);
+    expect(resumed.stdout).toContain("Done issue-1");
+  });
+
+  test("with the newest damaged, an older one can still be chosen", async () => {
+    const place = await work.begin();
+    await dieInReview(place);
+    damageNewest(place);
+    const resumed = await place.run("resume", "issue-1@2");
+    expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+  });
+});
+
+describe("leaving", () => {
+  const work = workSuite();
+
+  /** A run whose agent does not listen to SIGTERM and would work for a long time. */
+  async function startStubborn(place: WorkPlace): Promise<Started & { readonly agent: number }> {
+    const file = join(place.clone, "../agent.pid");
+    const started = place.start(
+      "run",
+      "1",
+      "--agent",
+      `command:trap '' TERM HUP; echo $$ > '${file}'; while :; do sleep 1; done`,
+    );
+    while (!existsSync(file) || readFileSync(file, "utf8").trim() === "") await pause(50);
+    return { ...started, agent: Number(readFileSync(file, "utf8")) };
+  }
+
+  function isAlive(pid: number): boolean {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+    return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+  }
+
+  describe("no agent goes on alone", () => {
+    test("after a second Ctrl+C", async () => {
+      const place = await work.begin();
+      const { child, agent, ended } = await startStubborn(place);
+      child.kill("SIGINT");
+      await pause(100);
+      child.kill("SIGINT");
+      expect((await ended).status).toBe(130);
+      while (isAlive(agent)) await pause(20);
+      expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "crashed" } });
+    });
+
+    test("when the terminal is closed: the run is saved as for any other signal, however often it is told", async () => {
+      const place = await work.begin();
+      const { child, agent, ended } = await startStubborn(place);
+      child.kill("SIGHUP");
+      child.kill("SIGHUP");
+      expect((await ended).status).toBe(143);
+      expect(isAlive(agent)).toBe(false);
+      expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "stopped" } });
+    });
+  });
+});

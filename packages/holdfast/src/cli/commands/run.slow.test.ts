@@ -1,0 +1,644 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, test as sequentialTest, test } from "vitest";
+import { openLocalForge } from "@holdfast/forges/local";
+import { GOOD, type WorkPlace, workSuite, workflowSource } from "@holdfast/test-support/cli-repositories";
+import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
+import { openHoldfast } from "../../open.ts";
+
+describe("work", () => {
+  /** Each in a place of its own, and most of their time is spent waiting for disks. */
+  const test = sequentialTest.concurrent;
+
+  const work = workSuite();
+
+  const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
+
+  describe("run", () => {
+    test("a dry run says what would be done, and does nothing, not even a store", async () => {
+      const place = await work.begin();
+      const { status, stdout } = await place.run(
+        "run",
+        "1",
+        "--no-review",
+        "--max-cost",
+        "2",
+        "--agent",
+        "command:true",
+        "--dry-run",
+      );
+      expect(status).toBe(0);
+      for (const text of ["issue-1", "issue #1: Answer", "holdfast/issue-1", "10 iterations, $2.00", "impl_done → pr"])
+        expect(stdout).toContain(text);
+      expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+      expect(await place.git("branch", "--list")).toBe("* main");
+    });
+
+    test("an issue becomes a pull request; what is done stays done", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([GOOD]);
+      const done = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(done.stdout).toMatch(/Done issue-1: Pull request #\d+ is open/);
+      const forge = openLocalForge({ repository: place.remote });
+      expect(await forge.findPullRequest("holdfast/issue-1")).toMatchObject({
+        title: "[feat][#1] Answer",
+        state: "open",
+      });
+      expect(await place.json("status", "1")).toMatchObject({
+        condition: { kind: "done" },
+        budget: { spent: { tokens: 1000 } },
+      });
+      const again = await place.run("resume", "issue-1");
+      expect(again).toMatchObject({ status: 0 });
+      expect(again.stdout).toContain("Done issue-1");
+      expect(await place.run("run", "1", "--resume", "--agent", agent)).toMatchObject({ status: 0 });
+      expect(await place.run("resume")).toMatchObject({ status: 3 });
+      expect((await place.run("logs", "1")).stdout).toContain("── agent (visit 2)");
+      expect((await place.run("logs", "1", "--step", "nothing")).stdout).toBe("");
+      expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
+    });
+
+    test("an issue that has its pull request does not get a second one unless somebody says so", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([GOOD]);
+      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+      const again = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(again).toMatchObject({
+        status: 0,
+        stdout: expect.stringMatching(/^Done issue-1: Pull request #\d+ is open/),
+      });
+      expect(again.stderr).toContain("For a new run, add --again.");
+      expect(await place.run("list", "--json")).toMatchObject({ stdout: expect.not.stringContaining("issue-1-2") });
+      const anew = await place.run("run", "1", "--no-review", "--agent", agent, "--again");
+      expect(anew, anew.stdout + anew.stderr).toMatchObject({
+        status: 0,
+        stdout: expect.stringContaining("Done issue-1-2"),
+      });
+    });
+
+    test("a store that is deleted as a whole is missing, not new; an empty directory in its place begins anew", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([GOOD]);
+      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+      const store = join(place.clone, ".git/holdfast");
+      await rm(store, { recursive: true });
+      const writing = [["run", "1", "--agent", agent], ["checkpoint"]];
+      const looking = [
+        ["list"],
+        ["status"],
+        ["show", "issue-1"],
+        ["verify"],
+        ["checkpoint", "--dry-run"],
+        ["run", "1", "--agent", agent, "--dry-run"],
+      ];
+      for (const command of [...writing, ...looking])
+        expect(await place.run(...command), command.join(" ")).toMatchObject({
+          status: 6,
+          stdout: "",
+          stderr: expect.stringMatching(/the repository has .*issue-1.*: it is gone, or/),
+        });
+      expect(await place.run("doctor")).toMatchObject({ status: 1, stdout: expect.stringMatching(/^fail +store /m) });
+      expect(existsSync(store)).toBe(false);
+      await mkdir(store);
+      expect((await place.run("list")).stderr).toContain("No runs yet");
+      expect(await place.run("checkpoint")).toMatchObject({ status: 0 });
+    });
+
+    test("a remote that is gone is waited for on resume: exit 7, and --wait continues when it is back", async () => {
+      const place = await work.begin();
+      const started = place.start("run", "1", "--no-review", "--agent", await place.agent([HANG]));
+      await started.says("half.txt");
+      started.child.kill("SIGKILL");
+      await started.ended;
+      await rename(place.remote, `${place.remote}.away`);
+      const asked = await place.run("resume", "1", "--dry-run");
+      expect(asked.stdout + asked.stderr).toMatch(/there is no git repository at/);
+      const resumed = await place.run("resume", "1");
+      expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
+      expect(resumed.stdout).toContain("Waiting for the forge issue-1");
+      expect((await place.json("status", "1")).condition).toMatchObject({ kind: "parked", on: "forge" });
+      const waiting = place.start("resume", "1", "--wait", "--agent", await place.agent([GOOD]));
+      await waiting.says("Waiting for the forge issue-1");
+      await rename(`${place.remote}.away`, place.remote);
+      const done = await waiting.ended;
+      expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    });
+
+    test("a quota is waited for, unless a person says otherwise or another agent takes over", async () => {
+      const limited = { when: { role: "impl", attempt: [1, 2] }, fail: { cause: "rate_limit", untilMs: 3_600_000 } };
+      const place = await work.begin();
+      const agent = await place.agent([limited, GOOD]);
+      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
+      expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
+      expect(await place.run("approve", "1", "yes")).toMatchObject({ status: 0 });
+      expect(await place.run("resume", "1")).toMatchObject({
+        status: 7,
+        stdout: expect.stringContaining("answers again"),
+      });
+      await writeFile(join(place.clone, "../other.json"), JSON.stringify({ answers: [GOOD] }));
+      const other = await place.run("resume", "1", "--agent", `scripted:${join(place.clone, "../other.json")}`);
+      expect(other, other.stdout + other.stderr).toMatchObject({ status: 0 });
+    });
+
+    test("what a budget waits for is no question, and approve says what it is", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([{ ...GOOD, finalize: undefined }]);
+      expect(await place.run("run", "1", "--max-tokens", "500", "--agent", agent)).toMatchObject({ status: 7 });
+      const refused = await place.run("approve", "1", "yes");
+      expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
+      expect(refused.stderr).toContain("resume issue-1 --max-tokens N");
+    });
+
+    test("a run that died as it was created is begun by the next one, under its own name", async () => {
+      const place = await work.begin();
+      await using holdfast = await openHoldfast({ cwd: place.clone });
+      await holdfast.store.createRun({ id: "issue-1", workflow: "impl", work: { kind: "issue", number: 1 } });
+      expect(await place.run("resume")).toMatchObject({ status: 3, stderr: expect.stringContaining("holdfast run") });
+      expect(await place.run("resume", "1")).toMatchObject({
+        status: 3,
+        stderr: expect.stringContaining("holdfast run"),
+      });
+      const begun = await place.run("run", "1", "--no-review", "--agent", await place.agent([GOOD]));
+      expect(begun.status, begun.stdout + begun.stderr).toBe(0);
+      expect(begun.stdout).toContain("Done issue-1: ");
+      expect(await holdfast.listRuns()).toHaveLength(1);
+    });
+
+    test("with --json every line is an object, the last one is the outcome", async () => {
+      const place = await work.begin();
+      const { stdout, stderr } = await place.run(
+        "run",
+        "1",
+        "--no-review",
+        "--agent",
+        await place.agent([GOOD]),
+        "--json",
+      );
+      expect(stderr).toBe("");
+      const lines = stdout
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      expect(lines[0]).toMatchObject({ run: "issue-1", kind: "started" });
+      expect(lines.at(-1)).toMatchObject({
+        run: "issue-1",
+        outcome: { kind: "done" },
+        status: { condition: { kind: "done" } },
+      });
+    });
+
+    test("what cannot begin says why, before anything is made", async () => {
+      const place = await work.begin();
+      expect(await place.run("run", "7", "--agent", "command:true")).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining("There is no issue 7"),
+      });
+      expect(await place.run("run", "1")).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining("No agent is named"),
+      });
+      expect(await place.run("run", "1", "--agent", "claud:x")).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining("There is no agent"),
+      });
+      const old = await place.run("run", "1", "--backend", "command:true", "--dry-run");
+      expect(old.stderr).toContain("--backend is an old spelling: write --impl-model");
+      expect(await place.git("branch", "--list")).toBe("* main");
+    });
+  });
+
+  describe("a run under way", () => {
+    test("Ctrl+C saves; a second run names who is at it; stop stops; nothing is begun twice", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([HANG]);
+      const first = place.start("run", "1", "--agent", agent);
+      await first.says("half.txt");
+      expect(await place.json("status", "issue-1")).toMatchObject({
+        condition: { kind: "running", lease: { owner: { pid: first.child.pid } } },
+        step: "agent",
+      });
+      const second = await place.run("run", "1", "--agent", agent);
+      expect(second.status).toBe(5);
+      expect(second.stderr).toContain(`(pid ${first.child.pid} on `);
+      expect(second.stderr).toMatch(/since \d{4}-/);
+      expect((await place.run("resume", "issue-1")).status).toBe(5);
+      const stopped = await place.run("stop");
+      expect(stopped.stdout).toMatch(/^Stopped issue-1\. Saved as issue-1@\d+\.\n$/);
+      const ended = await first.ended;
+      expect(ended.status).toBe(130);
+      expect(ended.stdout).toContain("Go on with: holdfast resume issue-1");
+      expect(await place.json("status", "issue-1")).toMatchObject({ condition: { kind: "stopped" } });
+      const third = await place.run("run", "1", "--agent", agent);
+      expect(third).toMatchObject({ status: 4, stderr: expect.stringContaining("holdfast resume issue-1") });
+      await place.agent([GOOD]);
+      const resumed = await place.run("run", "1", "--resume");
+      expect(resumed.status, resumed.stdout + resumed.stderr).not.toBe(1);
+      expect(await place.git("branch", "--list", "holdfast/*")).toMatch(/^\+ holdfast\/issue-1$/);
+    });
+
+    test("while an agent works for long, checkpoints are made by the clock, with its files", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([HANG]);
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "agents:\n  checkpointEvery: 1s\n  maxIdle: 60d\n");
+      const first = place.start("run", "1", "--agent", agent);
+      await first.says("half.txt");
+      let timed = "";
+      while (timed === "") timed = (await place.json("list", "issue-1", "--trigger", "timer")).checkpoints[0]?.id ?? "";
+      expect(await place.run("show", timed)).toMatchObject({ stdout: expect.stringContaining("timer") });
+      first.child.kill("SIGINT");
+      expect(await first.ended).toMatchObject({ status: 130 });
+      const restored = await place.run("diff", "issue-1@1", timed);
+      expect(restored.stdout).toContain("half.txt");
+    });
+
+    test("two at the same moment: one works, the other names it", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([{ ...GOOD, delayMs: 1500 }]);
+      const both = [1, 2].map(() => place.start("run", "1", "--no-review", "--agent", agent));
+      const ended = await Promise.all(both.map((one) => one.ended));
+      expect(ended.map(({ status }) => status).toSorted()).toEqual([0, 5]);
+      const winner = both[ended.findIndex(({ status }) => status === 0)];
+      const loser = ended.find(({ status }) => status === 5);
+      expect(loser?.stderr).toContain(`pid ${winner?.child.pid} on `);
+      expect((await place.json("list")).runs).toHaveLength(1);
+    });
+
+    test("a second Ctrl+C leaves at once, and the run can be taken up all the same", async () => {
+      const place = await work.begin();
+      // Deaf to the first signal, so that there is something to wait for.
+      const deaf = { ...HANG, spawn: { ignoreTerm: true } };
+      const first = place.start("run", "1", "--no-review", "--agent", await place.agent([deaf]));
+      await first.says("half.txt");
+      first.child.kill("SIGINT");
+      first.child.kill("SIGINT");
+      const ended = await first.ended;
+      expect(ended.status).toBe(130);
+      await place.agent([GOOD]);
+      const done = await place.run("resume", "1");
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+    });
+
+    test("killed, it is called crashed; what changed meanwhile is shown and asked about", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([HANG]);
+      const first = place.start("run", "1", "--no-review", "--agent", agent);
+      await first.says("half.txt");
+      first.child.kill("SIGKILL");
+      await first.ended;
+      const status = await place.run("status");
+      expect(status.stdout).toContain("issue-1  crashed, resumable");
+      expect(status.stderr).toContain("holdfast resume issue-1");
+      const forge = openLocalForge({ repository: place.remote });
+      await editIssue(forge.location, "What is it?", "What is it, really?");
+      const look = await place.run("resume", "issue-1", "--dry-run");
+      expect(look.stdout).toContain("+ What is it, really?");
+      await place.agent([GOOD]);
+      const asked = await place.run("resume", "issue-1");
+      expect(asked.status).toBe(4);
+      expect(asked.stdout).toContain("--accept issue_body_changed");
+      const done = await place.run("resume", "issue-1", "--accept", "issue_body_changed");
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      const pull = await forge.findPullRequest("holdfast/issue-1");
+      expect(await place.git("ls-tree", "--name-only", pull?.headCommit ?? "")).toBe("README.md\nanswer.txt");
+    });
+
+    test("a budget parks it, and a higher one lets it go on", async () => {
+      const place = await work.begin();
+      const poor = { ...GOOD, when: { role: "impl", iteration: 1 }, finalize: undefined };
+      const agent = await place.agent([poor, GOOD]);
+      const parked = await place.run("run", "1", "--no-review", "--agent", agent, "--max-tokens", "1000");
+      expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+      expect(parked.stdout).toContain("Waiting for a higher budget");
+      expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
+      const done = await place.run("resume", "1", "--max-tokens", "9000");
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      expect(await place.json("status", "1")).toMatchObject({
+        budget: { spent: { tokens: 2000 }, limit: { tokens: 9000 } },
+      });
+    });
+
+    test("given up, it keeps its reason, and begins again only from a chosen checkpoint", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([{ when: { role: "impl" }, reply: "I do not know" }]);
+      const fatal = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(fatal.status, fatal.stdout + fatal.stderr).toBe(1);
+      expect(fatal.stdout).toContain("Given up issue-1: ");
+      const reason = (await place.json("status", "1")).condition.reason;
+      expect(await place.run("resume", "1")).toMatchObject({ status: 1, stderr: expect.stringContaining(reason) });
+      expect(await place.run("resume", "1", "--force")).toMatchObject({ status: 2 });
+      await place.agent([GOOD]);
+      const again = await place.run("resume", "issue-1@2", "--force");
+      expect(again.status, again.stdout + again.stderr).toBe(0);
+    });
+  });
+
+  sequentialTest
+    .skipIf(!hasScript())
+    .concurrent("on a terminal: a live view that leaves the screen clean (needs util-linux script)", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([GOOD]);
+      const command = `"${process.execPath}" "${place.holdfast.entry}" run 1 --no-review --agent ${agent}`;
+      const { stdout } = await promisify(execFile)("script", ["-qec", `stty cols 80; ${command}`, "/dev/null"], {
+        cwd: place.clone,
+        env: { ...process.env, HOME: place.holdfast.directory, NO_COLOR: "1", TERM: "xterm" },
+      });
+      expect(stdout).toContain("\u001b[?25l");
+      expect(stdout.lastIndexOf("\u001b[?25h")).toBeGreaterThan(stdout.lastIndexOf("\u001b[?25l"));
+      expect(stdout).toMatch(/issue-1 · impl #1 · \d+ s/);
+      expect(stdout).not.toContain("\u001b[1m");
+      expect(stdout.slice(stdout.lastIndexOf("\u001b[?25h"))).toMatch(/^\S+Done issue-1: /);
+    });
+
+  function hasScript(): boolean {
+    return process.platform === "linux" && existsSync("/usr/bin/script");
+  }
+
+  const ASKING = `import { defineWorkflow } from "holdfast";
+export default defineWorkflow({
+  name: "asking",
+  initial: "ask",
+  stages: {
+    ask: async (context) => {
+      const answer = await context.decide({ name: "go", question: "Shall it go on?", options: ["yes", "no"] });
+      return { event: answer === "yes" ? "yes" : "no", reason: "you said " + answer };
+    },
+  },
+  transitions: { ask: { yes: "done", no: "fatal" } },
+  ends: { done: "done", fatal: "fatal" },
+  initialState: () => ({}),
+});
+`;
+
+  test("a workflow of one's own asks a question, and goes on with the answer", async () => {
+    const place = await work.begin();
+    const file = join(place.clone, "asking.ts");
+    await writeFile(file, workflowSource(ASKING));
+    const parked = await place.run("run", "--task", "Ask me", "--workflow", "asking.ts");
+    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    expect(parked.stdout).toContain("Waiting for you");
+    const shown = await place.run("approve");
+    expect(shown).toMatchObject({ status: 4, stdout: expect.stringContaining("asks: Shall it go on?") });
+    const { run } = JSON.parse((await place.run("approve", "--json")).stdout);
+    expect(await place.run("approve", run, "maybe")).toMatchObject({ status: 2 });
+    expect(await place.run("resume", run)).toMatchObject({ status: 4 });
+    expect(await place.run("approve", run, "yes", "--by", "ann")).toMatchObject({ status: 0 });
+    const { entries } = await place.json("log", run, "--limit", "all");
+    expect(entries).toContainEqual(
+      expect.objectContaining({ kind: "run.unparked", body: { decision: "go", answer: "yes", by: "ann" } }),
+    );
+    expect(await place.run("resume", run)).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("you said yes"),
+    });
+    expect(await place.run("approve", run)).toMatchObject({ status: 3 });
+  });
+
+  async function editIssue(location: string, from: string, to: string): Promise<void> {
+    const { readdir, readFile } = await import("node:fs/promises");
+    const [name] = await readdir(join(location, "issues"));
+    const path = join(location, "issues", name ?? "");
+    await writeFile(path, (await readFile(path, "utf8")).replace(from, to));
+  }
+});
+
+describe("agent flag", () => {
+  const suite = workSuite();
+
+  const REVIEW = {
+    when: { role: "review" },
+    reply: "fine",
+    scores: { faithful: 100, style: 100, docs: 100, cornerCases: 100 },
+  };
+
+  /** A command agent that leaves a file of this name beside the clone, and its marker. */
+  function marking(place: WorkPlace, name: string): { readonly agent: string; readonly ran: () => boolean } {
+    const marker = join(place.clone, "..", `${name}.marker`);
+    return { agent: `command:touch '${marker}'`, ran: () => existsSync(marker) };
+  }
+
+  describe("--agent replaces every agent that a file names", () => {
+    test("models.impl and models.review of holdfast.config.yaml", async () => {
+      const place = await suite.begin();
+      const [impl, review] = [marking(place, "impl"), marking(place, "review")];
+      await writeFile(
+        join(place.clone, "holdfast.config.yaml"),
+        `models:\n  impl: ${JSON.stringify(impl.agent)}\n  review: ${JSON.stringify(review.agent)}\n`,
+      );
+      const done = await place.run("run", "1", "--agent", await place.agent([GOOD, REVIEW]));
+      expect(done, done.stderr).toMatchObject({ status: 0 });
+      expect([impl.ran(), review.ran()]).toEqual([false, false]);
+    });
+
+    test("agents of .holdfast/crunch/agents.yaml", async () => {
+      const place = await suite.begin();
+      const bad = marking(place, "crunch");
+      await mkdir(join(place.clone, ".holdfast/crunch"), { recursive: true });
+      const names = Object.keys(defaultCrunchSettings.agents);
+      await writeFile(
+        join(place.clone, ".holdfast/crunch/agents.yaml"),
+        `agents:\n${names.map((name) => `  ${name}: { agent: ${JSON.stringify(bad.agent)} }\n`).join("")}`,
+      );
+      const agent = await place.agent([{ reply: "I do not know" }]);
+      await place.run("run", "1", "--workflow", "crunch", "--target", "ready", "--agent", agent);
+      expect(bad.ran()).toBe(false);
+    });
+
+    test("on resume too: the models that the run began with", async () => {
+      const place = await suite.begin();
+      const first = join(place.clone, "..", "first.json");
+      const { finalize: _finalize, ...unfinished } = GOOD;
+      await writeFile(first, JSON.stringify({ answers: [unfinished] }));
+      const models = ["--agent", "command:false", "--impl-model", `scripted:${first}`];
+      const begun = await place.run(
+        "run",
+        "1",
+        "--no-review",
+        ...models,
+        "--max-tokens",
+        "500",
+        "--max-iterations",
+        "3",
+      );
+      expect(begun, begun.stdout + begun.stderr).toMatchObject({ status: 7 });
+      const agent = await place.agent([GOOD]);
+      const done = await place.run("resume", "issue-1", "--agent", agent, "--max-tokens", "none");
+      expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+    });
+  });
+});
+
+describe("denials", () => {
+  const work = workSuite();
+
+  const MESSAGE = "Claude Code was not allowed to use Bash";
+  const denied = (iteration: number) => ({
+    when: { role: "impl", iteration },
+    edits: [{ do: "write", path: `try-${iteration}.txt`, text: "1\n" }],
+    fail: { cause: "permission_denied", message: MESSAGE },
+  });
+
+  async function notes(place: WorkPlace): Promise<readonly string[]> {
+    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    return entries.flatMap((entry: { readonly kind: string; readonly body: { readonly text?: string } }) =>
+      entry.kind === "note" ? [entry.body.text ?? ""] : [],
+    );
+  }
+
+  test("what was denied is in the output, the journal and the summary, with the flag that allows it", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([denied(1), GOOD]);
+    const done = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(done.stdout).toMatch(/^\S+ +Denied: Claude Code was not allowed to use Bash/m);
+    expect(done.stdout).toMatch(/^Denied Claude Code was not allowed to use Bash. --yolo allows it.$/m);
+    expect(await notes(place)).toContainEqual(expect.stringContaining(`Denied: ${MESSAGE}`));
+    expect(await place.json("status", "issue-1")).toMatchObject({ denied: [MESSAGE] });
+  });
+
+  test("the same denial twice is a question, not another iteration; allow answers it for the rest of the run", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([denied(1), denied(2), denied(3)]);
+    const asked = await place.run("run", "1", "--no-review", "--agent", agent);
+    expect(asked.status, asked.stdout + asked.stderr).toBe(4);
+    expect(asked.stdout).toMatch(/Waiting for you issue-1: The same was denied in two calls/);
+    expect(asked.stdout).toContain("or: holdfast approve issue-1 continue\n");
+    // Asked again, and nothing is paid for: the question stands.
+    expect(await place.run("resume", "issue-1")).toMatchObject({ status: 4 });
+    const calls = async () => {
+      const { entries } = await place.json("log", "issue-1", "--limit", "all");
+      return entries.filter(({ kind }: { readonly kind: string }) => kind === "step.started").length;
+    };
+    const before = await calls();
+    expect(await place.run("approve", "issue-1", "allow")).toMatchObject({ status: 0 });
+    await place.agent([{ ...GOOD, when: { role: "impl", yolo: true } }, denied(3)]);
+    const done = await place.run("resume", "issue-1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(await calls()).toBeGreaterThan(before);
+  });
+
+  test("stop ends the run with what was denied as the reason", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([denied(1), denied(2)]);
+    expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 4 });
+    expect(await place.run("approve", "issue-1", "stop")).toMatchObject({ status: 0 });
+    const ended = await place.run("resume", "issue-1");
+    expect(ended.status).toBe(1);
+    expect(ended.stdout).toContain(MESSAGE);
+  });
+});
+
+describe("triggers", () => {
+  const work = workSuite();
+
+  /** Something of each kind. The guard counts what comes after it as an iteration. */
+  const WORKFLOW = `
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { defineWorkflow } from "holdfast";
+const effect = (purpose, more) => ({
+  purpose, kind: "message", target: "the list", payload: null,
+  lookUp: async () => ({ kind: "absent" }), act: async () => ({ kind: "done", receipt: null }), ...more,
+});
+export default defineWorkflow({
+  name: "all-triggers",
+  initial: "work",
+  stages: {
+    work: async (context) => {
+      const write = (name, text) => writeFileSync(join(context.workspace.root, name), text);
+      await context.agent({ name: "try", role: "impl", prompt: "p", model: null, yolo: true });
+      await context.step("draft", () => { write("draft.txt", "draft"); return null; }, { changesFiles: true });
+      await context.step("plan", () => { write("plan.md", "plan"); return null; }, { changesFiles: true, artifacts: ["plan.md"] });
+      write("draft.txt", "edited");
+      await context.step("squash", () => null, { risk: "squash of the draft" });
+      write("draft.txt", "again");
+      await context.effect(effect("send"));
+      await context.checkpoint({ trigger: "manual", name: "by hand" });
+      return { event: "fine", reason: "all of them" };
+    },
+  },
+  transitions: { work: { fine: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({}),
+  guard: ({ position, result }) => ({ position: { ...position, iteration: position.iteration + 1 }, result }),
+});
+`;
+
+  test("a run shows each checkpoint with its trigger, and switched off it shows none of the others", async () => {
+    const place = await work.begin();
+    const source = workflowSource(WORKFLOW);
+    await writeFile(join(place.clone, "all.ts"), source);
+    const failing = {
+      edits: [{ do: "write", path: "half.txt", text: "half" }],
+      fail: { cause: "overload", times: 1, afterEdits: true },
+    };
+    const agent = await place.agent([failing]);
+    const config = (switches: object): Promise<void> =>
+      writeFile(
+        join(place.clone, "holdfast.config.yaml"),
+        JSON.stringify({ checkpoints: switches, errors: { retry: { max: 1, delay: "1s" } } }),
+      );
+    let id = "";
+    const triggersOf = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const done = await place.run("run", "--task", "t", "--workflow", "all.ts", "--agent", agent, ...args);
+      expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
+      const { runs } = await place.json("list");
+      id = runs[0].id;
+      const { checkpoints } = await place.json("list", id, "--limit", "all");
+      return checkpoints.map(({ trigger }: { readonly trigger: string }) => trigger).toReversed();
+    };
+    await config({});
+    const always = ["stage", "error_recovery", "restore", "agent_complete", "automatic"];
+    expect(await triggersOf()).toEqual([
+      ...always,
+      "artifact_complete",
+      "before_risky",
+      "before_external",
+      "manual",
+      "iteration",
+    ]);
+    const shown = await place.run("list", id, "--limit", "all");
+    expect(shown.stdout, shown.stderr).toMatch(/before_risky +work .* squash of the draft/);
+    await config({ artifactComplete: false, beforeExternal: false, beforeRisky: false });
+    expect(await triggersOf("--again")).toEqual([...always, "automatic", "manual", "iteration"]);
+  });
+});
+
+describe("unknown usage", () => {
+  const work = workSuite();
+
+  test("tokens and money that no agent reports are null in JSON and unknown in text, never 0", async () => {
+    const place = await work.begin();
+    // A plain command reports no usage.
+    const loop = ["--task", "Write", "--workflow", "ralph", "--until", "test -f a.txt", "--no-first-check"];
+    const ran = await place.run("run", ...loop, "--agent", "command:touch a.txt");
+    expect(ran.status, ran.stdout + ran.stderr).toBe(0);
+    const { runs } = await place.json("list");
+    const [{ id }] = runs;
+    expect(JSON.stringify(runs)).not.toMatch(/"(?:tokens|microUsd)":0/);
+    const unknown = { tokens: null, microUsd: null, uncounted: 1, unpriced: 1 };
+    expect((await place.json("status", id)).budget.spent).toMatchObject(unknown);
+    expect((await place.json("show", `${id}@latest`)).checkpoint.planes.position.budget.spent).toMatchObject(unknown);
+    expect((await place.json("compare", id, id)).runs[0].spent).toMatchObject(unknown);
+    expect((await place.run("list")).stdout).not.toMatch(/\b0 tokens|\$0\.00/);
+    // The plan of a rerun names what it would execute, as the plan of a run does.
+    const dry = await place.json("rerun", id, "--dry-run");
+    expect(dry.plan.uses).toMatchObject({ checks: ["test -f a.txt"], agents: [{ agent: "command:touch a.txt" }] });
+    expect((await place.run("rerun", id, "--dry-run")).stdout).toMatch(/Would use[^]*touch a\.txt/);
+    const { stdout } = await place.run("--json", "rerun", id);
+    const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+    expect(report.spent).toMatchObject({ a: unknown, b: unknown });
+    for (const args of [
+      ["status", id],
+      ["show", `${id}@latest`],
+      ["compare", id, report.run],
+    ]) {
+      const text = (await place.run(...args)).stdout;
+      expect(text, args[0]).toContain("unknown");
+      expect(text, args[0]).not.toMatch(/\b0 tokens|\$0\.00/);
+    }
+  });
+});

@@ -1,0 +1,338 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { splitAgent } from "@holdfast/core/agent";
+import type { RunSummary, Work } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
+import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
+import type { Holdfast } from "../../holdfast.ts";
+import type { StartParams, StartPlan } from "../../plan-start.ts";
+import type { Input, Shell } from "../command.ts";
+import { USES_OF } from "../consent.ts";
+import { RUN_ID_VARIABLE, carryDetached, carryRun, heldError, openError, stoppedError } from "../execute-run.ts";
+import type { Exit } from "../exit.ts";
+import { unlessAborted } from "../interrupts.ts";
+import { paint } from "../output/page.ts";
+import { escapeText } from "../output/text.ts";
+import { readPlace } from "../parse-arguments.ts";
+import { loadConsented, rememberTyped } from "../run-consent.ts";
+import { runSpec as spec } from "../run-flags.ts";
+import {
+  type RunRequest,
+  oldSpellings,
+  readLimits,
+  readPrompts,
+  readRalphFiles,
+  readRequest,
+  readSession,
+} from "../run-options.ts";
+import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
+import { parkedUntil, takeUpRun } from "./resume.ts";
+
+type RunInput = Input<(typeof spec)["flags"]>;
+
+export { spec };
+
+export async function run(shell: Shell, input: RunInput): Promise<Exit> {
+  const stated = await shell.consent.stated();
+  if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
+  // A dry run shows what the file states, and uses none of it.
+  const { settings } = input.on("dry-run") ? stated : await shell.config();
+  for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
+  const request = readRequest(input, settings.work);
+  const holdfast = await shell.open({
+    create: !input.on("dry-run"),
+    pretend: input.on("dry-run"),
+    writes: !input.on("dry-run"),
+  });
+  const files = OWN.has(request.workflow) && !input.on("dry-run");
+  // Removed in `start` when the lease is held, and on every other way out of here.
+  using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
+  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
+  const place = readPlace(input);
+  const takeUp = (run: string): Promise<Exit> => {
+    starting?.remove();
+    return takeUpRun(shell, holdfast, {
+      run,
+      limit: readLimits(input),
+      sessionMs: readSession(input),
+      dryRun: input.on("dry-run"),
+      wait: input.on("wait"),
+      ...place,
+      detach: input.on("detach"),
+    });
+  };
+  const ofIssue = await openRun(holdfast, work, input.on("resume"));
+  if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
+  const planning = planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
+  const plan = await unlessAborted(shell.signal, planning);
+  const open = ofIssue ?? (await openTask(holdfast, plan));
+  if (open !== undefined && input.on("resume")) return await takeUp(open.id);
+  if (plan.earlier !== null && open === undefined) {
+    if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
+    return await showEarlier(shell, holdfast, plan, input.on("dry-run"));
+  }
+  if (input.on("dry-run")) {
+    const uses = await planUses(shell, await shell.consent.stated(), plan);
+    shell.print({
+      json: () => ({ plan: { ...planDocument(plan), uses } }),
+      text: (page) => planText(plan, page) + usesText(uses, page),
+    });
+    if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
+    return "done";
+  }
+  if (open !== undefined) throw openError(open);
+  sayEarlier(shell, plan);
+  if (input.on("detach")) {
+    starting?.remove();
+    return await carryDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
+  }
+  // Stopped while it was planned: nothing is begun.
+  shell.signal.throwIfAborted();
+  const { sessionMs } = request;
+  const session = sessionMs === null ? {} : { sessionMs };
+  const start = (): Promise<Exit> =>
+    carryRun(shell, holdfast, (listen) =>
+      holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
+    );
+  const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
+  const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
+  if (!waits) return exit;
+  return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
+}
+
+/**
+ * Starts again when there is space, while the disk is too full to make the first worktree: until then there is no run that could be parked. A start that
+ * failed is continued by the next one with the same plan.
+ */
+async function startWithSpace(
+  shell: Shell,
+  hasRoom: () => Promise<boolean>,
+  start: () => Promise<Exit>,
+): Promise<Exit> {
+  for (let said = ""; ;) {
+    try {
+      return await start();
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
+      if (error.message !== said) shell.say(`Waiting until there is space on the disk: ${escapeText(error.message)} …`);
+      said = error.message;
+    }
+    do await sleep(LOOK_AGAIN_MS, undefined, { signal: shell.signal });
+    while (!(await hasRoom()));
+  }
+}
+
+const LOOK_AGAIN_MS = 2000;
+
+/** Asked before anything is begun. A flag replaces a setting, which then needs no consent. `settings`: as the file states them. */
+async function requireStart(shell: Shell, input: RunInput, settings: WorkSettings): Promise<void> {
+  const { REPLACED_BY } = await import("../../config/consent.ts");
+  const { agentFileItems } = await import("../../config/agent-files.ts");
+  const typed: { on(flag: string): boolean } = input;
+  const replaced = Object.entries(REPLACED_BY).flatMap(([key, flags]) =>
+    flags.some((flag) => typed.on(flag)) ? [key] : [],
+  );
+  const workflow = STARTS.find((name) => name === (input.text("workflow") ?? "impl"));
+  const uses = [...USES_OF.works, "start" as const, ...(workflow === undefined ? [] : [workflow])];
+  const agents = await agentsOf(shell, readRequest(input, settings), settings);
+  const words = TYPED.flatMap((flag) => input.texts(flag));
+  await rememberTyped(
+    shell,
+    agents.filter((agent) => words.some((word) => word === agent || word.endsWith(`=${agent}`))),
+  );
+  const more = agentFileItems({ agents, root: shell.consent.root });
+  await shell.consent.require({ uses, replaced: new Set(replaced), more, agents });
+}
+
+/** Flags that name an agent; `--model` as `ROLE=AGENT`. */
+const TYPED = ["agent", "impl-model", "review-model", "backend", "model"] as const;
+
+/** The agents that the run would start. */
+async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSettings): Promise<readonly string[]> {
+  const { workflow: name, agent, options } = request;
+  const team = name === "crunch" ? withoutAgents(await shell.consent.crunchSettings(), request.agentTyped) : null;
+  const { provider = null, model = null } = agent === null ? {} : splitAgent(agent);
+  const inputs = team === null ? options : { ...options, settings: { agents: team.agents } };
+  return rolesOf({ config: { agent: provider, model, inputs }, shape: { name } }, settings.errors.fallback.agents).map(
+    (role) => role.agent,
+  );
+}
+
+const STARTS = ["impl", "crunch", "ralph"] as const;
+
+/** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
+async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
+  if (work.kind !== "task") return work;
+  const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
+  return (await holdfast.work.fileTask(work.text, labels)) ?? work;
+}
+
+const OWN: ReadonlySet<string> = new Set(["impl", "crunch"]);
+
+/** The run that is under way for this work. Somebody at it right now is an error that names them. */
+async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
+  if (work.kind !== "issue") return undefined;
+  const found = await holdfast.work.findRunFor(work.number);
+  switch (found.kind) {
+    case "none":
+      // --resume of one that has ended is told by the pre-flight: done, or fatal with its reason.
+      return resume ? found.ended[0] : undefined;
+    case "one": {
+      const holder = await (await holdfast.run(found.run.id)).holder();
+      if (holder?.alive === "alive") throw heldError(found.run.id, holder.lease);
+      return found.run;
+    }
+    case "several":
+      throw new HoldfastError({
+        code: "NEEDS_DECISION",
+        message: `Issue ${work.number} has ${found.runs.length} runs under way: ${found.runs.map(({ id }) => id).join(", ")}`,
+        hint: `Say which one goes on: ${found.runs.map(({ id }) => `\`holdfast resume ${id}\``).join(" or ")}.`,
+      });
+  }
+}
+
+/** The work has ended: shows the outcome of that run and how to start another one. */
+async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dryRun: boolean): Promise<Exit> {
+  const work = plan.work.kind === "issue" ? `issue ${plan.work.number}` : "this task";
+  const why = `${plan.id} has ended, and it is the run of ${work}. For a new run, add --again.`;
+  if (dryRun) {
+    shell.print({ json: () => ({ plan: planDocument(plan) }), text: () => `Nothing would be done: ${why}\n` });
+    return "done";
+  }
+  const exit = await carryRun(shell, holdfast, () => holdfast.work.start(plan, {}));
+  shell.say(`Nothing was done: ${why}`);
+  return exit;
+}
+
+/** A crunch run that stopped at its target has not reached a later one: that is a question, not a success. */
+async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options, work }: RunRequest): Promise<void> {
+  if (run.workflow !== "crunch" || run.latest?.stage !== "stopped") return;
+  const latest = await holdfast.store.latest(run.id);
+  if (options["target"] === undefined || latest?.planes.config.inputs["target"] === options["target"]) return;
+  const request = (await holdfast.status(run.id)).pullRequest?.url ?? null;
+  throw stoppedError(run, { issue: work.kind === "issue" ? work.number : null, request });
+}
+
+async function planRun(
+  shell: Shell,
+  holdfast: Holdfast,
+  request: RunRequest,
+  { settings, input }: { readonly settings: ImplSettings; readonly input: RunInput },
+): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  const recording = recordingOf(request);
+  const again = input.on("again");
+  if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request, input);
+  if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
+  if (request.workflow !== "impl") {
+    const file = resolve(shell.cwd, request.workflow);
+    const workflow = await loadConsented(shell, file, "typed");
+    const id = shell.env[RUN_ID_VARIABLE];
+    const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
+    return await holdfast.work.plan({ work, agent, limit, workflow, again, ...named, ...recording });
+  }
+  const { implModel, baseBranch } = request.options;
+  if (agent === null && implModel === null) throw noAgent();
+  const options = { ...request.options, prompts: await readPrompts(settings) };
+  return await holdfast.work.plan({
+    work,
+    agent,
+    limit,
+    options,
+    again,
+    ...recording,
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "seed"> {
+  return { mode, ...(seed === null ? {} : { seed }) };
+}
+
+async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
+  const played = Object.values(settings.agents).every((profile) => profile.agent !== null);
+  if (agent === null && !played) throw noAgent();
+  const { baseBranch } = request.options;
+  return await holdfast.work.plan({
+    workflow: "crunch",
+    work,
+    agent,
+    limit,
+    again: input.on("again"),
+    options: { ...request.options, settings },
+    ...recordingOf(request),
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+/** --agent replaces the agents that `agents.yaml` names; --model still chooses one by role or name. */
+function withoutAgents(settings: CrunchSettings, agentTyped: boolean): CrunchSettings {
+  if (!agentTyped) return settings;
+  const agents = Object.entries(settings.agents).map(([name, profile]) => [name, { ...profile, agent: null }] as const);
+  return { ...settings, agents: Object.fromEntries(agents) };
+}
+
+async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
+  const { work, agent, limit } = request;
+  if (agent === null) throw noAgent();
+  const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
+  const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
+  const { baseBranch } = request.options;
+  return await holdfast.work.plan({
+    workflow: "ralph",
+    work,
+    agent,
+    limit,
+    again: input.on("again"),
+    options: { ...request.options, ...files, task },
+    ...recordingOf(request),
+    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
+  });
+}
+
+async function readGiven(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${path} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`,
+      hint: "Give the path of a text file that you may read.",
+      cause,
+    });
+  }
+}
+
+/** The run that is under way for the same words: told from its id, which they make. */
+async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary | undefined> {
+  if (plan.work.kind !== "task" || plan.earlier !== null) return undefined;
+  const run = await holdfast.store.getRun(plan.id);
+  if (run === undefined || run.checkpoints === 0) return undefined;
+  const holder = await (await holdfast.run(run.id)).holder();
+  if (holder?.alive === "alive") throw heldError(run.id, holder.lease);
+  return run;
+}
+
+function noAgent(): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: "No agent is named that could do the work",
+    hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
+  });
+}
+
+/** A second run on an issue is never silent about the first. */
+function sayEarlier(shell: Shell, plan: StartPlan): void {
+  const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
+  if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
+    shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
+}
+
+/** The plan as data: without the workflow's functions. */
+function planDocument({ workflow: _workflow, ...plan }: StartPlan): object {
+  return plan;
+}

@@ -1,0 +1,79 @@
+import { describe, expect, test } from "vitest";
+import { DEFAULT_WORK } from "../../config/work-settings.ts";
+import { type Found, guessGate, planSetup } from "./setup.ts";
+
+describe("plan setup", () => {
+  const CAPABILITIES = {
+    resume: true,
+    forkAtMessage: false,
+    chooseSession: false,
+    usage: true,
+    cost: false,
+    structuredOutput: false,
+  };
+  const agent = (name: string, installed: boolean, problem: string | null) => ({
+    name,
+    capabilities: CAPABILITIES,
+    probe: { installed, version: null, problem, hint: null },
+  });
+  const found: Found = {
+    agents: [agent("claude", true, "no login"), agent("codex", true, null), agent("gemini", true, null)],
+    forge: null,
+    gate: { command: "npm test", why: "it says so" },
+    now: DEFAULT_WORK,
+  };
+
+  test("the first agent that is ready, and the gate that was guessed", () => {
+    expect(planSetup(found, {})).toEqual({
+      agent: "codex",
+      gate: "npm test",
+      forge: "auto",
+      edits: [
+        { key: ["agent"], value: "codex" },
+        { key: ["impl", "gate"], value: "npm test" },
+      ],
+    });
+    expect(planSetup({ ...found, agents: [agent("codex", false, null)], gate: null }, {}).edits).toEqual([]);
+  });
+
+  test("what the file says is kept, and what is said goes before it", () => {
+    const now = { ...DEFAULT_WORK, agent: "claude:opus", impl: { ...DEFAULT_WORK.impl, gate: "make" } };
+    expect(planSetup({ ...found, now }, {}).edits).toEqual([]);
+    expect(
+      planSetup({ ...found, now }, { agent: "gemini", gate: "none", forge: "github", reviewModel: "codex" }),
+    ).toEqual({
+      agent: "gemini",
+      gate: "make",
+      forge: "github",
+      edits: [
+        { key: ["agent"], value: "gemini" },
+        { key: ["models", "review"], value: "codex" },
+        { key: ["forge", "kind"], value: "github" },
+      ],
+    });
+  });
+});
+
+describe("guess gate", () => {
+  const scripts = (test: string) => JSON.stringify({ scripts: { test } });
+
+  test.each([
+    [{}, null],
+    [{ "package.json": scripts("vitest") }, "npm test"],
+    [{ "package.json": scripts("vitest"), "pnpm-lock.yaml": "x" }, "pnpm test"],
+    [{ "package.json": scripts("vitest"), "yarn.lock": "x" }, "yarn test"],
+    [{ "package.json": scripts("jest"), "bun.lock": "x" }, "bun run test"],
+    [{ "package.json": scripts('echo "Error: no test specified" && exit 1') }, null],
+    [{ "package.json": "not json", Makefile: "all: a\ncheck: b\n" }, "make check"],
+    [{ Makefile: "check:\n\ttrue\ntest:\n\ttrue\n" }, "make test"],
+    [{ Makefile: "test := 1\ntested: x\n" }, null],
+    [{ "pyproject.toml": '[dependency-groups]\ndev = ["pytest>=8"]\n' }, "python3 -m pytest -q"],
+    [{ "pyproject.toml": "[tool.pytest.ini_options]\n", "uv.lock": "x" }, "uv run pytest -q"],
+    [{ "pyproject.toml": "[project]\n" }, null],
+    [{ "tox.ini": "[tox]" }, "tox"],
+    [{ "Cargo.toml": "[package]" }, "cargo test"],
+    [{ "go.mod": "module x" }, "go test ./..."],
+  ])("%j", (files: Readonly<Record<string, string>>, command) => {
+    expect(guessGate((name) => files[name] ?? "")?.command ?? null).toBe(command);
+  });
+});

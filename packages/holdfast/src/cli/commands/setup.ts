@@ -1,0 +1,361 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { splitAgent } from "@holdfast/core/agent";
+import { asRecord, asText } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import { readRegularFile, writeDurable } from "@holdfast/platform/files";
+import type { ObservedAgent } from "../../check-agents.ts";
+import type { ConfigEdit } from "../../config/edit-config.ts";
+import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
+import type { WorkSettings } from "../../config/work-settings.ts";
+import type { ObservedForge } from "../../find-forge.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import type { Page } from "../output/page.ts";
+import { escapeText, wrap } from "../output/text.ts";
+import { modelOf } from "../run-options.ts";
+
+export const spec = {
+  name: "setup",
+  summary: "find your agent and forge, and write the config",
+  details: [
+    "Looks which agents are ready, which forge the remote names and whether there is a login for it, and how this project is tested; then writes what it found to holdfast.config.yaml. On a terminal it asks for the agent, where there are several, and for the gate; every question has a flag, and --yes takes what it proposes. Elsewhere --yes is needed: without it the file is shown and nothing is written (exit status 2).",
+    "`holdfast init` is the other way to a config: all settings there are, with their defaults, explained. They go together: setup changes only the keys that it asks about, and what else is in a file that is there, its comments too, stays. What the file already says is kept unless a flag says otherwise.",
+  ],
+  operands: [],
+  consent: "reads",
+  paths: false,
+  flags: {
+    agent: {
+      type: "text",
+      short: "a",
+      value: "MODEL",
+      about: "who works: provider or provider:model; see `holdfast agents`",
+    },
+    "impl-model": { type: "text", value: "MODEL", about: "another one for implementing" },
+    "review-model": { type: "text", value: "MODEL", about: "another one for reviewing" },
+    forge: {
+      type: "text",
+      value: "KIND",
+      about: "where issues and pull requests are; auto tells it from the remote",
+      choices: ["auto", "github", "gitlab", "local", "none"],
+    },
+    gate: { type: "text", value: "CMD", about: 'a shell command that must succeed, such as "npm test", or none' },
+    yes: { type: "boolean", short: "y", about: "ask nothing, take what is proposed" },
+    "dry-run": { type: "boolean", about: "show what would be written, and write nothing" },
+  },
+  examples: [
+    { line: "holdfast setup", about: "find, ask, write" },
+    { line: "holdfast setup --dry-run", about: "only look" },
+    { line: 'holdfast setup --yes --agent claude:opus --gate "make check"', about: "from a script" },
+  ],
+  json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}.',
+} as const satisfies CommandSpec;
+
+type SetupInput = Input<(typeof spec)["flags"]>;
+
+export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
+  if (inGitDirectory(shell.cwd))
+    throw new HoldfastError({
+      code: "WORKSPACE_MISSING",
+      message: `There is no worktree in ${shell.cwd}: it is a bare repository or a git directory`,
+      hint: "Run this in a worktree of it; settings can also be given as flags and in the environment.",
+    });
+  const root = findRepositoryRoot(shell.cwd) ?? shell.cwd;
+  const path = findConfig(shell.cwd) ?? join(root, CONFIG_FILE);
+  const typed = await readFlags(input);
+  const found = await look(shell, root, typed.forge);
+  const asks = shell.canAsk && !input.on("yes") && !input.on("dry-run");
+  const chosen = asks ? await ask(shell, found, typed) : typed;
+  const plan = planSetup(found, chosen);
+  const before = textOf(path);
+  const { editConfig } = await import("../../config/edit-config.ts");
+  const text = plan.edits.length === 0 ? before : (before === "" ? HEADER : "") + editConfig(before, plan.edits);
+  const isWritten = plan.edits.length > 0 && (await mayWrite(shell, input, { path, text, found, plan, asks }));
+  if (isWritten) {
+    write(path, text);
+    // The user chose these values a moment ago. What else the file says still needs consent.
+    const keys = new Set(plan.edits.map(({ key }) => key.join(".")));
+    const items = (await shell.consent.items()).map(({ item }) => item);
+    shell.consent.remember(items.filter(({ key }) => keys.has(key)));
+  }
+  const changed = plan.edits.length > 0;
+  shell.print({
+    json: () => ({
+      path,
+      written: isWritten,
+      changed,
+      text,
+      agent: plan.agent,
+      gate: plan.gate,
+      forge: found.forge,
+      agents: found.agents.map(({ name, probe }) => ({ name, ...probe })),
+    }),
+    text: (page) => {
+      const seen = asks ? "" : `${foundText(found, plan, page)}\n`;
+      const file = isWritten || !changed ? "" : `${escapeText(path)} would be:\n\n${text}`;
+      const end = changed ? file : `${escapeText(path)} needs no change.\n`;
+      return `${seen}${isWritten ? `Wrote ${escapeText(path)}\n` : end}`;
+    },
+  });
+  return conclude(shell, input, { isWritten, changed, asks, plan });
+}
+
+/** What is left to say, and the status. */
+function conclude(
+  shell: Shell,
+  input: SetupInput,
+  state: { readonly isWritten: boolean; readonly changed: boolean; readonly asks: boolean; readonly plan: SetupPlan },
+): Exit {
+  const { program } = shell.talk;
+  if (state.changed && !state.isWritten && !input.on("dry-run")) {
+    if (state.asks) {
+      shell.say("Not written; nothing was changed.");
+      return "decision";
+    }
+    if (shell.json) return "usage";
+    throw usage("Nobody can be asked here, so nothing was written", "Say --yes to write it as it is shown.");
+  }
+  if (!input.on("dry-run"))
+    shell.say(
+      state.plan.agent === null
+        ? `No agent is ready. See what they need: ${program} agents`
+        : `Try the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
+    );
+  return "done";
+}
+
+const HEADER = "# Written by `holdfast setup`. All settings that there are: holdfast init --dry-run\n";
+
+const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
+
+/** Names are checked before anything is looked for: an agent that there is not would be found out only by a run. */
+async function readFlags(input: SetupInput): Promise<Chosen> {
+  const { checkAgentName } = await import("../../check-agents.ts");
+  const agentOf = (flag: "agent" | "impl-model" | "review-model"): string | undefined => {
+    const named = modelOf(flag, input.text(flag));
+    if (named !== undefined) checkAgentName(splitAgent(named).provider);
+    return named;
+  };
+  return {
+    agent: agentOf("agent"),
+    implModel: agentOf("impl-model"),
+    reviewModel: agentOf("review-model"),
+    forge: FORGES.find((kind) => kind === input.text("forge")),
+    gate: input.text("gate"),
+  };
+}
+
+async function look(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
+  const [{ observeAgents }, { observeForgeLogin }, config] = await Promise.all([
+    import("../../check-agents.ts"),
+    import("../../find-forge.ts"),
+    shell.config(),
+  ]);
+  const { work } = config.settings;
+  const [agents, forge] = await Promise.all([
+    observeAgents(),
+    observeForgeLogin({
+      choice: { ...work.forge, kind: kind ?? work.forge.kind },
+      folder: root,
+      env: { ...shell.env },
+    }),
+  ]);
+  return { agents, forge, gate: guessGate((name) => textOf(join(root, name))), now: work };
+}
+
+/** Only what no flag has answered, and of the agents only where there is a choice. */
+async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
+  shell.say(foundText(found, planSetup(found, typed), shell.talk));
+  const { checkAgentName } = await import("../../check-agents.ts");
+  const ready = readyAgents(found.agents);
+  const proposed = planSetup(found, typed);
+  const agent =
+    typed.agent === undefined && ready.length > 1
+      ? await shell.ask(`Which agent (${ready.join(", ")}, or provider:model)?`, proposed.agent ?? "")
+      : typed.agent;
+  const gate = typed.gate ?? (await shell.ask("Command that must succeed, or none?", proposed.gate ?? "none"));
+  const named = modelOf("agent", agent);
+  if (named !== undefined) checkAgentName(splitAgent(named).provider);
+  return { ...typed, agent: named, gate };
+}
+
+async function mayWrite(
+  shell: Shell,
+  input: SetupInput,
+  file: {
+    readonly path: string;
+    readonly text: string;
+    readonly found: Found;
+    readonly plan: SetupPlan;
+    readonly asks: boolean;
+  },
+): Promise<boolean> {
+  if (input.on("dry-run")) return false;
+  if (input.on("yes")) return true;
+  if (!file.asks) return false;
+  shell.say(`\n${escapeText(file.path)}:\n\n${file.text}`);
+  return (await shell.confirm("Write it?")) === "yes";
+}
+
+function textOf(path: string): string {
+  try {
+    const file = readRegularFile({ path, maxBytes: 1_000_000 });
+    return file.kind === "read" ? file.bytes.toString("utf8") : "";
+  } catch {
+    return "";
+  }
+}
+
+function write(path: string, text: string): void {
+  try {
+    writeDurable({ path, data: Buffer.from(text), mode: "replace" });
+    // It will be committed and read by others, unlike everything else that is written this way.
+    chmodSync(path, 0o666 & ~process.umask());
+  } catch (cause) {
+    const hint = "Check the directory's permissions and free space.";
+    throw new HoldfastError({ code: "IO_FAILED", message: `Cannot write ${path}`, hint, cause });
+  }
+}
+
+function usage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
+}
+
+/** What was found out about machine and repository. */
+export interface Found {
+  readonly agents: readonly ObservedAgent[];
+  readonly forge: ObservedForge | null;
+  readonly gate: GuessedGate | null;
+  /** What is in force now; what the file already says is kept. */
+  readonly now: Pick<WorkSettings, "agent" | "models" | "impl" | "forge">;
+}
+
+/** What was said by a flag, or as an answer; undefined: nothing was. */
+interface Chosen {
+  readonly agent?: string | undefined;
+  readonly implModel?: string | undefined;
+  readonly reviewModel?: string | undefined;
+  readonly forge?: WorkSettings["forge"]["kind"] | undefined;
+  /** "none": no gate. */
+  readonly gate?: string | undefined;
+}
+
+interface SetupPlan {
+  readonly agent: string | null;
+  readonly gate: string | null;
+  readonly forge: string;
+  /** Only what would change. */
+  readonly edits: readonly ConfigEdit[];
+}
+
+/** What is said goes before what the file says, and that before what was found. */
+export function planSetup(found: Found, chosen: Chosen): SetupPlan {
+  const { now } = found;
+  const agent = chosen.agent ?? now.agent ?? readyAgents(found.agents)[0] ?? null;
+  const gate = chosen.gate ?? now.impl.gate ?? found.gate?.command ?? null;
+  const wanted: readonly (readonly [string, string | null | undefined, string | null])[] = [
+    ["agent", agent, now.agent],
+    ["models.impl", chosen.implModel, now.models.impl],
+    ["models.review", chosen.reviewModel, now.models.review],
+    ["forge.kind", chosen.forge, now.forge.kind],
+    ["impl.gate", gate === "none" ? null : gate, now.impl.gate],
+  ];
+  const edits = wanted.flatMap(([key, value, before]) =>
+    value === null || value === undefined || value === before ? [] : [{ key: key.split("."), value }],
+  );
+  return { agent, gate: gate === "none" ? now.impl.gate : gate, forge: chosen.forge ?? now.forge.kind, edits };
+}
+
+/** In the order in which they are offered. */
+function readyAgents(agents: readonly ObservedAgent[]): readonly string[] {
+  return agents.filter(({ probe }) => probe.installed && probe.problem === null).map(({ name }) => name);
+}
+
+interface GuessedGate {
+  readonly command: string;
+  /** What tells it. */
+  readonly why: string;
+}
+
+/** How this project is tested, told from its files; null: nothing says. `read` gives "" for a file that is not there. */
+export function guessGate(read: (name: string) => string): GuessedGate | null {
+  return ofPackage(read) ?? ofMakefile(read) ?? ofPython(read) ?? ofOthers(read);
+}
+
+function ofPackage(read: (name: string) => string): GuessedGate | null {
+  const script = asText(asRecord(parse(read("package.json"))["scripts"])["test"]);
+  // What `npm init` writes, and what fails whatever one does.
+  if (script === "" || script.includes("no test specified")) return null;
+  const [, runner = "npm"] = LOCKS.find(([file]) => read(file) !== "") ?? [];
+  return { command: `${runner} test`, why: "package.json has a test script" };
+}
+
+const LOCKS: readonly (readonly [string, string])[] = [
+  ["pnpm-lock.yaml", "pnpm"],
+  ["yarn.lock", "yarn"],
+  ["bun.lock", "bun run"],
+];
+
+function ofMakefile(read: (name: string) => string): GuessedGate | null {
+  const targets = ["test", "check"].filter((name) => new RegExp(`^${name}\\s*:(?!=)`, "m").test(read("Makefile")));
+  const [target] = targets;
+  return target === undefined ? null : { command: `make ${target}`, why: `the Makefile has a target ${target}` };
+}
+
+function ofPython(read: (name: string) => string): GuessedGate | null {
+  const isTested = /\bpytest\b/.test(read("pyproject.toml")) || read("pytest.ini") !== "";
+  if (!isTested) return read("tox.ini") === "" ? null : { command: "tox", why: "there is a tox.ini" };
+  const command = read("uv.lock") === "" ? "python3 -m pytest -q" : "uv run pytest -q";
+  return { command, why: "pytest is set up here" };
+}
+
+function ofOthers(read: (name: string) => string): GuessedGate | null {
+  if (read("Cargo.toml") !== "") return { command: "cargo test", why: "there is a Cargo.toml" };
+  return read("go.mod") === "" ? null : { command: "go test ./...", why: "there is a go.mod" };
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return asRecord(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+/** What was found and what is proposed, a line each. */
+function foundText(found: Found, plan: SetupPlan, page: Page): string {
+  const lines: readonly (readonly [string, string])[] = [
+    ["agent", agentLine(found, plan)],
+    ["forge", forgeLine(found)],
+    ["gate", gateLine(found, plan)],
+  ];
+  const room = Number.isFinite(page.width) ? page.width - LEFT : 1000;
+  const text = lines.flatMap(([name, words]) => {
+    const [first = "", ...more] = wrap(escapeText(words), room);
+    return [name.padEnd(LEFT) + first, ...more.map((line) => " ".repeat(LEFT) + line)];
+  });
+  return `${text.join("\n")}\n`;
+}
+
+const LEFT = 7;
+
+function agentLine({ agents }: Found, { agent }: SetupPlan): string {
+  if (agent === null) return "none is ready; `holdfast agents` says what each of them needs";
+  const seen = agents.find(({ name }) => name === splitAgent(agent).provider);
+  const state = seen === undefined ? "" : ` (${seen.probe.version ?? "no version"}, ${seen.probe.problem ?? "ready"})`;
+  const others = readyAgents(agents).filter((name) => name !== seen?.name);
+  return `${agent}${state}${others.length === 0 ? "" : `; also ready: ${others.join(", ")}`}`;
+}
+
+function forgeLine({ forge }: Found): string {
+  if (forge === null) return "none: no remote tells of one, so there are neither issues nor pull requests";
+  if (forge.fix !== null) return `${forge.name}, ${forge.location}: no login. ${forge.fix}`;
+  return `${forge.name}, ${forge.location}${forge.login === null ? "" : `, through ${forge.login}`}`;
+}
+
+function gateLine({ gate, now }: Found, plan: SetupPlan): string {
+  if (plan.gate === null) return "none: nothing here says how it is tested; --gate names a command";
+  if (plan.gate === now.impl.gate) return `${plan.gate} (as the config says)`;
+  return plan.gate === gate?.command ? `${plan.gate} (${gate.why})` : plan.gate;
+}

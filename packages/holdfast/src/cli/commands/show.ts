@@ -1,0 +1,430 @@
+import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "@holdfast/core/checkpoint";
+import type { Graph } from "@holdfast/core/graph";
+import type { Lease, OwnerLiveness } from "@holdfast/core/lease";
+import type { Amounts } from "@holdfast/core/position";
+import type { RunState, RunSummary } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun } from "../operands.ts";
+import { mermaidText } from "../output/graph-text.ts";
+import { type Page, type Style, paint } from "../output/page.ts";
+import {
+  byteText,
+  costText,
+  countText,
+  relativeTime,
+  scoreText,
+  spentKnown,
+  tokensSpentText,
+} from "../output/quantities.ts";
+import {
+  checkpointsText,
+  leftOutLine,
+  leftOutOf,
+  stageText,
+  stateCell,
+  unfinishedRestoreText,
+  workText,
+} from "../output/run-text.ts";
+import { escapeText, fieldsText, momentText, sectionText, truncate } from "../output/text.ts";
+
+export const spec = {
+  name: "show",
+  summary: "show a run, or one checkpoint with all its planes",
+  details: ["Without an argument: the run of this worktree, or the newest one."],
+  operands: [
+    {
+      name: "ADDRESS",
+      about: "RUN for a run; RUN@7, RUN@latest or RUN@tag for a checkpoint",
+      required: false,
+      completes: "address",
+    },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    values: {
+      type: "boolean",
+      about: "print only the saved state, as JSON (of the latest checkpoint when a run is named)",
+    },
+    graph: {
+      type: "boolean",
+      about: "print only the task graph, as a Mermaid flowchart: of a run as it stands now, of a checkpoint as it was",
+    },
+  },
+  examples: [
+    { line: "holdfast show fix-login", about: "where the run stands, who holds it, its last checkpoints" },
+    { line: "holdfast show fix-login@3", about: "one checkpoint: files, position, conversation, effects" },
+    { line: "holdfast show fix-login@latest --values | jq .plan", about: "the saved state, for another program" },
+    { line: "holdfast show --graph issue-42 > graph.mmd", about: "the task graph, for a page that draws Mermaid" },
+  ],
+  reads: true,
+  json: '{"run": {...}, "lease": {...} or null, "holder": "alive" | "dead" | "unknown" or null, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const holdfast = await shell.open({ create: false });
+  const address = input.operand(0);
+  if (input.on("graph")) return await showGraph(shell, holdfast, address);
+  if (address?.includes("@") === true || input.on("values")) {
+    const checkpoint = await readCheckpoint(holdfast, address);
+    return input.on("values") ? showValues(shell, checkpoint) : showCheckpoint(shell, checkpoint);
+  }
+  return showRun(shell, holdfast, address);
+}
+
+async function showRun(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
+  const summary = await holdfast.resolveRun(address);
+  const handle = await holdfast.run(summary.id);
+  const [holder, checkpoints, workspace, tombstones] = await Promise.all([
+    handle.holder(),
+    handle.list({ limit: 10 }),
+    handle.workspace(),
+    handle.tombstones(),
+  ]);
+  const shown = {
+    run: summary,
+    lease: holder?.lease ?? null,
+    holder: holder?.alive ?? null,
+    worktree: workspace?.root ?? null,
+    checkpoints,
+    dropped: tombstones.length,
+  };
+  shell.print({ json: () => shown, text: (page) => runText(shown, page) });
+  shell.say(nextText(shown, shell.talk));
+  return "done";
+}
+
+async function readCheckpoint(holdfast: Holdfast, address: string | undefined): Promise<Checkpoint> {
+  if (address?.includes("@") === true) {
+    const found = await holdfast.resolve(address);
+    return (await holdfast.run(found.run)).get(found.sequence);
+  }
+  const summary = await holdfast.resolveRun(address);
+  const latest = await (await holdfast.run(summary.id)).latest();
+  if (latest !== undefined) return latest;
+  throw new HoldfastError({
+    code: "CHECKPOINT_NOT_FOUND",
+    message: `Run ${summary.id} has no checkpoints yet`,
+    hint: `Save one with \`holdfast checkpoint --run ${summary.id}\`.`,
+  });
+}
+
+function showCheckpoint(shell: Shell, checkpoint: Checkpoint): Exit {
+  shell.print({
+    json: () => ({ checkpoint: checkpointJson(checkpoint) }),
+    text: (page) => checkpointText(checkpoint, page),
+  });
+  return "done";
+}
+
+function checkpointJson(checkpoint: Checkpoint) {
+  const { planes } = checkpoint;
+  const { position } = planes;
+  const budget = { ...position.budget, spent: spentKnown(position.budget.spent) };
+  return { ...checkpoint, planes: { ...planes, position: { ...position, budget } } };
+}
+
+/** JSON in either case: this is data for another program. */
+function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
+  const { values } = checkpoint.planes.context;
+  const text = `${JSON.stringify(values, null, 2)}\n`;
+  shell.print({ json: () => values, text: () => text });
+  return "done";
+}
+
+interface ShownRun {
+  readonly run: RunSummary;
+  readonly lease: Lease | null;
+  /** Whether whoever has the lease is still there. */
+  readonly holder: OwnerLiveness | null;
+  readonly worktree: string | null;
+  /** The newest ten. */
+  readonly checkpoints: readonly CheckpointSummary[];
+  readonly dropped: number;
+}
+
+export function runText(shown: ShownRun, page: Page): string {
+  const { run, lease } = shown;
+  const state = stateCell(run.state);
+  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, state.style ?? "dim", state.text)}\n`;
+  const fields = fieldsText(
+    [
+      ["why", reasonText(run.state, page)],
+      ["work", workText(run.work)],
+      ["workflow", run.workflow],
+      ["stage", run.latest === null ? null : stageText(run.latest)],
+      ["created", momentText(run.createdAt, page)],
+      ["saved", run.latest === null ? null : momentText(run.latest.createdAt, page)],
+      ["forked from", run.forkedFrom?.id ?? null],
+      ["worktree", shown.worktree],
+      [shown.holder === "dead" ? "left by" : "held by", lease === null ? null : leaseText(lease, shown.holder, page)],
+      ["journal", countText(run.entries, "entry", "entries")],
+      [
+        "dropped",
+        shown.dropped === 0
+          ? null
+          : `${countText(shown.dropped, "checkpoint")} by retention (${page.program} log ${run.id})`,
+      ],
+    ],
+    page,
+  );
+  const some =
+    shown.checkpoints.length < run.checkpoints ? ` (newest ${shown.checkpoints.length} of ${run.checkpoints})` : "";
+  const body = shown.checkpoints.length === 0 ? "" : checkpointsText(shown.checkpoints, page);
+  return title + unfinishedRestoreText(run, page) + fields + sectionText(`Checkpoints${some}`, body, page);
+}
+
+function reasonText(state: RunState, page: Page): string | null {
+  switch (state.kind) {
+    case "open":
+      return null;
+    case "done":
+      return `done ${relativeTime(state.at, page.now)}`;
+    case "fatal":
+      return state.reason;
+    case "parked":
+      return state.until === null ? state.reason : `${state.reason}; until ${momentText(state.until, page)}`;
+  }
+}
+
+/** A dead holder holds nobody up, and its last heartbeat may be a second old. */
+function leaseText(lease: Lease, holder: OwnerLiveness | null, page: Page): string {
+  const { owner } = lease;
+  const who = `pid ${owner.pid} on ${owner.host}`;
+  if (holder === "dead") return `${who}, which ended without letting go; the run is free`;
+  const sign = holder === "alive" ? "running" : `last sign of life ${relativeTime(lease.heartbeatAt, page.now)}`;
+  return `${owner.label} (${who}), ${sign}`;
+}
+
+/** Said, not printed: what a person may want to type next. */
+function nextText(shown: ShownRun, page: Page): string {
+  const [latest] = shown.checkpoints;
+  return latest === undefined
+    ? `Save its first checkpoint with: ${page.program} checkpoint --run ${shown.run.id}`
+    : `One of them in full: ${page.program} show ${latest.id}`;
+}
+
+export function checkpointText(checkpoint: Checkpoint, page: Page): string {
+  const { planes } = checkpoint;
+  const name = checkpoint.name === null ? "" : `  ${escapeText(checkpoint.name)}`;
+  const tags = checkpoint.tags.map((tag) => `  ${paint(page, "yellow", `@${escapeText(tag)}`)}`).join("");
+  const head = fieldsText(
+    [
+      ["damaged", checkpoint.quarantined ? `set aside: nothing resumes from it (${page.program} verify)` : null],
+      ["taken", momentText(checkpoint.createdAt, page)],
+      ["trigger", checkpoint.trigger],
+      ["parent", checkpoint.parent?.id ?? null],
+      [
+        "size",
+        `${byteText(checkpoint.size.logical)} besides the files, ${byteText(checkpoint.size.added)} added to the store`,
+      ],
+      ["digest", checkpoint.digest],
+    ],
+    page,
+  );
+  return [
+    `${paint(page, "bold", escapeText(checkpoint.id))}${tags}${name}\n`,
+    head,
+    sectionText(
+      "Files",
+      planes.files === null ? "  not saved in this checkpoint\n" : filesText(planes.files, page),
+      page,
+    ),
+    sectionText("Position", positionText(planes, page), page),
+    sectionText("State", stateText(planes, page), page),
+    sectionText("Conversation", conversationText(planes, page), page),
+    sectionText("Effects", effectsText(planes, page), page),
+    sectionText("Inputs", inputsText(planes, page), page),
+    sectionText("Config", configText(planes, page), page),
+  ].join("");
+}
+
+function filesText(files: FilesPlane, page: Page): string {
+  const fields = fieldsText(
+    [
+      ["worktree", files.worktree],
+      ["branch", files.branch?.replace(/^refs\/heads\//, "") ?? "(detached)"],
+      ["head", files.head === null ? "(no commits)" : files.head.slice(0, 12)],
+      ["tree", files.tree.slice(0, 12)],
+      ["in progress", files.operation],
+      ["changes", `${countText(files.artifactCount, "file")} against HEAD`],
+    ],
+    page,
+    "  ",
+  );
+  const shown = files.artifacts.slice(0, SHOWN).map(({ path, status }) => lineText(MARKS[status], path, page));
+  const hidden = files.artifactCount - shown.length;
+  const more = hidden > 0 ? [`    … and ${hidden} more\n`] : [];
+  const skipped = leftOutOf(files).map((left) => leftOutLine(left, "not saved", page, "    "));
+  return [fields, ...shown, ...more, ...skipped].join("");
+}
+
+const SHOWN = 10;
+const MARKS: Readonly<
+  Record<FilesPlane["artifacts"][number]["status"], { readonly mark: string; readonly style: Style }>
+> = {
+  created: { mark: "A", style: "green" },
+  modified: { mark: "M", style: "yellow" },
+  deleted: { mark: "D", style: "red" },
+  unchanged: { mark: "=", style: "dim" },
+};
+
+function lineText(sign: { readonly mark: string; readonly style: Style }, text: string, page: Page): string {
+  return `    ${paint(page, sign.style, sign.mark)} ${truncate(escapeText(text), page.width - 6)}\n`;
+}
+
+function positionText({ position }: Planes, page: Page): string {
+  return fieldsText(
+    [
+      ["workflow", position.workflow],
+      ["stage", stageText(position)],
+      ["score", position.score === null ? null : scoreText(position.score)],
+      ["best", position.best === null ? null : `${scoreText(position.best.score)} at @${position.best.sequence}`],
+      ["attempts", recordText(position.attempts)],
+      ["streaks", recordText(position.streaks)],
+      ["spent", amountsText(position.budget.spent)],
+      [
+        "graph",
+        position.graph === null ? null : `${position.graph.id}, ${countText(position.graph.nodes.length, "node")}`,
+      ],
+      ["feedback", position.feedback],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function stateText({ context }: Planes, page: Page): string {
+  const keys = Object.keys(context.values);
+  const shown = keys.length === 0 ? "empty" : `${countText(keys.length, "value")}: ${keys.join(", ")}`;
+  return fieldsText(
+    [
+      ["values", shown],
+      ["tokens", recordText(context.tokens)],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function conversationText({ conversation }: Planes, page: Page): string {
+  if (conversation === null) return "";
+  return fieldsText(
+    [
+      ["agent", conversation.agent],
+      ["session", conversation.session],
+      ["transcript", transcriptText(conversation.transcript)],
+      ["last", conversation.lastMessage],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function transcriptText(transcript: ConversationPlane["transcript"]): string | null {
+  return transcript === null ? null : `${byteText(transcript.bytes)}, ${transcript.digest.slice(0, 12)}`;
+}
+
+function effectsText({ effects }: Planes, page: Page): string {
+  if (effects.pending.length === 0) return "";
+  return fieldsText([["in flight", effects.pending.join(", ")]], page, "  ");
+}
+
+function inputsText({ inputs }: Planes, page: Page): string {
+  const { issue } = inputs;
+  return fieldsText(
+    [
+      ["issue", issue === null ? null : `#${issue.number} ${issue.title} (${issue.state})`],
+      ["task", inputs.task],
+      ["base", inputs.base],
+      ["plan", inputs.plan?.path ?? null],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function configText({ config }: Planes, page: Page): string {
+  if (config.agent === null && config.model === null) return "";
+  return fieldsText(
+    [
+      ["agent", config.agent],
+      ["model", config.model],
+      ["mode", config.seed === null ? config.mode : `${config.mode} (seed ${config.seed})`],
+      ["tools", config.tools.join(", ")],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function recordText(record: Readonly<Record<string, number>>): string {
+  return Object.entries(record)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(", ");
+}
+
+function amountsText(spent: Amounts): string | null {
+  const tokens = tokensSpentText(spent);
+  const cost = costText(spent);
+  const parts = [
+    ...(tokens === null ? [] : [tokens]),
+    ...(cost === null ? [] : [cost]),
+    ...(spent.milliseconds > 0 ? [`${Math.round(spent.milliseconds / 1000)} s`] : []),
+  ];
+  return parts.length === 0 ? null : parts.join(", ");
+}
+
+interface ShownGraph {
+  /** The run, or the checkpoint. */
+  readonly of: string;
+  readonly graph: Graph;
+  readonly picture: GraphPicture;
+}
+
+/** Mermaid for people and pages, the graph as data under --json. Of a run: as it stands now; of a checkpoint: as it was then. */
+async function showGraph(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
+  const shown =
+    address?.includes("@") === true ? await graphThen(holdfast, address) : await graphNow(holdfast, address);
+  const { graph, picture } = shown;
+  shell.print({
+    json: () => ({ of: shown.of, graph: picture, edges: graph.edges }),
+    text: () => mermaidText(graph, picture),
+  });
+  for (const problem of picture.problems) shell.say(`The graph cannot be run: ${problem}`);
+  if (picture.nodes.length > MANY)
+    shell.say(`Many viewers refuse drawings of this size; \`${shell.talk.program} status\` summarises it.`);
+  return "done";
+}
+
+async function graphNow(holdfast: Holdfast, typed: string | undefined): Promise<ShownGraph> {
+  const { id } = await findRun(holdfast, typed);
+  const found = await holdfast.graph(id);
+  if (found === null) throw noGraph(`Run ${id}`);
+  return { of: id, ...found };
+}
+
+/** What ran when the checkpoint was taken did run then, whatever became of it. */
+async function graphThen(holdfast: Holdfast, address: string): Promise<ShownGraph> {
+  const { run, sequence } = await holdfast.resolve(address);
+  const { id, createdAt, planes } = await (await holdfast.run(run)).get(sequence);
+  const { graph } = planes.position;
+  if (graph === null) throw noGraph(`Checkpoint ${id}`);
+  const moment = { live: true, now: Date.parse(createdAt), seenAt: createdAt };
+  return { of: id, graph, picture: pictureGraph(graph, moment) };
+}
+
+function noGraph(what: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${what} has no task graph`,
+    hint: "Only workflows that split their work into nodes have one; `holdfast show` shows what there is.",
+  });
+}
+
+/** Mermaid draws no more than 500 edges and 50 000 characters unless it is told to. */
+const MANY = 200;

@@ -1,0 +1,251 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Starting } from "../../announce-start.ts";
+import type { Holdfast } from "../../holdfast.ts";
+import type { RunStatus } from "../../run-status.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { canRedraw, createLiveRegion } from "../live-view.ts";
+import { findRun } from "../operands.ts";
+import { countsText } from "../output/graph-text.ts";
+import { countText } from "../output/quantities.ts";
+import {
+  compactStatusText,
+  nextText,
+  startingJson,
+  startingText,
+  statusJson,
+  statusText,
+  statusWord,
+  statusesText,
+} from "../output/status-text.ts";
+import { escapeText, truncate } from "../output/text.ts";
+import { findStarting } from "../run-holder.ts";
+
+export const spec = {
+  name: "status",
+  summary: "where a run stands, and who holds it",
+  details: [
+    "Read from the journal and the lease, so it is true also when the process that worked on the run was killed: running (with who holds it), parked (on what, until when), crashed or stopped (and how to continue), done, or fatal with the reason. Without an argument: all runs that are not finished. A run that is being prepared and has no record yet (its process reads the issue, fetches and plans) is shown as starting.",
+    "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is the least it can have been. A graph too large for the screen is summed up, one line a batch.",
+  ],
+  operands: [
+    {
+      name: "RUN",
+      about: "a run id, or an issue number; default all that are not finished",
+      required: false,
+      completes: "run",
+    },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    watch: { type: "boolean", short: "w", about: "go on showing it as it changes, until it ends or Ctrl+C" },
+  },
+  examples: [
+    { line: "holdfast status", about: "everything that is under way" },
+    { line: "holdfast status issue-42 --watch", about: "look over the shoulder of a run in another terminal" },
+    { line: "holdfast status issue-42 --json | jq .condition.kind", about: "for a script" },
+  ],
+  reads: true,
+  json: '{"run": {...}, "condition": {"kind": "running" | "held" | "parked" | "crashed" | "stopped" | "manual" | "done" | "fatal", ...}, "stage", "iteration", "scores": [...], "budget", "last", "graph": null or {"batches": [[ids]], "nodes": [{"id", "state", "attempts", "startedAt", "endedAt", "elapsed", "critical", ...}], "counts", "criticalPath", "resumePoint", ...}, ...}; without RUN {"runs": [such objects], "starting": [{"pid", "host", "since", "run": "id" or null, "workflow", "work"}]}; a run without a record yet is {"run": null, "condition": {"kind": "starting", "pid", ...}}; with --watch one JSON line for each change.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const typed = input.operand(0);
+  const holdfast = await shell.open({ create: false });
+  if (typed === undefined && !input.on("watch")) return await showAll(shell, holdfast);
+  const prepared = await preparedOnly(shell, holdfast, typed, input.on("watch"));
+  if (prepared !== undefined) {
+    shell.print({ json: () => startingJson(prepared), text: (page) => startingText(prepared, page) });
+    shell.say(`Stop it: ${shell.talk.program} stop ${stopName(prepared)}`);
+    return "done";
+  }
+  const { id } = typed === undefined ? await newestUnfinished(holdfast) : await findRun(holdfast, typed);
+  if (input.on("watch")) return await watchStatus(shell, holdfast, id);
+  const status = await holdfast.status(id);
+  shell.print({ json: () => statusJson(status), text: (page) => statusText(status, page) });
+  shell.say(nextText(status, shell.talk));
+  return "done";
+}
+
+/** The process that prepares the run, as long as it has no record. --watch waits for the record. */
+async function preparedOnly(
+  shell: Shell,
+  holdfast: Holdfast,
+  typed: string | undefined,
+  watch: boolean,
+): Promise<Starting | undefined> {
+  for (;;) {
+    const [first] = await findStarting(holdfast, typed);
+    if (first === undefined || (first.run !== null && (await holdfast.store.getRun(first.run)) !== undefined))
+      return undefined;
+    if (!watch) return first;
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+}
+
+const POLL_MS = 200;
+
+function stopName({ run, work }: Starting): string {
+  return run ?? (work.kind === "issue" ? String(work.number) : "");
+}
+
+/** One that is under way is shown in full: it is the one that is meant. */
+async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
+  // Read first: what holds its lease a moment later is among the runs.
+  const starting = await findStarting(holdfast, undefined);
+  const runs = await holdfast.listRuns();
+  const fresh = starting.filter(({ run }) => !runs.some(({ id }) => id === run));
+  const open = runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
+  const statuses: RunStatus[] = [];
+  for (const { id } of open) statuses.push(await holdfast.status(id));
+  const [only] = statuses;
+  shell.print({
+    json: () => ({ runs: statuses.map(statusJson), starting: fresh }),
+    text: (page) =>
+      fresh.map((one) => startingText(one, page)).join("") +
+      (only === undefined ? "" : statuses.length === 1 ? statusText(only, page) : statusesText(statuses, page)),
+  });
+  if (only === undefined && fresh.length > 0) {
+    for (const one of fresh) shell.say(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
+  } else if (only === undefined) {
+    const ended =
+      runs.length === 0 ? "There are no runs yet" : `Nothing is under way; ${countText(runs.length, "run")} finished`;
+    shell.say(`${ended}: ${shell.talk.program} ${runs.length === 0 ? "run ISSUE" : "list"}`);
+  } else if (statuses.length === 1) shell.say(nextText(only, shell.talk));
+  return "done";
+}
+
+async function newestUnfinished(holdfast: Holdfast): Promise<{ readonly id: string }> {
+  const runs = await holdfast.listRuns();
+  return runs.find(({ state }) => state.kind === "open" || state.kind === "parked") ?? (await holdfast.resolveRun());
+}
+
+/** Until the run has ended. A journal that is silent may still belong to a process that died: the lease is asked too. */
+async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {
+  const show = shell.json ? jsonLines(shell) : canRedraw(shell) ? region(shell) : plainLines(shell);
+  const wake = new Wake();
+  const watching = follow({ holdfast, run, shell, wake });
+  try {
+    for (;;) {
+      const status = await holdfast.status(run);
+      if (!show.status(status)) return "done";
+      if (status.condition.kind === "done" || status.condition.kind === "fatal") return "done";
+      await wake.next(LOOK_MS, shell.signal);
+      shell.signal.throwIfAborted();
+    }
+  } finally {
+    show.close();
+    await watching.stop();
+  }
+}
+
+interface Shower {
+  /** false: nobody reads any more. */
+  status(status: RunStatus): boolean;
+  close(): void;
+}
+
+function jsonLines(shell: Shell): Shower {
+  let before = "";
+  return {
+    status(status) {
+      const document = statusJson(status);
+      // Time goes on by itself: that is no change.
+      const content = JSON.stringify(document, (key, value) => (CLOCKS.has(key) ? undefined : value));
+      if (content === before) return true;
+      before = content;
+      return shell.write(`${JSON.stringify(document)}\n`);
+    },
+    close() {},
+  };
+}
+
+const CLOCKS: ReadonlySet<string> = new Set(["elapsed", "criticalPath", "critical"]);
+
+function plainLines(shell: Shell): Shower {
+  let before = "";
+  return {
+    status(status) {
+      const place = status.stage === null ? "" : `  ${status.stage} #${status.iteration}`;
+      const counted = status.graph === null ? "" : `  ${countsText(status.graph.counts)}`;
+      const line = `${escapeText(`${status.run.id}  ${statusWord(status).word}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
+      if (line === before) return true;
+      before = line;
+      return shell.write(line);
+    },
+    close() {},
+  };
+}
+
+function region(shell: Shell): Shower {
+  const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page });
+  let shown: RunStatus | undefined;
+  const pageNow = () => ({ ...shell.page, now: Date.now(), width: shell.columns() - 1 });
+  return {
+    status(status) {
+      shown = status;
+      live.draw(
+        compactStatusText(status, pageNow())
+          .trimEnd()
+          .split("\n")
+          .map((line) => (shell.page.color ? line : truncate(line, shell.columns() - 1))),
+      );
+      return true;
+    },
+    /** What was shown last stays on the screen, and there is room for all of it now. */
+    close() {
+      live.close();
+      if (shown !== undefined) shell.write(statusText(shown, pageNow()));
+    },
+  };
+}
+
+/** Sleeps until the time is up or something was written, whichever is first. */
+class Wake {
+  #called = false;
+  #waiting: (() => void) | undefined;
+
+  call(): void {
+    this.#called = true;
+    this.#waiting?.();
+  }
+
+  async next(milliseconds: number, signal: AbortSignal): Promise<void> {
+    if (!this.#called && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const end = (): void => {
+          clearTimeout(timer);
+          signal.removeEventListener("abort", end);
+          resolve();
+        };
+        const timer = setTimeout(end, milliseconds);
+        signal.addEventListener("abort", end);
+        this.#waiting = end;
+      });
+    }
+    this.#waiting = undefined;
+    this.#called = false;
+  }
+}
+
+function follow(params: {
+  readonly holdfast: Holdfast;
+  readonly run: string;
+  readonly shell: Shell;
+  readonly wake: Wake;
+}): { stop(): Promise<void> } {
+  const controller = new AbortController();
+  const signal = AbortSignal.any([controller.signal, params.shell.signal]);
+  const reading = (async () => {
+    for await (const _entry of params.holdfast.store.watch({ run: params.run, signal })) params.wake.call();
+  })().catch(() => undefined);
+  return {
+    async stop() {
+      controller.abort();
+      await reading;
+    },
+  };
+}
+
+const LOOK_MS = 1000;

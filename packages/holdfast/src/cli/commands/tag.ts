@@ -1,0 +1,172 @@
+import { checkTagName } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import type { Page } from "../output/page.ts";
+import { relativeTime } from "../output/quantities.ts";
+import { type Column, renderTable } from "../output/table.ts";
+import { escapeText } from "../output/text.ts";
+
+export const spec = {
+  name: "tag",
+  summary: "name a checkpoint, or list the names",
+  details: [
+    "A tag names one checkpoint of a run, and retention never drops a tagged checkpoint. With ADDRESS alone, or nothing, the tags of the run are listed.",
+  ],
+  operands: [
+    {
+      name: "ADDRESS",
+      about: "the checkpoint to name, or the run whose tags are meant",
+      required: false,
+      completes: "address",
+    },
+    {
+      name: "NAME",
+      about:
+        "the tag: 1 to 64 letters, digits, dots, hyphens or underscores, beginning and ending with a letter or digit; not digits alone, not latest",
+      required: false,
+      completes: "nothing",
+    },
+  ],
+  consent: "store",
+  paths: false,
+  flags: {
+    delete: { type: "boolean", short: "d", about: "remove the tag NAME (the checkpoint stays)" },
+    move: { type: "boolean", about: "let NAME point here although it names another checkpoint" },
+    "dry-run": { type: "boolean", about: "say what would change, and change nothing" },
+  },
+  examples: [
+    { line: "holdfast tag fix-login@3 works", about: "fix-login@works means checkpoint 3 from now on" },
+    { line: "holdfast tag fix-login", about: "the tags of this run" },
+    { line: "holdfast tag fix-login works --delete", about: "take the name away" },
+  ],
+  json: '{"tags": [{"name", "run", "sequence"}]} when listing; {"tag": {"name", "run", "sequence"}, "action": "added" | "moved" | "deleted", "dryRun": true | false} otherwise.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const address = input.operand(0);
+  const name = input.operand(1);
+  const holdfast = await shell.open({ create: false, writes: name !== undefined && !input.on("dry-run") });
+  if (address !== undefined && name !== undefined) {
+    return input.on("delete")
+      ? deleteTag(shell, holdfast, { address, name, input })
+      : addTag(shell, holdfast, { address, name, input });
+  }
+  if (input.on("delete") || input.on("move")) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "No tag is named",
+      hint: "Write holdfast tag RUN NAME --delete, or holdfast tag RUN@7 NAME --move.",
+    });
+  }
+  return listTags(shell, holdfast, address);
+}
+
+interface TagParams {
+  readonly address: string;
+  readonly name: string;
+  readonly input: Input<(typeof spec)["flags"]>;
+}
+
+async function addTag(shell: Shell, holdfast: Holdfast, { address, name, input }: TagParams): Promise<Exit> {
+  checkTagName(name);
+  const target = await holdfast.resolve(address);
+  const handle = await holdfast.run(target.run);
+  const before = (await readTags(holdfast, target.run)).find((tag) => tag.name === name);
+  const dryRun = input.on("dry-run");
+  if (before !== undefined && before.sequence !== target.sequence && !input.on("move")) {
+    throw new HoldfastError({
+      code: "TAG_EXISTS",
+      message: `The tag ${name} of ${target.run} names checkpoint ${before.sequence} already`,
+      hint: `Choose another name, or move it: holdfast tag ${target.id} ${name} --move`,
+    });
+  }
+  if (!dryRun) {
+    const tagging = handle.tag(target.sequence, name, { move: input.on("move") });
+    await shell.finish(tagging, { done: () => `${target.id} was tagged` });
+  }
+  const action = before === undefined || before.sequence === target.sequence ? "added" : "moved";
+  const tag: Tag = { name, run: target.run, sequence: target.sequence };
+  const would = dryRun ? "Would tag" : "Tagged";
+  const from = action === "moved" ? ` (was @${before?.sequence})` : "";
+  shell.print({
+    json: () => ({ tag, action, dryRun }),
+    text: () => `${would} ${target.id} as ${escapeText(name)}${from}: ${target.run}@${escapeText(name)}\n`,
+  });
+  return "done";
+}
+
+async function deleteTag(shell: Shell, holdfast: Holdfast, { address, name, input }: TagParams): Promise<Exit> {
+  const { id } = await holdfast.resolveRun(address.split("@")[0] ?? address);
+  const tags = await readTags(holdfast, id);
+  const tag = tags.find((known) => known.name === name);
+  if (tag === undefined) {
+    const known = tags.map((other) => other.name).join(", ");
+    throw new HoldfastError({
+      code: "CHECKPOINT_NOT_FOUND",
+      message: `Run ${id} has no tag "${name}"`,
+      hint: known === "" ? "It has no tags at all." : `Its tags: ${known}.`,
+    });
+  }
+  const dryRun = input.on("dry-run");
+  if (!dryRun) await shell.finish((await holdfast.run(id)).untag(name), { done: () => "the tag was removed" });
+  const would = dryRun ? "Would remove" : "Removed";
+  shell.print({
+    json: () => ({ tag, action: "deleted", dryRun }),
+    text: () => `${would} tag ${escapeText(name)} (checkpoint ${id}@${tag.sequence} stays)\n`,
+  });
+  return "done";
+}
+
+async function listTags(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
+  const { id } = await holdfast.resolveRun(address?.split("@")[0]);
+  const tags = await readTags(holdfast, id);
+  shell.print({
+    json: () => ({ tags: tags.map(({ name, run, sequence }) => ({ name, run, sequence })) }),
+    text: (page) => (tags.length === 0 ? "" : tagsText(tags, page)),
+  });
+  if (tags.length === 0)
+    shell.say(`${id} has no tags. Name a checkpoint with:\n  ${shell.talk.program} tag ${id}@latest NAME`);
+  return "done";
+}
+
+/** Tags ride on checkpoint summaries, so the run is read through once. */
+async function readTags(
+  holdfast: Holdfast,
+  run: string,
+): Promise<readonly (Tag & { readonly createdAt: string; readonly label: string | null })[]> {
+  const handle = await holdfast.run(run);
+  const tags: (Tag & { readonly createdAt: string; readonly label: string | null })[] = [];
+  for await (const checkpoint of handle.checkpoints()) {
+    for (const name of checkpoint.tags) {
+      tags.push({ name, run, sequence: checkpoint.sequence, createdAt: checkpoint.createdAt, label: checkpoint.name });
+    }
+  }
+  return tags;
+}
+
+interface Tag {
+  readonly name: string;
+  readonly run: string;
+  readonly sequence: number;
+}
+
+function tagsText(
+  tags: readonly (Tag & { readonly createdAt: string; readonly label: string | null })[],
+  page: Page,
+): string {
+  const columns: readonly Column[] = [
+    { title: "TAG", shrinkTo: 10 },
+    { title: "CHECKPOINT", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "TAKEN" },
+    { title: "NAME", shrinkTo: 8, optional: true },
+  ];
+  const rows = tags.map((tag) => [
+    { text: tag.name, style: "bold" } as const,
+    { text: `${tag.run}@${tag.sequence}` },
+    { text: relativeTime(tag.createdAt, page.now), style: "dim" } as const,
+    { text: tag.label ?? "" },
+  ]);
+  return renderTable({ columns, rows }, page);
+}

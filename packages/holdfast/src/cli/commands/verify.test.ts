@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import type { Problem } from "@holdfast/core/store";
+import { PAGE } from "@holdfast/test-support/sample-run";
+import { repairText, verifyText } from "./verify.ts";
+
+const summary = { kind: "summary", ok: true, runs: 1, entries: 31, checkpoints: 7, chunks: 0, problems: 0 } as const;
+const problem: Problem = {
+  code: "STORE_CORRUPT",
+  run: "fix-login",
+  entry: 12,
+  sequence: 4,
+  what: "the state of the checkpoint does not match its digest, and this is a long enough sentence to be wrapped",
+  trustedTo: 11,
+  newestIntact: 7,
+};
+
+test("intact", () => {
+  expect(verifyText({ ok: true, summary, problems: [] }, PAGE)).toMatchInlineSnapshot(`
+    "Intact: 1 run, 31 journal entries, 7 checkpoints.
+    "
+  `);
+});
+
+test("damaged: what, where, how far it can be trusted, what next", () => {
+  const problems = [
+    problem,
+    {
+      ...problem,
+      code: "STORE_CUT",
+      run: null,
+      sequence: null,
+      entry: null,
+      trustedTo: null,
+      newestIntact: null,
+    } as const,
+  ];
+  const text = verifyText({ ok: false, summary: { ...summary, ok: false, problems: 2 }, problems }, PAGE);
+  const none = { repaired: [], problems, act: false };
+  expect(text + repairText({ ...none, asked: false })).toMatchInlineSnapshot(`
+    "Damaged: 2 problems in 1 run, 31 journal entries, 7 checkpoints.
+
+      fix-login@4
+        STORE_CORRUPT (entry 12): the state of the checkpoint does not match its
+        digest, and this is a long enough sentence to be wrapped
+        journal good to entry 11; newest whole checkpoint fix-login@7
+
+      store
+        STORE_CUT: the state of the checkpoint does not match its digest, and this
+        is a long enough sentence to be wrapped
+    "
+  `);
+  expect(repairText({ ...none, asked: true })).toBe("\nWould set aside or pin again: fix-login@4\n");
+  const repaired = [{ run: "fix-login", quarantined: [4], pinned: [], newestIntact: 7 }];
+  expect(repairText({ repaired, problems, asked: true, act: true })).toBe(
+    "\nSet aside fix-login@4; newest whole: fix-login@7\n",
+  );
+});

@@ -1,0 +1,142 @@
+import type { Problem, VerifyEvent } from "@holdfast/core/store";
+import type { Repaired } from "@holdfast/core/verify";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { refuseSequence } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { countText } from "../output/quantities.ts";
+import { escapeText, wrap } from "../output/text.ts";
+
+export const spec = {
+  name: "verify",
+  summary: "recompute every digest and say what is damaged",
+  details: [
+    "Reads the whole store and the git objects of its checkpoints. Changes nothing without --quarantine. Exit status 6 when something is damaged.",
+  ],
+  operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
+  consent: "reads",
+  paths: false,
+  flags: {
+    quarantine: {
+      type: "boolean",
+      about:
+        "mark damaged checkpoints so that nothing resumes from them, and pin those whose git ref is gone; nothing is deleted",
+    },
+    "dry-run": { type: "boolean", about: "with --quarantine: say what would be marked, and mark nothing" },
+  },
+  examples: [
+    { line: "holdfast verify", about: "everything" },
+    { line: "holdfast verify fix-login --quarantine", about: "one run; set damaged checkpoints aside" },
+  ],
+  reads: true,
+  json: '{"ok": true | false, "summary": {...}, "problems": [...], "repaired": [{"run", "quarantined", "pinned", "newestIntact"}]}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const address = input.operand(0);
+  refuseSequence(address, "verify");
+  const holdfast = await shell.open({ create: false, writes: input.on("quarantine") && !input.on("dry-run") });
+  const only = address === undefined ? undefined : (await holdfast.resolveRun(address)).id;
+  const events = await readEvents(shell, holdfast, only);
+  const problems = events.flatMap((event) => (event.kind === "problem" ? [event.problem] : []));
+  const summary = events.find((event) => event.kind === "summary") ?? null;
+  const ok = problems.length === 0 && summary?.ok === true;
+  const act = input.on("quarantine") && !input.on("dry-run") && !ok;
+  const repaired = act ? await repair(shell, holdfast, events) : [];
+  shell.print({
+    json: () => ({ ok, summary, problems, repaired }),
+    text: (page) =>
+      verifyText({ ok, summary, problems }, page) +
+      repairText({ repaired, problems, asked: input.on("quarantine"), act }),
+  });
+  if (!ok && !input.on("quarantine"))
+    shell.say(`Set damaged checkpoints aside (nothing is deleted): ${shell.talk.program} verify --quarantine`);
+  return ok ? "done" : "corrupt";
+}
+
+async function repair(shell: Shell, holdfast: Holdfast, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+  return await shell.finish(holdfast.repair(events), {
+    done: (repaired) => (repaired.length === 0 ? null : "what was damaged was set aside"),
+  });
+}
+
+async function readEvents(shell: Shell, holdfast: Holdfast, run: string | undefined): Promise<readonly VerifyEvent[]> {
+  const progress = shell.progress();
+  const events: VerifyEvent[] = [];
+  let problems = 0;
+  try {
+    for await (const event of holdfast.verify({ signal: shell.signal, ...(run === undefined ? {} : { run }) })) {
+      if (event.kind === "problem") problems += 1;
+      if (event.kind === "progress")
+        progress.update(`Verifying ${event.run}: ${event.checked} checked, ${problems} damaged`);
+      else events.push(event);
+    }
+  } finally {
+    progress.done();
+  }
+  return events;
+}
+
+interface Verified {
+  readonly ok: boolean;
+  readonly summary: Extract<VerifyEvent, { readonly kind: "summary" }> | null;
+  readonly problems: readonly Problem[];
+}
+
+export function verifyText(verified: Verified, page: Page): string {
+  const { summary } = verified;
+  const read =
+    summary === null
+      ? "the check did not reach its end"
+      : [
+          countText(summary.runs, "run"),
+          countText(summary.entries, "journal entry", "journal entries"),
+          countText(summary.checkpoints, "checkpoint"),
+          ...(summary.chunks === 0 ? [] : [countText(summary.chunks, "chunk")]),
+        ].join(", ");
+  const verdict = verified.ok ? paint(page, "green", "Intact") : paint(page, "red", "Damaged");
+  const found = verified.ok ? "" : `${countText(verified.problems.length, "problem")} in `;
+  return `${verdict}: ${found}${read}.\n${verified.problems.map((problem) => problemText(problem, page)).join("")}`;
+}
+
+function problemText(problem: Problem, page: Page): string {
+  const place =
+    problem.run === null ? "store" : problem.sequence === null ? problem.run : `${problem.run}@${problem.sequence}`;
+  const entry = problem.entry === null ? "" : ` (entry ${problem.entry})`;
+  const width = Number.isFinite(page.width) ? page.width - 4 : 1000;
+  const lines = wrap(`${problem.code}${entry}: ${problem.what}`, width).map((line) => `    ${escapeText(line)}`);
+  const trusted = [
+    ...(problem.trustedTo === null ? [] : [`journal good to entry ${problem.trustedTo}`]),
+    ...(problem.newestIntact === null ? [] : [`newest whole checkpoint ${problem.run ?? ""}@${problem.newestIntact}`]),
+  ];
+  const tail = trusted.length === 0 ? [] : [`    ${trusted.join("; ")}`];
+  return `\n  ${paint(page, "red", escapeText(place))}\n${[...lines, ...tail].join("\n")}\n`;
+}
+
+interface Repairing {
+  readonly repaired: readonly Repaired[];
+  readonly problems: readonly Problem[];
+  readonly asked: boolean;
+  readonly act: boolean;
+}
+
+export function repairText(params: Repairing): string {
+  if (params.problems.length === 0 || !params.asked) return "";
+  if (!params.act) {
+    const marked = params.problems.flatMap(({ run, sequence }) =>
+      run === null || sequence === null ? [] : [`${run}@${sequence}`],
+    );
+    return `\nWould set aside or pin again: ${marked.length === 0 ? "nothing" : marked.map(escapeText).join(", ")}\n`;
+  }
+  return params.repaired.map(repairedText).join("");
+}
+
+function repairedText({ run, quarantined, pinned, newestIntact }: Repaired): string {
+  const name = (sequence: number): string => `${escapeText(run)}@${sequence}`;
+  const whole = newestIntact === null ? "nothing whole is left in it" : `newest whole: ${name(newestIntact)}`;
+  return [
+    ...(quarantined.length === 0 ? [] : [`\nSet aside ${quarantined.map(name).join(", ")}; ${whole}\n`]),
+    ...(pinned.length === 0 ? [] : [`\nPinned again ${pinned.map(name).join(", ")}\n`]),
+  ].join("");
+}

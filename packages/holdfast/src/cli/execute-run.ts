@@ -1,0 +1,406 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
+import type { Lease } from "@holdfast/core/lease";
+import type { ProgressEvent, RunOutcome } from "@holdfast/core/progress";
+import type { RunSummary, Work } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import { loopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import type { Holdfast } from "../holdfast.ts";
+import type { Mirror } from "../interop/mirror.ts";
+import type { RunStatus } from "../run-status.ts";
+import type { WorkReport } from "../start-run.ts";
+import type { Shell } from "./command.ts";
+import { EXITS, type Exit } from "./exit.ts";
+import { canRedraw, createReporter, followGraph } from "./live-view.ts";
+import { type Page, type Style, paint } from "./output/page.ts";
+import { spentText } from "./output/quantities.ts";
+import { answerCommands, giveMoreFlags, isAtLimit, statusJson } from "./output/status-text.ts";
+import { escapeText, escapeWords, momentText, wrap } from "./output/text.ts";
+
+/** Shows a run as it is carried on, and then how that ended. */
+export async function carryRun(
+  shell: Shell,
+  holdfast: Holdfast,
+  work: (listen: (event: ProgressEvent) => void) => Promise<WorkReport>,
+  flags = NO_FLAGS,
+): Promise<Exit> {
+  const reporter = createReporter(shell);
+  const mirror = await createRunMirror(shell, holdfast);
+  const live = canRedraw(shell) && !shell.json && !shell.quiet;
+  const graph = live ? followGraph(holdfast, reporter) : undefined;
+  const listen = (event: ProgressEvent): void => {
+    reporter.tell(event);
+    graph?.tell(event);
+    if (event.kind === "checkpoint") mirror.follow(event.run);
+    // Money is in the checkpoints; news that comes a moment late is good enough for a live view.
+    if (event.kind === "checkpoint" && live)
+      void holdfast.store
+        .latest(event.run)
+        .then((latest) => {
+          if (latest === undefined) return;
+          reporter.spent(latest.planes.position.budget.spent);
+          reporter.loop(loopPicture(latest.planes));
+        })
+        .catch(() => undefined);
+  };
+  let report: WorkReport;
+  try {
+    report = await work(listen);
+  } catch (error) {
+    throw await namingHolder(holdfast, error);
+  } finally {
+    await graph?.close();
+    await mirror.close();
+    reporter.close();
+  }
+  const { run, outcome, earlier } = report;
+  const status = await holdfast.status(run);
+  if (shell.json)
+    shell.write(
+      `${JSON.stringify({ run, outcome, ...(earlier === true ? { earlier } : {}), status: statusJson(status) })}\n`,
+    );
+  else shell.write(outcomeText(outcome, status, shell.page, flags));
+  return exitOfOutcome(outcome);
+}
+
+/** Somebody was quicker: who that is, and what can be done about it. */
+async function namingHolder(holdfast: Holdfast, error: unknown): Promise<unknown> {
+  const run = error instanceof HoldfastError && error.code === "LEASE_HELD" ? error.data["run"] : undefined;
+  if (typeof run !== "string") return error;
+  const holder = await (await holdfast.run(run)).holder();
+  return holder?.alive === "alive" ? heldError(run, holder.lease) : error;
+}
+
+/** What has to be typed again with `resume RUN`, each with a blank before it. */
+export interface ResumeFlags {
+  /** Whenever it is resumed: what the run itself does not remember. */
+  readonly always: string;
+  /** As long as nothing was taken over. */
+  readonly untouched: string;
+}
+
+const NO_FLAGS: ResumeFlags = { always: "", untouched: "" };
+
+/** How a stretch of work ended, what it took, and what to type next. */
+export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, flags = NO_FLAGS): string {
+  const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
+  const lines = [
+    ...headLines(outcome, status, page),
+    ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
+    ...status.denied.flatMap((text) => told("yellow", "Denied", `${text}. --yolo allows it.`, page)),
+    ...nextLines(outcome, status, page, flags),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** A run that waits for the user needs an answer; any other wait ends without one. */
+function exitOfOutcome(outcome: RunOutcome): Exit {
+  switch (outcome.kind) {
+    case "done":
+      return "done";
+    case "fatal":
+      return "failed";
+    case "parked":
+      return outcome.on === "person" ? "decision" : "parked";
+    case "interrupted":
+      return "interrupted";
+    case "ask":
+      return "decision";
+  }
+}
+
+const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "parked" }>["on"], string>> = {
+  person: "Waiting for you",
+  quota: "Waiting for quota",
+  provider: "Waiting for the provider",
+  forge: "Waiting for the forge",
+  budget: "Waiting for a higher budget",
+  ci: "Waiting for CI",
+  disk: "Waiting for disk space",
+  session: "Session time is over",
+  pause: "Paused",
+};
+
+function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+  const { id } = status.run;
+  switch (outcome.kind) {
+    case "done":
+      return told("green", "Done", `${id}: ${outcome.reason}`, page);
+    case "fatal":
+      if (isAtLimit(status)) return told("yellow", "Limit reached", `${id}: ${outcome.reason}`, page);
+      return told("red", "Given up", `${id}: ${outcome.reason}`, page);
+    case "parked": {
+      const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
+      return told("yellow", WAITING[outcome.on], `${id}: ${sentence(outcome.reason)}${until}`, page);
+    }
+    case "interrupted":
+      return told("yellow", "Interrupted", `${id}: the agent was stopped and everything is saved${at(status)}.`, page);
+    case "ask":
+      return told("yellow", "Needs a decision", `${id}: nothing was changed.`, page);
+  }
+}
+
+function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: ResumeFlags): readonly string[] {
+  const { id } = status.run;
+  const { program } = page;
+  switch (outcome.kind) {
+    case "done":
+      // A run that was to go only so far.
+      if (status.stage === "stopped" && status.pullRequest === null)
+        return [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
+      return takeLines(status);
+    case "fatal":
+      if (isAtLimit(status))
+        return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
+      return [
+        `What happened: ${program} log ${id}`,
+        `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
+        ...takeLines(status),
+      ];
+    case "parked": {
+      if (outcome.on === "budget")
+        return [`Give it more: ${program} resume ${id}${flags.always} ${giveMoreFlags(status.budget)}`];
+      const { condition } = status;
+      return condition.kind === "parked" && condition.question !== null
+        ? [answerCommands(`${program} approve ${id}`, condition.question.options)]
+        : [`Go on with: ${program} resume ${id}${flags.always}`];
+    }
+    case "interrupted":
+      return [`Go on with: ${program} resume ${id}${flags.always}`];
+    case "ask":
+      return outcome.findings.length === 0
+        ? []
+        : [
+            `Go on with: ${program} resume ${id}${flags.untouched} ${kinds(outcome)
+              .map((kind) => `--accept ${kind}`)
+              .join(" ")}`,
+          ];
+  }
+}
+
+/** A loop without a pull request leaves its work on a branch of this repository. */
+function takeLines({ loop, branch, pullRequest }: RunStatus): readonly string[] {
+  const worked = loop !== null && loop.totals.iterations > 0;
+  return worked && branch !== null && pullRequest === null ? [`Take its commits: git merge ${branch}`] : [];
+}
+
+function kinds(outcome: Extract<RunOutcome, { readonly kind: "ask" }>): readonly string[] {
+  return [...new Set(outcome.findings.map(({ kind }) => kind))];
+}
+
+function at(status: RunStatus): string {
+  return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
+}
+
+/** Words stay whole, however narrow the page: an address is there to be copied. */
+function told(style: Style, head: string, text: string, page: Page): readonly string[] {
+  const [first = "", ...rest] = wrap(`${head} ${escapeWords(text)}`, Math.min(page.width, 100) - 2);
+  const painted = first.startsWith(head) ? paint(page, style, head) + first.slice(head.length) : first;
+  return [painted, ...rest.map((line) => `  ${line}`)];
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+/** Never a silent fresh start, never a second run beside one that is under way. */
+export function openError(run: RunSummary): HoldfastError {
+  const state = run.state.kind === "parked" ? `is parked on ${run.state.on}: ${run.state.reason}` : "is not finished";
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `There is a run for this already: ${run.id} ${state}`,
+    hint: `Go on with it: \`holdfast resume ${run.id}\`. See where it stands: \`holdfast status ${run.id}\`.`,
+    retry: "ask",
+    data: { run: run.id },
+  });
+}
+
+export function heldError(run: string, lease: Lease): HoldfastError {
+  const { owner } = lease;
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} is being worked on by ${owner.label} (pid ${owner.pid} on ${owner.host}) since ${lease.takenAt}`,
+    hint: `Watch it: \`holdfast status ${run} --watch\`. Stop it: \`holdfast stop ${run}\`.`,
+    retry: "later",
+    data: { run, owner, since: lease.takenAt },
+  });
+}
+
+/** A crunch run stopped at its target, and a new one was asked for with another target. */
+export function stoppedError(
+  run: RunSummary,
+  params: { readonly issue: number | null; readonly request: string | null },
+): HoldfastError {
+  const { issue, request } = params;
+  const what = issue === null ? "This task" : `Issue ${issue}`;
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `${what} has a run that stopped at another target: ${run.id} is done${request === null ? "" : `, and its pull request is ${request}`}`,
+    hint: `Continue it: \`holdfast resume ${run.id} --target ready-to-merge\`. For a new run, add --again.`,
+    retry: "ask",
+    data: { run: run.id, request },
+  });
+}
+
+interface RunMirror {
+  /** A checkpoint was saved: brought over soon, never twice at once. */
+  follow(run: string): void;
+  /** Waits until all that was saved is brought over. */
+  close(): Promise<void>;
+}
+
+/** What `mirror:` in the config asks for. It serves another tool: when it fails that is told, and the run goes on. */
+async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMirror> {
+  const { format, directory } = (await shell.config()).settings.work.mirror;
+  if (format === null) return { follow: () => undefined, close: async () => undefined };
+  let mirror: Promise<Pick<Mirror, "catchUp">> | undefined;
+  let work: Promise<void> = Promise.resolve();
+  let waiting = false;
+  let told = false;
+  const catchUp = async (run: string): Promise<void> => {
+    waiting = false;
+    try {
+      mirror ??= holdfast.foreign.mirror({ run, to: format, ...(directory === null ? {} : { directory }) });
+      await (await mirror).catchUp();
+    } catch (error) {
+      mirror = undefined;
+      const why = escapeText(error instanceof Error ? error.message : String(error));
+      if (!told) shell.say(`${paint(shell.talk, "yellow", "warning:")} The ${format} mirror is behind: ${why}`);
+      told = true;
+    }
+  };
+  return {
+    follow(run) {
+      if (waiting) return;
+      waiting = true;
+      work = work.then(() => catchUp(run));
+    },
+    close: () => work,
+  };
+}
+
+/** The id that the process in the background gives a run which nothing but chance would name. */
+export const RUN_ID_VARIABLE = "HOLDFAST_RUN_ID";
+
+/**
+ * The same command without --detach, in a session of its own: no terminal that closes ends it. What it prints goes to a file beside the agents' logs.
+ * Returns when it holds the run; a process that ends before is told here, with what it said.
+ */
+export async function carryDetached(
+  shell: Shell,
+  holdfast: Holdfast,
+  params: { readonly run: string; readonly workflow: string; readonly work: Work },
+): Promise<Exit> {
+  const { run } = params;
+  const log = openLog(join(holdfast.store.location, "logs", run));
+  const child = start(log.fd, { ...shell.env, [RUN_ID_VARIABLE]: run });
+  closeSync(log.fd);
+  // Until it can say so itself.
+  using _starting = child.pid === undefined ? null : holdfast.work.announce({ ...params, pid: child.pid });
+  const ended = endOf(child);
+  const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
+  if (begun === null) {
+    const status = await ended;
+    const waits = (await holdfast.store.getRun(run))?.state.kind === "parked";
+    return toldEnd(shell, { status, log: log.path, waits });
+  }
+  child.unref();
+  const { program } = shell.talk;
+  shell.print({
+    json: () => ({ run, pid: child.pid, log: log.path, queued: begun === "waiting" }),
+    text: () =>
+      begun === "waiting"
+        ? `Waits for a place in the background: ${run} (pid ${child.pid})\n`
+        : `Works in the background: ${run} (pid ${child.pid})\n`,
+  });
+  shell.say(`Where it stands: ${program} status ${run}`);
+  shell.say(`What it says:    ${program} logs ${run} --follow`);
+  shell.say(`Stop it:         ${program} pause ${run}`);
+  return "done";
+}
+
+function start(fd: number, env: NodeJS.ProcessEnv): ChildProcess {
+  const [entry = "", ...words] = process.argv.slice(1);
+  const border = [...words, "--"].indexOf("--");
+  const args = words.filter((word, at) => at >= border || word !== "--detach");
+  return spawn(process.execPath, [...process.execArgv, entry, ...args], {
+    env,
+    detached: true,
+    stdio: ["ignore", fd, fd],
+  });
+}
+
+/** `0-console.log`, then `0-console-2.log`: `holdfast logs` shows them before what the agents said. */
+function openLog(directory: string): { readonly path: string; readonly fd: number } {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (let count = 1; ; count += 1) {
+    const path = join(directory, `0-console${count === 1 ? "" : `-${count}`}.log`);
+    try {
+      return { path, fd: openSync(path, "wx", 0o600) };
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    }
+  }
+}
+
+function endOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve) => {
+    child.once("error", () => resolve(EXITS.failed.status));
+    child.once("exit", (status) => resolve(status ?? EXITS.failed.status));
+  });
+}
+
+/** null: it ended before it held the run. */
+async function waitUntilHeld(
+  shell: Shell,
+  { store }: Holdfast,
+  params: { readonly run: string; readonly pid: number; readonly ended: Promise<number> },
+): Promise<"working" | "waiting" | null> {
+  const over = params.ended.then(() => "over" as const);
+  for (;;) {
+    const lease = (await store.listLeases()).find(({ run }) => run === params.run);
+    if (lease?.owner.pid === params.pid) {
+      if (lease.slot === "waiting") return "waiting";
+      // Its first checkpoint is there when all that it needs to begin has been found.
+      if ((await store.getRun(params.run))?.latest !== null) return "working";
+    }
+    const next = await Promise.race([over, sleep(LOOK_MS, "later" as const, { signal: shell.signal })]);
+    if (next === "over") return null;
+  }
+}
+
+const LOOK_MS = 50;
+
+/** It may have come to its end already; else what it said is the failure. */
+function toldEnd(
+  shell: Shell,
+  params: { readonly status: number; readonly log: string; readonly waits: boolean },
+): Exit {
+  // With FORCE_COLOR the log has colours, which are not of this process.
+  const said = stripVTControlCharacters(readFileSync(params.log, "utf8"));
+  const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
+  if (exit === "done" || exit === "parked" || (exit === "decision" && params.waits)) {
+    shell.write(said);
+    return exit;
+  }
+  shell.say(said);
+  throw new HoldfastError({
+    code: CODE_OF[exit] ?? "IO_FAILED",
+    message: `The process in the background ended with status ${params.status} before it could work`,
+    hint: `What it said is above, and in ${params.log}.`,
+    data: { status: params.status, log: params.log, said },
+  });
+}
+
+// The keys of a constant record are its type's.
+const EXIT_KINDS = Object.keys(EXITS) as readonly Exit[];
+const CODE_OF: Partial<Readonly<Record<Exit, HoldfastError["code"]>>> = {
+  usage: "USAGE",
+  nothing: "NOTHING_TO_RESUME",
+  decision: "NEEDS_DECISION",
+  held: "LOOP_LIMIT",
+  corrupt: "STORE_CORRUPT",
+};

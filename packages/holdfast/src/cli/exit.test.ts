@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { ERROR_CODES } from "@holdfast/platform/error";
+import { EXITS, EXIT_OF } from "./exit.ts";
+
+test("every error code ends a process with a status of its own kind, never with success; parked is an outcome and no error", () => {
+  for (const code of ERROR_CODES) expect(["done", "terminated"]).not.toContain(EXIT_OF[code]);
+  expect(ERROR_CODES.filter((code) => EXIT_OF[code] === "parked")).toEqual([]);
+  const statuses = Object.values(EXITS).map((exit) => exit.status);
+  expect(new Set(statuses).size).toBe(statuses.length);
+});
+
+test("the statuses that scripts rely on", () => {
+  const statusOf = (code: keyof typeof EXIT_OF): number => EXITS[EXIT_OF[code]].status;
+  expect(EXITS.done.status).toBe(0);
+  expect(EXITS.parked.status).toBe(7);
+  expect(statusOf("INTERNAL")).toBe(1);
+  expect(statusOf("USAGE")).toBe(2);
+  expect(statusOf("NOTHING_TO_RESUME")).toBe(3);
+  expect(statusOf("NEEDS_DECISION")).toBe(4);
+  expect(statusOf("LEASE_HELD")).toBe(5);
+  expect(statusOf("STORE_CORRUPT")).toBe(6);
+  expect(statusOf("INTERRUPTED")).toBe(130);
+});

@@ -1,0 +1,34 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+
+let journey: Journey;
+beforeAll(async () => {
+  journey = await startJourney();
+});
+afterAll(() => journey.holdfast.remove());
+beforeEach(() => journey.begin());
+
+const save = (text: string) => journey.runIn(".", ["checkpoint", "--run", "r", "--values", "-"], { input: text });
+
+describe("values that JSON.parse would change are refused with their path", () => {
+  test.each([
+    ["an integer above 2^53", '{"a": {"ids": [1, 9007199254740993]}}', "/a/ids/1"],
+    ["a negative one", '{"n": -9007199254740993}', "/n"],
+    ["a key given twice", '{"a": {"b": 1, "b": 2}}', "/a/b"],
+    ["the same key, once escaped", '{"a": 1, "\\u0061": 2}', "/a"],
+    ["half of a surrogate pair", '{"t": "\\ud800"}', "/t"],
+  ])("%s", async (_what, text, path) => {
+    const { status, stderr, stdout } = await save(text);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain(`at ${path} (line 1)`);
+    expect((await journey.run("list", "--json")).stdout).not.toContain('"r"');
+  });
+
+  test("from a file too; what can be kept exactly is saved as it is", async () => {
+    await journey.write("values.json", '{\n  "n": 12345678901234567890\n}\n');
+    expect(await journey.fails(2, "checkpoint", "--run", "r", "--values", "values.json")).toContain("at /n (line 2)");
+    const values = '{"n":9007199254740991,"f":0.1,"e":1e300,"t":"ü😀"}';
+    expect((await save(values)).status).toBe(0);
+    expect(JSON.parse((await journey.run("show", "r@latest", "--values")).stdout)).toEqual(JSON.parse(values));
+  });
+});

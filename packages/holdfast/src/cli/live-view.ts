@@ -1,0 +1,443 @@
+import type { AgentEvent } from "@holdfast/core/agent";
+import { belongsToGraph, graphMoveText } from "@holdfast/core/graph-state";
+import { type Amounts, verdictText } from "@holdfast/core/position";
+import type { ProgressEvent } from "@holdfast/core/progress";
+import type { LoopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import type { GraphPicture } from "../graph-view.ts";
+import type { Holdfast } from "../holdfast.ts";
+import type { Shell } from "./command.ts";
+import { compactGraphLines } from "./output/graph-text.ts";
+import { type Page, controlSequence, paint } from "./output/page.ts";
+import { clockText, exactTime, scoreText, spentText } from "./output/quantities.ts";
+import { bestText, metricsText, sparkline, trailText } from "./output/status-text.ts";
+import { displayWidth, escapeText, escapeWords, truncate, wrapStyled } from "./output/text.ts";
+
+/** Shows a run as it goes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
+interface Reporter {
+  tell(event: ProgressEvent): void;
+  spent(amounts: Amounts): void;
+  /** The task graph as it stands now. */
+  graph(graph: GraphPicture | null): void;
+  /** How a loop goes, as its newest checkpoint has it. */
+  loop(loop: LoopPicture | null): void;
+  /** Takes the live view away; what follows is the outcome. */
+  close(): void;
+}
+
+export function createReporter(shell: Shell): Reporter {
+  if (shell.json) return { tell: (event) => void shell.write(`${JSON.stringify(event)}\n`), ...NO_VIEW };
+  if (shell.quiet) return { tell() {}, ...NO_VIEW };
+  return canRedraw(shell) ? liveReporter(shell) : plainReporter(shell);
+}
+
+function plainReporter(shell: Shell): Reporter {
+  return {
+    tell(event) {
+      const line = eventLine(event, shell.page);
+      if (line !== null) shell.write(line);
+    },
+    ...NO_VIEW,
+  };
+}
+
+const NO_VIEW = { spent() {}, graph() {}, loop() {}, close() {} };
+
+/** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
+function liveReporter(shell: Shell): Reporter {
+  const region = createLiveRegion({
+    write: (text) => void shell.write(text),
+    columns: shell.columns,
+    page: shell.page,
+  });
+  let picture = emptyPicture("");
+  let open = true;
+  const draw = (): void => {
+    if (!open) return;
+    region.draw(pictureLines(picture, { ...shell.page, width: shell.columns(), now: Date.now() }));
+  };
+  const timer = setInterval(draw, REDRAW_MS);
+  timer.unref();
+  const close = (): void => {
+    if (!open) return;
+    open = false;
+    clearInterval(timer);
+    process.off("SIGWINCH", draw);
+    process.off("exit", close);
+    region.close();
+  };
+  process.on("SIGWINCH", draw);
+  // A second Ctrl+C leaves from anywhere: the cursor must come back all the same.
+  process.on("exit", close);
+  return {
+    tell(event) {
+      picture = foldEvent(picture, event);
+      const line = event.kind === "agent" ? null : eventLine(event, shell.page);
+      if (line !== null && open)
+        region.log(`${wrapStyled(line.trimEnd(), { width: shell.columns() - 1, indent: 12 })}\n`);
+    },
+    spent(amounts) {
+      picture = { ...picture, spent: amounts };
+    },
+    graph(graph) {
+      picture = { ...picture, graph };
+    },
+    loop(loop) {
+      picture = { ...picture, loop };
+    },
+    close,
+  };
+}
+
+const REDRAW_MS = 100;
+
+/** What the live view shows of a run, folded from what the runner tells. */
+interface Picture {
+  readonly run: string;
+  readonly stage: string;
+  readonly iteration: number;
+  /** Milliseconds since the epoch at which the stage was entered; null before the first event. */
+  readonly since: number | null;
+  /** In the order in which the reviews ended. */
+  readonly scores: readonly number[];
+  readonly spent: Amounts | null;
+  readonly step: string | null;
+  /** The agent's last action, else the last thing that happened. */
+  readonly last: string;
+  readonly checkpoint: number | null;
+  readonly graph: GraphPicture | null;
+  readonly loop: LoopPicture | null;
+}
+
+export function emptyPicture(run: string): Picture {
+  return {
+    run,
+    stage: "",
+    iteration: 0,
+    since: null,
+    scores: [],
+    spent: null,
+    step: null,
+    last: "",
+    checkpoint: null,
+    graph: null,
+    loop: null,
+  };
+}
+
+export function foldEvent(picture: Picture, event: ProgressEvent): Picture {
+  const now = { ...picture, run: event.run };
+  switch (event.kind) {
+    case "started":
+    case "stage_entered":
+      return {
+        ...now,
+        stage: event.stage,
+        iteration: event.iteration,
+        since: Date.parse(event.at),
+        step: null,
+        last: event.kind === "started" ? "" : picture.last,
+      };
+    case "stage_ended":
+      return {
+        ...now,
+        iteration: event.iteration,
+        scores: event.score === null ? picture.scores : [...picture.scores, event.score],
+        step: null,
+        last: event.reason,
+      };
+    case "step_started":
+      return { ...now, step: event.step };
+    case "step_finished":
+      return { ...now, step: picture.step === event.step ? null : picture.step };
+    case "step_failed":
+      return { ...now, last: `${event.step} failed: ${event.reason}` };
+    case "agent": {
+      const action = actionText(event.event);
+      return action === null ? now : { ...now, step: event.step, last: action };
+    }
+    case "checkpoint":
+      return { ...now, checkpoint: event.checkpoint.sequence };
+    case "budget":
+    case "note":
+      return { ...now, last: event.text };
+    case "graph_moved":
+      return { ...now, last: event.events.map(graphMoveText).join(", ") };
+    case "parked":
+    case "ended":
+      return { ...now, step: null, last: event.reason };
+    case "effect":
+    case "findings":
+      return now;
+  }
+}
+
+/** The picture as a few lines, none wider than the page: position, numbers, a line for each batch of the graph, last action. */
+export function pictureLines(
+  picture: Picture,
+  page: Pick<Page, "width" | "color" | "ascii"> & { readonly now: number },
+): readonly string[] {
+  // The last column stays free: writing into it makes some terminals wrap.
+  const room = page.width - 1;
+  const turns = page.ascii === true ? ASCII_SPINNER : SPINNER;
+  const spinner = turns[Math.floor(page.now / 100) % turns.length] ?? "";
+  const of = picture.loop === null ? "" : ` of ${picture.loop.maxIterations}`;
+  const place = picture.iteration > 0 ? `${picture.stage} #${picture.iteration}${of}` : picture.stage;
+  const since = picture.since === null ? "" : clockText(page.now - picture.since);
+  const facts = [picture.run, place, since].filter((part) => part !== "").map(escapeText);
+  const head = truncate(facts.join(" · "), room - 2);
+  const numbers = [
+    ...(picture.scores.length === 0
+      ? []
+      : [`scores ${picture.scores.slice(-6).map(scoreText).join(" ")} ${sparkline(picture.scores, 16)}`]),
+    ...(picture.spent === null ? [] : [spentText(picture.spent) ?? "nothing spent"]),
+    ...(picture.checkpoint === null ? [] : [`saved @${picture.checkpoint}`]),
+  ];
+  const doing = [picture.step, picture.last].filter((part) => part !== null && part !== "").join(": ");
+  return [
+    `${paint(page, "cyan", spinner)} ${paint(page, "bold", head)}`,
+    ...(numbers.length === 0 ? [] : [`  ${truncate(numbers.join(" · "), room - 2)}`]),
+    ...loopPart(picture.loop, page).map((line) => `  ${truncate(line, room - 2)}`),
+    ...graphPart(picture.graph, { ...page, width: room - 2 }).map((line) => `  ${line}`),
+    ...(doing === "" ? [] : [`  ${paint(page, "dim", truncate(escapeText(doing), room - 2))}`]),
+  ];
+}
+
+function loopPart(loop: Picture["loop"], page: Pick<Page, "ascii">): readonly string[] {
+  if (loop === null || loop.iterations.length === 0) return [];
+  const best = bestText(loop);
+  const facts = [trailText(loop, page, 30), metricsText(loop), best === null ? null : `best ${best}`];
+  const finding = loop.findings.at(-1);
+  const newest = loop.iterations.at(-1)?.number;
+  return [
+    facts.filter((fact) => fact !== null).join(" · "),
+    ...(finding?.iteration === newest && finding !== undefined ? [escapeText(finding.sentence)] : []),
+  ];
+}
+
+function graphPart(graph: Picture["graph"], page: Pick<Page, "width" | "color" | "ascii">): readonly string[] {
+  return graph === null ? [] : compactGraphLines(graph, page);
+}
+
+const SPINNER = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const ASCII_SPINNER = ["|", "/", "-", "\\"];
+
+/** What is worth a line that stays; null for the rest. One line, whatever the texts in it hold. */
+export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offset">): string | null {
+  const text = eventText(event, page);
+  if (text === null) return null;
+  const time = exactTime(event.at, page.offset).slice(11, 19);
+  return `${paint(page, "dim", time)}  ${text}\n`;
+}
+
+function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
+  switch (event.kind) {
+    case "started":
+      return `${escapeText(event.run)} ${event.resumed ? "goes on" : "starts"} in ${place(event)}`;
+    case "stage_entered":
+      return paint(page, "bold", place(event));
+    case "stage_ended": {
+      const score = event.score === null ? "" : ` (score ${scoreText(event.score)})`;
+      const reason = event.reason === "" ? "" : `: ${escapeWords(event.reason)}`;
+      return `  ${escapeText(event.event)}${score}${reason}`;
+    }
+    case "step_finished":
+      // A graph has dozens of steps for a node, and tells of its nodes itself.
+      return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
+    case "step_failed": {
+      const again =
+        event.retryAt === null || event.verdict?.action === "fallback"
+          ? ""
+          : `; again at ${event.retryAt.slice(11, 19)} UTC`;
+      const verdict = event.verdict === undefined ? "" : `; ${escapeWords(verdictText(event.verdict))}`;
+      return `  ${paint(page, "yellow", "!")} ${escapeText(event.step)}: ${escapeWords(event.reason)}${again}${verdict}`;
+    }
+    case "agent": {
+      const action = event.event.kind === "tool" ? actionText(event.event) : null;
+      return action === null ? null : `  ${paint(page, "dim", escapeText(action))}`;
+    }
+    case "effect":
+      return event.what === "intended" ? null : `  ${effectText(event)}`;
+    case "budget":
+      return `  ${paint(page, "yellow", escapeWords(event.text))}`;
+    case "note":
+      return `  ${escapeWords(event.text)}`;
+    case "graph_moved":
+      return `  ${escapeWords(event.events.map(graphMoveText).join(", "))}`;
+    case "findings":
+    case "step_started":
+    case "checkpoint":
+    case "parked":
+    case "ended":
+      return null;
+  }
+}
+
+function place(at: { readonly stage: string; readonly iteration: number }): string {
+  return escapeText(at.iteration > 0 ? `${at.stage} #${at.iteration}` : at.stage);
+}
+
+function effectText(event: Extract<ProgressEvent, { readonly kind: "effect" }>): string {
+  // "push" of "issue-42/pr/push.6": the rest stands in the lines above.
+  const purpose = escapeText((event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, ""));
+  switch (event.what) {
+    case "intended":
+    case "acted":
+      return `${purpose} done`;
+    case "adopted":
+      return `${purpose} was there already, taken over`;
+    case "failed":
+      return `${purpose} refused`;
+    case "unknown":
+      return `${purpose}: not known whether it happened`;
+  }
+}
+
+/** What an agent does right now, in one line; null for what nobody watches (raw lines, counts). */
+function actionText(event: AgentEvent): string | null {
+  switch (event.kind) {
+    case "tool":
+      return event.detail === "" ? event.name : `${event.name}: ${firstLine(event.detail)}`;
+    case "text": {
+      const line = firstLine(event.text);
+      return line === "" ? null : line;
+    }
+    case "session":
+    case "message":
+    case "usage":
+    case "raw":
+    case "masked":
+    case "process":
+      return null;
+  }
+}
+
+function firstLine(text: string): string {
+  return (
+    text
+      .split("\n")
+      .find((line) => line.trim() !== "")
+      ?.trim() ?? ""
+  );
+}
+
+/**
+ * Keeps the graph of a live view up to date: read from the journal after news, at most once in a while, and never again before the last reading
+ * is over. Late by a moment is good enough for eyes; in the way of the work it never is.
+ */
+export function followGraph(
+  holdfast: Pick<Holdfast, "graph">,
+  reporter: Pick<Reporter, "graph">,
+): { tell(event: ProgressEvent): void; close(): Promise<void> } {
+  let timer: NodeJS.Timeout | undefined;
+  let reading: Promise<void> | undefined;
+  let again = false;
+  let running = false;
+  let closed = false;
+  let wait = SHORTEST_MS;
+  const read = async (run: string): Promise<void> => {
+    const from = performance.now();
+    again = false;
+    try {
+      const found = await holdfast.graph(run);
+      reporter.graph(found?.picture ?? null);
+      running = (found?.picture.counts.running ?? 0) > 0;
+    } catch {
+      // What cannot be read now is shown as it was.
+    }
+    // A large graph may take long to read: a tenth of the time is enough for looking.
+    wait = Math.max(SHORTEST_MS, (performance.now() - from) * 10);
+    reading = undefined;
+    if (again) plan(run, wait);
+    // Without news the clocks of what runs go on all the same.
+    else if (running) plan(run, Math.max(wait, CLOCK_MS));
+  };
+  const plan = (run: string, after: number): void => {
+    if (closed || timer !== undefined || reading !== undefined) return;
+    timer = setTimeout(() => {
+      timer = undefined;
+      reading = read(run);
+    }, after);
+    timer.unref();
+  };
+  return {
+    tell(event) {
+      // What an agent says moves no node.
+      if (event.kind === "agent") return;
+      if (!again && timer !== undefined) {
+        clearTimeout(timer);
+        timer = undefined;
+      }
+      again = true;
+      plan(event.run, wait);
+    },
+    async close() {
+      closed = true;
+      clearTimeout(timer);
+      await reading;
+    },
+  };
+}
+
+const SHORTEST_MS = 300;
+const CLOCK_MS = 5000;
+
+/**
+ * A few lines at the bottom of a terminal that are redrawn in place, with a log that scrolls above them. Each change is
+ * one write, lines are overwritten and then cleared to their end, so nothing flickers.
+ */
+interface LiveRegion {
+  /** Lines that stay, above the region. */
+  log(text: string): void;
+  draw(lines: readonly string[]): void;
+  /** Takes the region away. What follows is ordinary output. */
+  close(): void;
+}
+
+export function createLiveRegion(params: {
+  readonly write: (text: string) => void;
+  /** Asked anew at every draw: windows are resized. */
+  readonly columns: () => number;
+  readonly page: Pick<Page, "seal">;
+}): LiveRegion {
+  const sequence = (parameters: string, final: string): string => controlSequence(params.page, parameters, final);
+  const [clearLine, clearBelow, lineStart] = [sequence("", "K"), sequence("", "J"), sequence("", "G")];
+  // Terminals that know it show the whole frame at once; the others ignore it.
+  const [begin, end] = [sequence("?2026", "h"), sequence("?2026", "l")];
+  const [hide, show] = [sequence("?25", "l"), sequence("?25", "h")];
+  let drawn: readonly string[] = [];
+  let open = false;
+  const render = (above: string, lines: readonly string[]): void => {
+    const up = rowsOf(drawn, params.columns());
+    const back = up === 0 ? lineStart : sequence(String(up), "A") + lineStart;
+    const start = open ? begin + back : begin + hide;
+    const body = above === "" ? "" : `${above.replace(/\n$/, "").replaceAll("\n", `${clearLine}\n`)}${clearLine}\n`;
+    open = true;
+    drawn = lines;
+    params.write(`${start}${body}${lines.map((line) => `${line}${clearLine}\n`).join("")}${clearBelow}${end}`);
+  };
+  return {
+    log: (text) => render(text, drawn),
+    draw: (lines) => render("", lines),
+    close() {
+      if (!open) return;
+      render("", []);
+      open = false;
+      params.write(show);
+    },
+  };
+}
+
+/** Rows that these lines take now: a window that was made narrower has wrapped them. */
+function rowsOf(lines: readonly string[], columns: number): number {
+  return lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(displayWidth(withoutStyle(line)) / columns)), 0);
+}
+
+function withoutStyle(line: string): string {
+  // eslint-disable-next-line no-control-regex
+  return line.replaceAll(/\x1b\[[0-9;]*m/g, "");
+}
+
+/** A view that is redrawn in place needs a terminal whose cursor can be moved. */
+export function canRedraw(shell: Pick<Shell, "page" | "env">): boolean {
+  return shell.page.terminal && shell.env["TERM"] !== "dumb";
+}

@@ -1,0 +1,90 @@
+import { mkdir, mkdtemp, realpath, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { RUN_ID } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import { checkNewRunId, inScope, worktreePaths } from "./operands.ts";
+
+describe("check run id", () => {
+  test("what is wrong gets an id that is right", () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 100 }), (id) => {
+        try {
+          checkNewRunId(id);
+          expect(id).toMatch(RUN_ID);
+        } catch (error) {
+          if (!(error instanceof HoldfastError)) throw error;
+          expect(/such as (.*)\.$/.exec(error.hint ?? "")?.[1]).toMatch(RUN_ID);
+        }
+      }),
+    );
+    expect(() => checkNewRunId("Fix Login!")).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining("fix-login.") }),
+    );
+    expect(() => checkNewRunId(undefined)).not.toThrow();
+  });
+});
+
+describe("worktree paths", () => {
+  let root: string;
+  let directory: string;
+  beforeAll(async () => {
+    directory = await realpath(await mkdtemp(join(tmpdir(), "holdfast-paths-")));
+    root = join(directory, "repo");
+    await mkdir(join(root, "src/auth"), { recursive: true });
+    await mkdir(join(root, "trees/x/src"), { recursive: true });
+    await symlink(join(root, "src"), join(directory, "link"));
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  const from = (cwd: string, ...paths: string[]) => worktreePaths({ paths, cwd, roots: [root] });
+
+  test("they count from where one stands", async () => {
+    const src = join(root, "src");
+    expect(await from(src, "a.txt", "./auth", "../b", ".", join(root, "c"))).toEqual([
+      "src/a.txt",
+      "src/auth",
+      "b",
+      "src",
+      "c",
+    ]);
+    expect(await from(root, ".", "..x")).toEqual([".", "..x"]);
+    expect(await from(join(directory, "link"), "a.txt")).toEqual(["src/a.txt"]);
+  });
+
+  test("out of the worktree is an error, never another file", async () => {
+    await expect(from(root, "../a.txt")).rejects.toMatchObject({
+      code: "USAGE",
+      message: expect.stringContaining(root),
+    });
+    await expect(from(directory, "src")).rejects.toMatchObject({ code: "USAGE" });
+    await expect(from(root, "/etc/passwd")).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  test("an empty one is an error, not the whole folder", async () => {
+    await expect(from(root, "a.txt", "")).rejects.toMatchObject({
+      code: "USAGE",
+      message: "One of the paths is empty",
+    });
+    await expect(worktreePaths({ paths: [""], cwd: root, roots: [] })).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  test("the innermost worktree is meant; without one the paths stay", async () => {
+    const inner = join(root, "trees/x");
+    expect(await worktreePaths({ paths: ["src"], cwd: inner, roots: [root, inner] })).toEqual(["src"]);
+    expect(await worktreePaths({ paths: ["src"], cwd: directory, roots: [] })).toEqual(["src"]);
+  });
+});
+
+describe("path scope", () => {
+  test("a path, what is below it, and nothing that only begins like it", () => {
+    expect(inScope("src/a.ts", null)).toBe(true);
+    expect(inScope("src/a.ts", ["."])).toBe(true);
+    expect(inScope("src/a.ts", ["src"])).toBe(true);
+    expect(inScope("sub/", ["sub"])).toBe(true);
+    expect(inScope("src2/a.ts", ["src"])).toBe(false);
+    expect(inScope("src", ["src/a.ts"])).toBe(false);
+  });
+});

@@ -1,0 +1,160 @@
+import { existsSync } from "node:fs";
+import { readdir, realpath } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import { nearest } from "@holdfast/core/options";
+import { RUN_ID, type RunSummary, parseAddress } from "@holdfast/core/run";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../holdfast.ts";
+import type { Shell } from "./command.ts";
+
+/** A run by its id or by the issue it works on ("42", "#42"): the open one, else the newest. Exactly that issue. */
+export async function findRun(holdfast: Holdfast, typed: string | undefined): Promise<RunSummary> {
+  const issue = typed === undefined ? undefined : issueNumber(typed);
+  if (issue === undefined) return await holdfast.resolveRun(typed);
+  const runs = await holdfast.listRuns();
+  const named = runs.find(({ id }) => id === typed);
+  if (named !== undefined) return named;
+  const own = runs.filter(({ work }) => work.kind === "issue" && work.number === issue);
+  const found = own.find(({ state }) => state.kind === "open" || state.kind === "parked") ?? own[0];
+  if (found !== undefined) return found;
+  throw new HoldfastError({
+    code: "RUN_NOT_FOUND",
+    message: `There is no run for issue ${issue}`,
+    hint: `Start one with \`holdfast run ${issue}\`.`,
+  });
+}
+
+export function issueNumber(typed: string): number | undefined {
+  const digits = /^#?([1-9]\d{0,14})$/.exec(typed)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** For flags that may name a run which is not there yet. Says what the id could be instead. */
+export function checkNewRunId(id: string | undefined): void {
+  if (id === undefined || RUN_ID.test(id)) return;
+  const near = id
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "");
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `"${id}" cannot be a run id`,
+    hint: `Use 1 to 63 lower-case letters, digits and inner hyphens, such as ${RUN_ID.test(near) ? near : "issue-42"}.`,
+  });
+}
+
+/** As `resolve`, for commands that take paths too: whoever writes a path in the place of an address is told where it goes. */
+export async function resolveAddress(
+  shell: Pick<Shell, "cwd">,
+  holdfast: Holdfast,
+  params: { readonly typed: string; readonly instead: string },
+): Promise<CheckpointSummary> {
+  const { typed, instead } = params;
+  try {
+    return await holdfast.resolve(typed);
+  } catch (error) {
+    const unknown = error instanceof HoldfastError && (error.code === "USAGE" || error.code === "RUN_NOT_FOUND");
+    if (!unknown || typed === "" || !existsSync(resolve(shell.cwd, typed))) throw error;
+    throw new HoldfastError({
+      code: error.code,
+      message: error.message,
+      hint: `${typed} is a path here; paths go after --: ${instead} -- ${typed}`,
+      data: error.data,
+      cause: error,
+    });
+  }
+}
+
+/** For commands about a whole run: RUN@7 would be answered as if @7 had not been typed. */
+export function refuseSequence(
+  address: string | undefined,
+  command: "list" | "log" | "gc" | "verify" | "replay" | "rerun" | "trust",
+): void {
+  if (address === undefined || !address.includes("@")) return;
+  const { run } = parseAddress(address);
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${address} names a checkpoint, and holdfast ${command} takes a whole run`,
+    hint: `Write \`holdfast ${command}${run === null ? "" : ` ${run}`}\`; \`holdfast show ${address}\` shows that one checkpoint.`,
+  });
+}
+
+/**
+ * What somebody types after `--` counts from where they stand, as in git; the engine counts from the root of a
+ * worktree. Of several roots the innermost that holds the path is meant.
+ */
+export async function worktreePaths(params: {
+  readonly paths: readonly string[];
+  readonly cwd: string;
+  /** Of the run's worktree first. Empty where there is none: then the paths are taken as they are. */
+  readonly roots: readonly string[];
+}): Promise<readonly string[]> {
+  // A variable of a script that was not set: taken as a path it would be the whole folder.
+  if (params.paths.includes(""))
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "One of the paths is empty",
+      hint: "Give the folder itself as `.`, or leave the empty one out.",
+    });
+  const [first] = params.roots;
+  if (first === undefined) return params.paths;
+  // Roots have their links resolved; of a path only the part before the first name that was typed may have any.
+  const cwd = await realpath(params.cwd);
+  return params.paths.map((path) => {
+    const target = isAbsolute(path) ? path : resolve(cwd, path);
+    const inside = params.roots.flatMap((root) => within(root, target) ?? []);
+    const [nearest] = inside.toSorted((a, b) => a.length - b.length);
+    if (nearest !== undefined) return nearest;
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${path} is not in the worktree ${first}`,
+      hint: "Give paths inside that worktree; they count from where you stand (or from --cwd).",
+    });
+  });
+}
+
+/** "." for the root itself; undefined when the path leaves it. */
+function within(root: string, path: string): string | undefined {
+  const inner = relative(root, path);
+  if (inner === "") return ".";
+  if (isAbsolute(inner) || inner === ".." || inner.startsWith(`..${sep}`)) return undefined;
+  return sep === "/" ? inner : inner.split(sep).join("/");
+}
+
+/** A path that is on neither side, with the name that was perhaps meant, spelled from where the person stands. */
+export async function unknownPath(params: {
+  readonly shell: Pick<Shell, "cwd">;
+  readonly holdfast: Holdfast;
+  readonly target: CheckpointSummary;
+  readonly root: string;
+  readonly paths: readonly string[];
+  readonly cause: HoldfastError;
+}): Promise<HoldfastError> {
+  const { shell, holdfast, target, root, paths, cause } = params;
+  const changed = await holdfast.diff({ from: target.id, format: "names" }).catch(() => undefined);
+  const known = changed?.files?.files.map(({ path }) => path) ?? [];
+  for (const path of paths) {
+    if (!cause.message.includes(path)) continue;
+    const folder = dirname(path);
+    const beside = await readdir(join(root, folder)).catch(() => []);
+    const [guess] = nearest(path, [...beside.map((name) => join(folder, name)), ...known]);
+    return new HoldfastError({
+      code: "USAGE",
+      message: `${path} is neither in the worktree nor in ${target.id}`,
+      hint:
+        guess === undefined
+          ? "Paths count from where you stand; `holdfast diff --name-only` prints those that changed."
+          : `Did you mean ${relative(shell.cwd, join(root, guess))}?`,
+      cause,
+    });
+  }
+  return cause;
+}
+
+/** Is the path one of those asked for, or below one? No scope: all are. Both as the engine has them, from the root. */
+export function inScope(path: string, scope: readonly string[] | null): boolean {
+  const bare = path.replace(/\/$/, "");
+  return scope === null || scope.some((asked) => asked === "." || bare === asked || bare.startsWith(`${asked}/`));
+}

@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import { PAGE, sampleRun, sampleSummary } from "@holdfast/test-support/sample-run";
+import { type ListedRun, checkpointsText, leftOutLine, leftOutOf, runsText } from "./run-text.ts";
+import { displayWidth } from "./text.ts";
+
+describe("view", () => {
+  test("runs at 80 columns", () => {
+    const listed = (standing: ListedRun["standing"], run: Parameters<typeof sampleRun>[0] = {}): ListedRun => ({
+      ...sampleRun(run),
+      standing,
+    });
+    const runs = [
+      listed({ kind: "manual" }),
+      listed(
+        { kind: "waiting", on: "quota", until: null, due: false },
+        {
+          id: "issue-42-k3f9",
+          state: { kind: "parked", on: "quota", reason: "5 h limit", until: null },
+          checkpoints: 120,
+        },
+      ),
+      listed(
+        { kind: "new" },
+        { id: "new", work: { kind: "none" }, latest: null, checkpoints: 0, createdAt: "2026-11-15T11:59:58Z" },
+      ),
+      listed(
+        { kind: "completed", at: "2026-11-14T12:00:00Z" },
+        {
+          id: "rewrite-everything-from-the-ground-up-k3f9",
+          state: { kind: "done", at: "2026-11-14T12:00:00Z" },
+          work: {
+            kind: "task",
+            text: "書き直す \x1b[31meverything\x1b[0m\nfrom the ground up, without breaking anything",
+          },
+          latest: { sequence: 3, createdAt: "2026-11-14T12:00:00Z", stage: "done", iteration: 0 },
+        },
+      ),
+      listed(
+        { kind: "aborted", reason: "x" },
+        {
+          id: "bad",
+          state: { kind: "fatal", at: "2026-10-01T12:00:00Z", reason: "x" },
+          latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
+        },
+      ),
+    ];
+    expect(runsText(runs, PAGE)).toMatchInlineSnapshot(`
+    "RUN                       STATE           SAVED  STAGE     LATEST     WORK
+    fix-login                 open                7  impleme…  5 min ago  issue #42
+    issue-42-k3f9             waiting: quota    120  impleme…  5 min ago  issue #42
+    new                       not begun           0            just now
+    rewrite-everyth…-up-k3f9  completed           7  done      1 d ago    書き直す …
+    bad                       aborted             7  review …  3 mo ago   issue #42
+    "
+  `);
+  });
+
+  test("checkpoints at 80 columns; columns that say nothing are left out", () => {
+    const summaries = [
+      sampleSummary({
+        name: "before the big refactor of the whole of the login",
+        tags: ["works"],
+        size: { logical: 1, added: 21_000_000 },
+      }),
+      sampleSummary({ sequence: 6, trigger: "conflict_resolved", score: 82.5 }),
+      sampleSummary({ sequence: 5, trigger: "automatic", name: "\u202Etxt.exe" }),
+    ];
+    const text = checkpointsText(summaries, PAGE);
+    expect(text).toMatchInlineSnapshot(`
+    "CHECKPOINT   WHEN       TRIGGER            STAGE      SCORE  ADDED  NAME
+    fix-login@7  5 min ago  manual             implemen…         21 MB  @works befo…
+    fix-login@6  5 min ago  conflict_resolved  implemen…   82.5  512 B
+    fix-login@5  5 min ago  automatic          implemen…         512 B  \\u202etxt.e…
+    "
+  `);
+    for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
+    expect(checkpointsText([sampleSummary()], PAGE)).not.toMatch(/SCORE|NAME/);
+  });
+
+  test("a checkpoint that was set aside is shown as damaged", () => {
+    const summaries = [sampleSummary({ quarantined: true, name: "n" }), sampleSummary({ sequence: 6 })];
+    const text = checkpointsText(summaries, PAGE);
+    expect(text).toMatchInlineSnapshot(`
+    "CHECKPOINT   STATE    WHEN       TRIGGER  STAGE         ADDED  NAME
+    fix-login@7  damaged  5 min ago  manual   implement #2  512 B  n
+    fix-login@6           5 min ago  manual   implement #2  512 B
+    "
+  `);
+    for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
+  });
+
+  test("into a file nothing is cut", () => {
+    const name = "x".repeat(200);
+    expect(checkpointsText([sampleSummary({ name })], { ...PAGE, width: Number.POSITIVE_INFINITY })).toContain(name);
+  });
+});
+
+describe("left out", () => {
+  test("nested repositories are named once, as folders", () => {
+    const files = {
+      nested: [
+        { path: "sub", head: null },
+        { path: "vendor/lib/", head: "a".repeat(40) },
+      ],
+      skipped: [
+        { path: "sub", reason: "nested_repository", bytes: null },
+        { path: "big.bin", reason: "too_large", bytes: 31_000_000 },
+      ],
+    } as const;
+    expect(leftOutOf(files)).toEqual([
+      { path: "sub/", why: "a git repository of its own" },
+      { path: "vendor/lib/", why: "a git repository of its own" },
+      { path: "big.bin", why: "too large, 31 MB" },
+    ]);
+    expect(leftOutOf(null)).toEqual([]);
+  });
+
+  test("a long path gives way, the reason stays", () => {
+    const line = leftOutLine({ path: `${"deep/".repeat(30)}x`, why: "a git repository of its own" }, "not saved", PAGE);
+    expect(line).toMatch(/^ {2}! deep\/.*… not saved: a git repository of its own\n$/);
+    expect(line.length - 1).toBeLessThanOrEqual(80);
+  });
+});

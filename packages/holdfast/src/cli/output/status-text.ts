@@ -1,0 +1,361 @@
+import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
+import type { Lease } from "@holdfast/core/lease";
+import type { Budget } from "@holdfast/core/position";
+import type { LoopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import type { Starting } from "../../announce-start.ts";
+import type { Condition, RunStatus } from "../../run-status.ts";
+import { startingName } from "../run-holder.ts";
+import { compactGraphLines, graphLines } from "./graph-text.ts";
+import { type Page, type Style, paint } from "./page.ts";
+import { countText, relativeTime, scoreText, spentKnown, spentText } from "./quantities.ts";
+import { stageText, standingWord, workText } from "./run-text.ts";
+import { renderTable } from "./table.ts";
+import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
+
+export function statusText(status: RunStatus, page: Page): string {
+  return fieldsOf(status, page) + graphText(status, page);
+}
+
+/** For a view that is redrawn in place: it must not be taller than a screen. */
+export function compactStatusText(status: RunStatus, page: Page): string {
+  const lines = status.graph === null ? [] : compactGraphLines(status.graph, page);
+  return fieldsOf(status, page) + lines.map((line) => `${line}\n`).join("");
+}
+
+function graphText({ graph, budget }: RunStatus, page: Page): string {
+  if (graph === null) return "";
+  const lines = graphLines(graph, page, budget?.spent ?? null);
+  return sectionText("Graph", lines.map((line) => `${line}\n`).join(""), page);
+}
+
+function fieldsOf(status: RunStatus, page: Page): string {
+  const { run, condition } = status;
+  const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
+  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
+  const why = isUnbegun(status)
+    ? NOT_BEGUN
+    : isUntouched(status)
+      ? "Forked or imported; nobody has worked on it yet."
+      : whyText(condition, page);
+  const explained = why === null ? "" : wrapped(escapeWords(why), page);
+  const fields = fieldsText(
+    [
+      ["work", status.issue === null ? workText(run.work) : `issue #${status.issue.number}: ${status.issue.title}`],
+      ["stage", stageLine(status, page)],
+      ["last", status.last === null ? null : `${status.last.text} (${relativeTime(status.last.at, page.now)})`],
+      ...loopFields(status, page),
+      ["scores", scoresText(status)],
+      ["denied", status.denied.length === 0 ? null : `${status.denied.join("; ")} (--yolo allows it)`],
+      ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
+      ["saved", savedText(status, page)],
+      ["damaged", damagedText(status, page)],
+      ["pull request", status.pullRequest === null ? null : status.pullRequest.url],
+      ["branch", status.branch],
+      ["worktree", status.worktree],
+    ],
+    page,
+  );
+  return title + explained + fields;
+}
+
+/** The newest of each kind: what was noticed long ago and is over need not be read each time. */
+function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (readonly [string, string | null])[] {
+  if (loop === null) return [];
+  const { unit } = loop;
+  const trail = trailText(loop, page, 40);
+  const found = new Map(loop.findings.map((finding) => [finding.kind, finding.sentence]));
+  return [
+    ["loop", `iteration ${iteration} of ${loop.maxIterations}${trail === "" ? "" : `  ${trail}`}`],
+    ["unit", unit === null || unit.of === 1 ? null : `${unit.name} (${unit.place} of ${unit.of})`],
+    ["until", loop.until.length === 0 ? "the agent says that it is done" : loop.until.join(" && ")],
+    ["measured", metricsText(loop)],
+    ["best", bestText(loop)],
+    ...[...found.values()].map((sentence) => ["found", sentence] as const),
+  ];
+}
+
+/** A run whose record does not exist yet. */
+export function startingText(starting: Starting, page: Page): string {
+  const { pid, host, since, work, workflow } = starting;
+  const title = `${paint(page, "bold", escapeText(startingName(starting)))}  ${paint(page, "cyan", "starting")}\n`;
+  const why = `Process ${pid} on ${host} prepares it since ${momentText(since, page)}; nothing was begun yet.`;
+  const fields = fieldsText(
+    [
+      ["work", workText(work)],
+      ["workflow", workflow],
+    ],
+    page,
+  );
+  return title + wrapped(escapeText(why), page) + fields;
+}
+
+export function statusesText(statuses: readonly RunStatus[], page: Page): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "STATE" },
+    { title: "STAGE", shrinkTo: 8, optional: true },
+    { title: "SCORES", optional: true, expendable: 2 },
+    { title: "SPENT", optional: true, expendable: 3 },
+    { title: "LAST", shrinkTo: 16, expendable: 1 },
+  ] as const;
+  const rows = statuses.map((status) => {
+    const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
+    return [
+      { text: status.run.id, style: "bold" } as const,
+      { text: word, style },
+      { text: status.stage === null ? "" : stageText({ stage: status.stage, iteration: status.iteration }) },
+      {
+        text: sparkline(
+          status.scores.map(({ score }) => score),
+          12,
+        ),
+      },
+      { text: status.budget === null ? "" : (spentText(status.budget.spent) ?? "") },
+      { text: status.last?.text ?? "", style: "dim" } as const,
+    ];
+  });
+  return renderTable({ columns, rows }, page);
+}
+
+/** Said, not printed: what to type next. */
+export function nextText(status: RunStatus, page: Page): string {
+  const { condition, run } = status;
+  switch (condition.kind) {
+    case "running":
+      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
+    case "parked":
+      if (condition.on === "budget")
+        return `Give it more: ${page.program} resume ${run.id} ${giveMoreFlags(status.budget)}`;
+      return condition.question === null
+        ? `Go on with: ${page.program} resume ${run.id}`
+        : answerCommands(`${page.program} approve ${run.id}`, condition.question.options);
+    case "crashed":
+    case "stopped":
+      return `Go on with: ${page.program} resume ${run.id}`;
+    case "fatal":
+      if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
+      return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
+    case "manual":
+      if (isUnbegun(status)) return `Not wanted any more: ${page.program} abort ${run.id}`;
+      if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
+      return `Its checkpoints: ${page.program} list ${run.id}`;
+    case "held":
+    case "done":
+      return "";
+  }
+}
+
+const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
+
+/** A loop that was to go round so often and no more: it has not failed, and it is not done. */
+export function isAtLimit({ condition, loop, stage }: Pick<RunStatus, "condition" | "loop" | "stage">): boolean {
+  return condition.kind === "fatal" && loop !== null && stage === "limit";
+}
+
+/** Where more is known than who holds it, that is the word. */
+export function statusWord({ condition, standing }: Pick<RunStatus, "condition" | "standing">): {
+  readonly word: string;
+  readonly style: Style;
+} {
+  return isUntouched({ condition, standing }) ||
+    SAYS_MORE.has(standing.kind) ||
+    (standing.kind === "running" && standing.ordered !== null)
+    ? standingWord(standing)
+    : wordOf(condition);
+}
+
+/** No stage was entered in its own journal, and yet a workflow is to carry it. */
+function isUntouched({ condition, standing }: Pick<RunStatus, "condition" | "standing">): boolean {
+  return condition.kind === "manual" && standing.kind === "stopped";
+}
+
+const SAYS_MORE: ReadonlySet<RunStatus["standing"]["kind"]> = new Set([
+  "completing",
+  "queued",
+  "stale",
+  "paused",
+  "aborted",
+  "budget_exhausted",
+  "new",
+]);
+
+function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {
+  switch (condition.kind) {
+    case "running":
+      return { word: "running", style: "cyan" };
+    case "held":
+      return { word: "held elsewhere", style: "yellow" };
+    case "parked":
+      return { word: `parked: ${condition.on}`, style: "yellow" };
+    case "crashed":
+      return { word: "crashed, resumable", style: "red" };
+    case "stopped":
+      return { word: "stopped, resumable", style: "yellow" };
+    case "manual":
+      return { word: "manual", style: "dim" };
+    case "done":
+      return { word: "done", style: "green" };
+    case "fatal":
+      return { word: "fatal", style: "red" };
+  }
+}
+
+/** Its process was refused a place, or died, before the first stage. */
+function isUnbegun({ standing }: RunStatus): boolean {
+  return standing.kind === "new";
+}
+
+const NOT_BEGUN = "Nothing of it was done yet. Started again with the same words, it begins.";
+
+function whyText(condition: Condition, page: Page): string | null {
+  switch (condition.kind) {
+    case "running": {
+      const beat = relativeTime(condition.lease.heartbeatAt, page.now);
+      return `Held by ${leaseOwnerText(condition.lease)} since ${momentText(condition.lease.takenAt, page)}; last sign of life ${beat}.`;
+    }
+    case "held":
+      return `Held by ${leaseOwnerText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
+    case "parked": {
+      const until = condition.until === null ? "" : ` Until ${momentText(condition.until, page)}.`;
+      const { question } = condition;
+      const asks = question === null || question.question === condition.reason ? "" : ` It asks: ${question.question}`;
+      const asked = question === null ? "" : `${asks} (${question.options.join(" / ")})`;
+      return `${sentence(condition.reason)}${until}${asked}`;
+    }
+    case "crashed":
+      return `Its process (pid ${condition.lease.owner.pid} on ${condition.lease.owner.host}) ended without letting go. What it had finished is saved.`;
+    case "stopped":
+      return "Nobody works on it now. Everything is saved.";
+    case "manual":
+      return "Saved by hand: no workflow carries it.";
+    case "done":
+      return `Done ${relativeTime(condition.at, page.now)}.`;
+    case "fatal":
+      return sentence(condition.reason);
+  }
+}
+
+/** "holdfast issue-42 (pid 4711 on laptop)". */
+export function leaseOwnerText({ owner }: Pick<Lease, "owner">): string {
+  return `${owner.label} (pid ${owner.pid} on ${owner.host})`;
+}
+
+function stageLine(status: RunStatus, page: Page): string | null {
+  if (status.stage === null) return null;
+  const place = stageText({ stage: status.stage, iteration: status.iteration });
+  const step = status.step === null ? "" : `, in ${status.step}`;
+  const since = status.since === null ? "" : ` (entered ${relativeTime(status.since, page.now)})`;
+  return place === "" ? null : `${place}${step}${since}`;
+}
+
+function scoresText(status: RunStatus): string | null {
+  if (status.scores.length === 0) return null;
+  const scores = status.scores.map(({ score }) => score);
+  const best =
+    status.best === null || status.loop !== null
+      ? ""
+      : `, best ${scoreText(status.best.score)} at @${status.best.sequence}`;
+  return `${scores.slice(-10).map(scoreText).join(" ")}  ${sparkline(scores, 20)}${best}`;
+}
+
+function savedText({ run }: RunStatus, page: Page): string | null {
+  if (run.latest === null) return null;
+  return `${countText(run.checkpoints, "checkpoint")}, newest @${run.latest.sequence} ${relativeTime(run.latest.createdAt, page.now)}`;
+}
+
+function damagedText({ damaged }: RunStatus, page: Page): string | null {
+  if (damaged.length === 0) return null;
+  return `${damaged.map((sequence) => `@${sequence}`).join(", ")} (see ${page.program} verify)`;
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function wrapped(text: string, page: Page): string {
+  return `${wrap(text, Math.min(page.width, 100)).join("\n")}\n`;
+}
+
+/** A cost that nobody knows is null, not 0. */
+export function statusJson(status: RunStatus) {
+  const { budget } = status;
+  return { ...status, budget: budget === null ? null : { ...budget, spent: spentKnown(budget.spent) } };
+}
+
+/** A run without a record: only who prepares it is known. */
+export function startingJson(starting: Starting) {
+  return { run: null, condition: { kind: "starting", ...starting } };
+}
+
+/**
+ * The commands that answer a question, one a line, so that each can be pasted: `push|stop` on one line would be a pipe, and a shell would
+ * give the first answer.
+ */
+export function answerCommands(command: string, options: readonly string[]): string {
+  const [first = "ANSWER", ...others] = options.map(quoted);
+  return [`Answer with: ${command} ${first}`, ...others.map((option) => `         or: ${command} ${option}`)].join(
+    "\n",
+  );
+}
+
+function quoted(option: string): string {
+  return /^[\w.,:=@/+-]+$/.test(option) ? option : `"${option.replaceAll(/["$`\\]/g, "\\$&")}"`;
+}
+
+/** The flags that raise what is used up; where nothing is yet, those of all limits: the next call would not fit in. */
+export function giveMoreFlags(budget: Budget | null): string {
+  const out = budget === null ? [] : exceeded(budget);
+  const limited = RESOURCES.filter((resource) => budget !== null && budget.limit[resource] !== null);
+  return (out.length > 0 ? out : limited).map((resource) => FLAG[resource]).join(" ");
+}
+
+const FLAG: Readonly<Record<Resource, string>> = {
+  tokens: "--max-tokens N",
+  microUsd: "--max-cost USD",
+  milliseconds: "--max-total-time TIME",
+};
+
+type Verdict = LoopPicture["iterations"][number]["verdict"];
+const MARKS: Readonly<Record<Verdict, string>> = { passed: "✓", failed: "✗", unchecked: "·", not_run: "?" };
+const ASCII_MARKS: Readonly<Record<Verdict, string>> = { passed: "+", failed: "x", unchecked: ".", not_run: "?" };
+
+/** One mark an iteration, the newest when there is no room: "✗✗✗✓". */
+export function trailText({ iterations }: LoopPicture, page: Pick<Page, "ascii">, width: number): string {
+  const marks = page.ascii === true ? ASCII_MARKS : MARKS;
+  const shown = iterations.slice(-width).map(({ verdict }) => marks[verdict]);
+  return (iterations.length > shown.length ? "…" : "") + shown.join("");
+}
+
+/** What the newest iteration measured: "2 of 10 tests fail, 1 error, quality 72"; null: nothing. */
+export function metricsText({ iterations }: LoopPicture): string | null {
+  const last = iterations.at(-1);
+  if (last === undefined) return null;
+  const { tests, errors, quality } = last;
+  const all = tests === null ? 0 : tests.passed + tests.failed;
+  const facts = [
+    ...(tests === null ? [] : [tests.failed === 0 ? `all ${all} tests pass` : `${tests.failed} of ${all} tests fail`]),
+    ...(errors === null ? [] : [errors === 1 ? "1 error" : `${errors} errors`]),
+    ...(quality === null ? [] : [`quality ${Math.round(quality)}`]),
+  ];
+  return facts.length === 0 ? null : facts.join(", ");
+}
+
+export function bestText({ best }: LoopPicture): string | null {
+  return best === null ? null : `iteration ${best.iteration}, quality ${Math.round(best.quality)}`;
+}
+
+/**
+ * Scores of 0 to 100 as one character each, on a fixed scale: the same score looks the same in every run. The newest
+ * are kept when there are too many.
+ */
+export function sparkline(scores: readonly number[], width = Number.POSITIVE_INFINITY): string {
+  const shown = scores.length > width ? scores.slice(scores.length - Math.max(0, width)) : scores;
+  return shown.map((score) => BARS[barOf(score)]).join("");
+}
+
+const BARS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+function barOf(score: number): number {
+  const within = Math.min(100, Math.max(0, Number.isNaN(score) ? 0 : score));
+  return Math.min(BARS.length - 1, Math.floor((within / 100) * BARS.length));
+}

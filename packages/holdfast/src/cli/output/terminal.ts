@@ -1,0 +1,211 @@
+import { createInterface } from "node:readline/promises";
+import type { Readable, Writable } from "node:stream";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type Page, controlSequence, paint } from "./page.ts";
+import { displayWidth, escapeLines, escapeText, escapeUnsealed, removeSeals, truncate, wrap } from "./text.ts";
+
+/** A stream that may go away under us: `| head -1` closes it early, and that is no reason to stop a restore half-way. */
+export interface Sink {
+  /**
+   * false once nothing gets through any more: streams of data can stop. Control characters are escaped, except in "content" (a patch, a document, an
+   * agent's log) whose reader is not a terminal.
+   */
+  write(text: string, kind?: "message" | "content"): boolean;
+  /** The text as `write` would write it, for questions that readline writes. */
+  shown(text: string): string;
+  /** Resolves when all that was written has left the process. */
+  drained(): Promise<void>;
+  /** Why output was lost (a full disk behind `>`); a reader that has gone away is no failure. */
+  failure(): Error | undefined;
+}
+
+export interface Streams {
+  readonly out: Sink;
+  readonly err: Sink;
+}
+
+interface SinkParams {
+  readonly stream: Writable & { readonly isTTY?: boolean };
+  /** Hides secrets in each text that is written. */
+  readonly mask?: (text: string) => string;
+  /** Of the pages whose text is written here. */
+  readonly seal: string;
+}
+
+export function createSink({ stream, mask = (text) => text, seal }: SinkParams): Sink {
+  const shown = (text: string): string => escapeUnsealed(mask(text), seal);
+  let open = true;
+  let failure: Error | undefined;
+  let pending: Promise<void> = Promise.resolve();
+  const note = (error: NodeJS.ErrnoException): void => {
+    open = false;
+    if (error.code !== "EPIPE") failure ??= error;
+  };
+  stream.on("error", note);
+  return {
+    shown,
+    write(text, kind = "message") {
+      if (!open || text === "") return open;
+      pending = new Promise((resolve) => {
+        const written = kind === "content" && stream.isTTY !== true ? removeSeals(mask(text), seal) : shown(text);
+        stream.write(written, (error) => {
+          if (error) note(error);
+          resolve();
+        });
+      });
+      return open;
+    },
+    drained: () => pending,
+    failure: () => failure,
+  };
+}
+
+/** Long work says where it is: one redrawn line on a terminal, a plain line now and then elsewhere. */
+export interface Progress {
+  update(text: string): void;
+  /** Takes the line away; what follows is the result. */
+  done(): void;
+}
+
+interface ProgressParams {
+  readonly write: (text: string) => void;
+  readonly terminal: boolean;
+  readonly width: number;
+  readonly seal?: string;
+  readonly now: () => number;
+}
+
+export function createProgress(params: ProgressParams): Progress {
+  const every = params.terminal ? REDRAW_MS : LINE_MS;
+  let shownAt = params.terminal ? Number.NEGATIVE_INFINITY : params.now();
+  const clear = controlSequence(params, "", "G") + controlSequence(params, "2", "K");
+  let drawn = false;
+  return {
+    update(text) {
+      const now = params.now();
+      if (now - shownAt < every) return;
+      shownAt = now;
+      drawn = true;
+      params.write(params.terminal ? clear + truncate(escapeText(text), params.width - 1) : `${text}\n`);
+    },
+    done() {
+      if (drawn && params.terminal) params.write(clear);
+      drawn = false;
+    },
+  };
+}
+
+export const NO_PROGRESS: Progress = { update() {}, done() {} };
+
+const REDRAW_MS = 100;
+const LINE_MS = 5000;
+
+/** Anything that was thrown, as one of ours. What is not one of ours is a mistake of the program. */
+export function toHoldfastError(thrown: unknown): HoldfastError {
+  if (thrown instanceof HoldfastError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new HoldfastError({
+    code: "INTERNAL",
+    message: `Unexpected failure: ${message}`,
+    hint: "This is a bug in Holdfast; with HOLDFAST_DEBUG=1 it shows where it happened.",
+    cause: thrown,
+  });
+}
+
+/** Being interrupted is what the person wanted: no error, and no colour of one. */
+export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
+  if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
+  const [first = "", ...more] = wrapLines(escapeLines(ownLines(error.message.trim())), page);
+  const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
+  const excerpt = error.data["excerpt"];
+  if (typeof excerpt === "string")
+    lines.push(
+      ...escapeLines(excerpt)
+        .split("\n")
+        .map((line) => `  ${line}`),
+    );
+  if (hint !== null) {
+    const [start = "", ...rest] = wrapLines(escapeLines(hint), page);
+    lines.push(`${paint(page, "cyan", "hint:")}  ${start}`, ...rest.map((line) => `       ${line}`));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** A message may quote an argument, or what git printed. A line of it that looks like a hint or an error of ours is joined to the line before. */
+function ownLines(message: string): string {
+  return message.replaceAll(/[;,]?\s*[\n\r]\s*(?=(?:hint|error):)/gi, "; ");
+}
+
+/** For eyes only: whoever reads a pipe looks for whole lines. What stands in backquotes is there to be copied and is not broken. */
+function wrapLines(text: string, page: Pick<Page, "width" | "terminal">): readonly string[] {
+  const lines = text.split("\n");
+  if (!page.terminal) return lines;
+  const room = Math.min(page.width, WIDEST) - MARGIN;
+  return lines.flatMap((line) => {
+    if (displayWidth(line) <= room) return [line];
+    const indent = /^\s*/.exec(line)?.[0] ?? "";
+    const kept = line.trim().replaceAll(/`[^`]*`/g, (code) => code.replaceAll(" ", GLUE));
+    return wrap(kept, room - indent.length).map((part) => indent + part.replaceAll(GLUE, " "));
+  });
+}
+
+/** Cannot be in text that was escaped. */
+const GLUE = "\0";
+const MARGIN = "error: ".length;
+const WIDEST = 100;
+
+/** The one shape of a failure under --json. */
+export function errorDocument(error: HoldfastError, hint: string | null): unknown {
+  const { code, message, retry, data } = error;
+  return { error: { code, message, hint, retry, data } };
+}
+
+/** Anything but a clear yes is a no: the destructive answer is never the one that Enter gives. */
+export async function askYesNo(params: {
+  readonly question: string;
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly signal: AbortSignal;
+}): Promise<"yes" | "no"> {
+  const reader = createInterface({ input: params.input, output: params.output });
+  const closed = new Promise<string>((resolve) => {
+    reader.once("close", () => resolve(""));
+  });
+  // readline swallows Ctrl+C while it reads; hand it on to the one place that handles it.
+  reader.once("SIGINT", () => process.emit("SIGINT"));
+  try {
+    const answer = await Promise.race([
+      reader.question(`${params.question} [y/N] `, { signal: params.signal }),
+      closed,
+    ]);
+    return /^\s*y(es)?\s*$/i.test(answer) ? "yes" : "no";
+  } finally {
+    reader.close();
+  }
+}
+
+/** One line; Enter, and the end of input, take what stands in brackets. */
+export async function askText(params: {
+  readonly question: string;
+  readonly fallback: string;
+  /** The fallback as a terminal may show it. */
+  readonly shownFallback: string;
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly signal: AbortSignal;
+}): Promise<string> {
+  const { question, fallback } = params;
+  const reader = createInterface({ input: params.input, output: params.output });
+  const closed = new Promise<string>((resolve) => {
+    reader.once("close", () => resolve(""));
+  });
+  // readline swallows Ctrl+C while it reads; hand it on to the one place that handles it.
+  reader.once("SIGINT", () => process.emit("SIGINT"));
+  try {
+    const shown = fallback === "" ? question : `${question} [${params.shownFallback}]`;
+    const answer = await Promise.race([reader.question(`${shown} `, { signal: params.signal }), closed]);
+    return answer.trim() === "" ? fallback : answer.trim();
+  } finally {
+    reader.close();
+  }
+}

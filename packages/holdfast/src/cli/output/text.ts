@@ -1,0 +1,248 @@
+import { type Page, paint } from "./page.ts";
+import { exactTime, relativeTime } from "./quantities.ts";
+
+/**
+ * Names, reasons and values come from files, issues and models. Printed raw they could move the cursor, recolour the
+ * screen, reverse the reading order or hide themselves; escaped they can only be read.
+ */
+export function escapeText(text: string): string {
+  return text.replace(UNSAFE, escapeOne);
+}
+
+/** Words of others inside a line of ours, such as what git or a hook said: their line ends become semicolons. */
+export function escapeWords(text: string): string {
+  return escapeText(text.trim().replaceAll(/[;,]?\s*\n\s*/g, "; "));
+}
+
+/** A file's name on a line of its own, quoted as git quotes it where it has characters that cannot be shown. */
+export function quoteName(path: string): string {
+  if (path.startsWith('"') || path.search(UNSAFE) === -1) return path;
+  const octal = (character: string): string =>
+    Array.from(new TextEncoder().encode(character), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+  return `"${path.replaceAll(/["\\]/g, String.raw`\$&`).replace(UNSAFE, octal)}"`;
+}
+
+/** For text that is meant to have lines, such as a patch: line feeds and tabs stay, the rest is escaped. */
+export function escapeLines(text: string): string {
+  return text.replace(UNSAFE_IN_LINES, escapeOne);
+}
+
+/**
+ * The last filter in front of a stream. Only `\uXXXX` is used, so that a JSON document means the same afterwards. Of escape sequences those pass
+ * that carry `seal`, a number that text from outside cannot know: our own colours and cursor movements. The seal is removed.
+ */
+export function escapeUnsealed(text: string, seal: string): string {
+  const [first = "", ...more] = text.split("\x1b[");
+  const own = new RegExp(`^([?0-9;]*);${seal}([A-Za-z])`);
+  return more.reduce((done, part) => {
+    const sequence = own.exec(part);
+    if (sequence === null) return done + escapeUnits(`\x1b[${part}`);
+    const [whole, parameters = "", final = ""] = sequence;
+    return `${done}\x1b[${parameters}${final}${escapeUnits(part.slice(whole.length))}`;
+  }, escapeUnits(first));
+}
+
+/** Content that is printed for another program: all bytes stay, only the seals of our own sequences are removed. */
+export function removeSeals(text: string, seal: string): string {
+  return text.replaceAll(new RegExp(`(\\u001b\\[[?0-9;]*);${seal}([A-Za-z])`, "g"), "$1$2");
+}
+
+function escapeUnits(text: string): string {
+  return text.replace(UNSAFE_IN_LINES, (character) =>
+    // UTF-16 units: JSON knows no longer escape.
+    Array.from(
+      { length: character.length },
+      (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`,
+    ).join(""),
+  );
+}
+
+// C0, DEL and C1; bidirectional controls; separators; invisible and tag characters; halves of surrogate pairs.
+const CONTROLS =
+  "\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}\\ud800-\\udfff";
+const UNSAFE = new RegExp(`[\\u0000-\\u001f${CONTROLS}]`, "gu");
+const UNSAFE_IN_LINES = new RegExp(`[\\u0000-\\u0008\\u000b-\\u001f${CONTROLS}]`, "gu");
+
+function escapeOne(character: string): string {
+  const short = SHORT[character];
+  if (short !== undefined) return short;
+  const code = character.codePointAt(0) ?? 0;
+  if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
+  if (code < 0x10000) return `\\u${code.toString(16).padStart(4, "0")}`;
+  return `\\u{${code.toString(16)}}`;
+}
+
+const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** Columns that a terminal gives to this text. Expects escaped text: control characters have no width of their own. */
+export function displayWidth(text: string): number {
+  if (PLAIN.test(text)) return text.length;
+  let width = 0;
+  for (const cluster of clusters(text)) width += clusterWidth(cluster);
+  return width;
+}
+
+/** At most `width` columns; what was cut is shown by an ellipsis (or another sign), and no character is cut in half. */
+export function truncate(text: string, width: number, sign = "…"): string {
+  if (displayWidth(text) <= width) return text;
+  const room = width - sign.length;
+  if (room < 0) return "";
+  let kept = "";
+  let used = 0;
+  for (const cluster of clusters(text)) {
+    const next = used + clusterWidth(cluster);
+    if (next > room) break;
+    kept += cluster;
+    used = next;
+  }
+  return `${kept}${sign}`;
+}
+
+/** As `truncate`, but the end stays: ids that begin alike are told apart by it. */
+export function truncateMiddle(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  const room = Math.min(ENDING, Math.floor(width / 2));
+  let end = "";
+  for (const cluster of [...clusters(text)].toReversed()) {
+    if (displayWidth(cluster + end) > room) break;
+    end = cluster + end;
+  }
+  return truncate(text, width - displayWidth(end)) + end;
+}
+
+/** The eight digits of a loop's name, or the number of a checkpoint with what stands before it. */
+const ENDING = 8;
+
+export function padEnd(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - displayWidth(text)));
+}
+
+export function padStart(text: string, width: number): string {
+  return " ".repeat(Math.max(0, width - displayWidth(text))) + text;
+}
+
+const PLAIN = /^[ -~]*$/;
+
+/** Made at first need: most text is plain, and compiling these costs more than Node's own start. */
+interface Ruler {
+  readonly segmenter: Intl.Segmenter;
+  readonly zero: RegExp;
+  readonly wide: RegExp;
+}
+let ruler: Ruler | undefined;
+
+function makeRuler(): Ruler {
+  return {
+    segmenter: new Intl.Segmenter("en", { granularity: "grapheme" }),
+    zero: new RegExp("^[\\p{Mark}\\p{Default_Ignorable_Code_Point}]+$", "u"),
+    // East Asian Wide and Fullwidth, as blocks (unassigned points inside them do not matter), and emoji.
+    wide: new RegExp(`^[${WIDE}\\p{Emoji_Presentation}]|\\ufe0f`, "u"),
+  };
+}
+
+const WIDE =
+  "\\u1100-\\u115f\\u2329\\u232a\\u2e80-\\u303e\\u3041-\\ua4cf\\ua960-\\ua97f\\uac00-\\ud7a3\\uf900-\\ufaff\\ufe10-\\ufe19" +
+  "\\ufe30-\\ufe6f\\uff00-\\uff60\\uffe0-\\uffe6\\u{16fe0}-\\u{18cff}\\u{1aff0}-\\u{1b2ff}\\u{1f200}-\\u{1f265}\\u{20000}-\\u{3fffd}";
+
+function* clusters(text: string): Iterable<string> {
+  ruler ??= makeRuler();
+  for (const { segment } of ruler.segmenter.segment(text)) yield segment;
+}
+
+function clusterWidth(cluster: string): number {
+  ruler ??= makeRuler();
+  if (ruler.zero.test(cluster)) return 0;
+  return ruler.wide.test(cluster) ? 2 : 1;
+}
+
+/** At the blanks; a word that is wider than the line stands alone and sticks out. */
+export function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/\s+/)) {
+    if (line !== "" && displayWidth(line) + 1 + displayWidth(word) > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+/**
+ * For lines that go straight to a terminal: broken at blanks, indented from the second on, colours not counted. A word that is wider than the
+ * line is cut, between characters as a reader sees them.
+ */
+export function wrapStyled(text: string, params: { readonly width: number; readonly indent: number }): string {
+  const { width, indent } = params;
+  if (widthOf(text) <= width) return text;
+  const lines: string[] = [];
+  let line = "";
+  let used = 0;
+  const flush = (): void => {
+    lines.push(line.trimEnd());
+    line = " ".repeat(indent);
+    used = indent;
+  };
+  for (const [, blank = "", word = ""] of text.matchAll(/(\s*)(\S+)/g)) {
+    const wide = displayWidth(blank) + widthOf(word);
+    if (used > indent && used + wide > width) flush();
+    else {
+      line += blank;
+      used += displayWidth(blank);
+    }
+    for (const part of word.split(STYLE)) {
+      let rest = part;
+      while (!part.startsWith("\x1b") && used + displayWidth(rest) > width) {
+        const head = truncate(rest, width - used, "");
+        if (head === "" && used <= indent) break;
+        line += head;
+        rest = rest.slice(head.length);
+        flush();
+      }
+      line += rest;
+      used += widthOf(rest);
+    }
+  }
+  return [...lines, line].join("\n");
+}
+
+// eslint-disable-next-line no-control-regex
+const STYLE = /(\x1b\[[0-9;]*m)/g;
+
+function widthOf(text: string): number {
+  return displayWidth(text.replaceAll(STYLE, ""));
+}
+
+/** A label, and beside it a text of several lines: the page's width, and never wider than reads well. */
+export function hanging(
+  params: { readonly label: string; readonly labelWidth: number; readonly text: string },
+  page: Page,
+): string {
+  const { label, labelWidth, text } = params;
+  const lines = wrap(escapeWords(text), Math.max(20, Math.min(page.width, READABLE) - labelWidth - 1));
+  return lines.map((line, at) => `${padEnd(at === 0 ? label : "", labelWidth)} ${line}\n`).join("");
+}
+
+const READABLE = 100;
+
+type Field = readonly [label: string, value: string | null];
+
+/** Labels on the left, values on the right; fields without a value are left out. */
+export function fieldsText(fields: readonly Field[], page: Page, indent = ""): string {
+  const given = fields.filter((field): field is readonly [string, string] => field[1] !== null && field[1] !== "");
+  const width = Math.max(10, ...given.map(([label]) => label.length));
+  return given
+    .map(([label, value]) => {
+      const room = page.width - indent.length - width - 2;
+      return `${indent}${paint(page, "dim", padEnd(label, width))}  ${truncate(escapeText(value), room)}\n`;
+    })
+    .join("");
+}
+
+export function sectionText(title: string, body: string, page: Page): string {
+  return body === "" ? "" : `\n${paint(page, "bold", title)}\n${body}`;
+}
+
+export function momentText(iso: string, page: Page): string {
+  return `${exactTime(iso, page.offset)} (${relativeTime(iso, page.now)})`;
+}

@@ -1,0 +1,128 @@
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Lease } from "@holdfast/core/lease";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import { leaseHeld } from "@holdfast/core/store";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Starting } from "../announce-start.ts";
+import type { Holdfast } from "../holdfast.ts";
+import type { Shell } from "./command.ts";
+import { issueNumber } from "./operands.ts";
+import { escapeText } from "./output/text.ts";
+
+/**
+ * Two terminals, or a hook beside a person: a save takes milliseconds, so waiting a little beats failing. Waits here
+ * and not in the engine, because Ctrl+C may cut this short and must not cut short what follows it.
+ */
+export async function waitForRun(shell: Shell, handle: Pick<RunHandle, "id" | "holder">): Promise<void> {
+  const began = performance.now();
+  let said = false;
+  for (;;) {
+    const holder = await handle.holder();
+    if (holder?.alive !== "alive") return;
+    const waited = performance.now() - began;
+    if (waited > WAIT_MS) throw runHeld(leaseHeld(holder.lease));
+    if (waited > NOTE_MS && !said) {
+      said = true;
+      shell.say(`Waiting for ${handle.id}: held by ${holderText(holder.lease)} …`);
+    }
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+}
+
+/** Long enough for a save of a large worktree, short enough for somebody at a prompt. */
+export const WAIT_MS = 5000;
+const NOTE_MS = 1000;
+const POLL_MS = 50;
+
+export function holderText({ owner }: Pick<Lease, "owner">): string {
+  return `${escapeText(owner.label)} (pid ${owner.pid} on ${escapeText(owner.host)})`;
+}
+
+/** The store says who holds it; what can be done about it is known here. */
+export function runHeld(error: unknown): unknown {
+  if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") return error;
+  return new HoldfastError({
+    code: "LEASE_HELD",
+    message: error.message,
+    hint: "Wait until it ends, or stop it. `holdfast checkpoint --run NAME` saves into another run meanwhile.",
+    retry: error.retry,
+    data: error.data,
+    cause: error,
+  });
+}
+
+/** Processes that prepare the run that is meant, by its id or the number of its issue; without either all of them. */
+export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly Starting[]> {
+  const all = await holdfast.work.starting();
+  if (typed === undefined) return all;
+  const issue = issueNumber(typed);
+  const [, named] = /^issue-(\d+)$/.exec(typed) ?? [];
+  return all.filter(({ run, work }) => {
+    if (run === typed) return true;
+    if (work.kind !== "issue") return false;
+    // Before planning is over the id is not known; the first run of an issue is named by its number.
+    return work.number === issue || (run === null && String(work.number) === named);
+  });
+}
+
+/** Before the record exists there is no id to show. */
+export function startingName({ run, work, workflow }: Starting): string {
+  if (run !== null) return run;
+  return work.kind === "issue" ? `issue ${work.number}` : `a run of ${workflow}`;
+}
+
+/** For a command that needs a run's record. */
+export function stillStarting(starting: Starting, why: string): HoldfastError {
+  const name = startingName(starting);
+  const { work, run } = starting;
+  const typed = run ?? (work.kind === "issue" ? String(work.number) : "");
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Process ${starting.pid} is still preparing ${name}: ${why}`,
+    hint: `Try again once it has begun (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
+    data: { pid: starting.pid, run },
+  });
+}
+
+/**
+ * Does what Ctrl+C does in their terminals, and waits until each has ended or released the lease that it acquired meanwhile. Returns the run that has a
+ * record; null: nothing was begun.
+ */
+export async function stopStarting(
+  shell: Shell,
+  holdfast: Holdfast,
+  found: readonly Starting[],
+): Promise<string | null> {
+  const pids = new Set(found.map(({ pid }) => pid));
+  let run = found.find((starting) => starting.run !== null)?.run ?? null;
+  for (const pid of pids) interrupt(pid);
+  for (;;) {
+    // In this order: an announcement is removed only when the lease is held.
+    const prepared = (await holdfast.work.starting()).find(({ pid }) => pids.has(pid));
+    const lease = (await holdfast.store.listLeases()).find(
+      ({ owner }) => pids.has(owner.pid) && owner.host === hostname(),
+    );
+    run = lease?.run ?? prepared?.run ?? run;
+    const holder = lease === undefined ? undefined : await (await holdfast.run(lease.run)).holder();
+    const works = holder !== undefined && holder.alive !== "dead" && pids.has(holder.lease.owner.pid);
+    if (prepared === undefined && !works) break;
+    await sleep(POLL_MS, undefined, { signal: shell.signal });
+  }
+  return run === null || (await holdfast.store.getRun(run)) === undefined ? null : run;
+}
+
+/** That the process is still the one that was meant was looked up just before. */
+export function interrupt(pid: number): void {
+  try {
+    process.kill(pid, "SIGINT");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ESRCH") return;
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `Process ${pid}, which works on the run, could not be stopped`,
+      hint: "It may belong to another user; press Ctrl+C in its terminal.",
+      cause,
+    });
+  }
+}

@@ -1,0 +1,390 @@
+import { readFile } from "node:fs/promises";
+import { basename, dirname } from "node:path";
+import { AGENT_LIST } from "@holdfast/core/agent";
+import { EXECUTION_MODES, type ExecutionConfig } from "@holdfast/core/checkpoint";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { createMasking } from "@holdfast/core/mask";
+import type { Budget } from "@holdfast/core/position";
+import type { Work } from "@holdfast/core/run";
+import { MODEL, milliseconds, money } from "@holdfast/formats/setting-values";
+import { HoldfastError } from "@holdfast/platform/error";
+import { parsePhase } from "@holdfast/workflows/crunch/phases";
+import { type ImplSettings, PROMPT_ROLES, type WorkSettings } from "../config/work-settings.ts";
+import type { Input } from "./command.ts";
+import { issueNumber } from "./operands.ts";
+import { parseCount } from "./parse-arguments.ts";
+import { readYolo, refuseOtherFlags, runSpec } from "./run-flags.ts";
+
+type RunInput = Input<(typeof runSpec)["flags"]>;
+
+/** What was asked for on the command line, over what the config says. */
+export interface RunRequest {
+  readonly work: Work;
+  /** "impl", "crunch", "ralph", or the path of a file. */
+  readonly workflow: string;
+  readonly agent: string | null;
+  /** --agent was typed: it replaces every agent that a file names, whatever its role. */
+  readonly agentTyped: boolean;
+  /** Of the workflow, without the texts of files: prompts, what crunch's teams are made of, a loop's skill or flow. */
+  readonly options: JsonObject;
+  readonly limit: Budget["limit"];
+  /** Of this session; null: as long as it takes. */
+  readonly sessionMs: number | null;
+  readonly mode: ExecutionConfig["mode"];
+  /** null: made up where the mode needs one. */
+  readonly seed: number | null;
+}
+
+export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
+  const workflow = input.text("workflow") ?? "impl";
+  refuseOtherFlags(input, workflow);
+  const work = readWork(input, workflow);
+  return {
+    work,
+    workflow,
+    agent: modelOf("agent", input.text("agent")) ?? settings.agent,
+    agentTyped: input.text("agent") !== undefined,
+    options: optionsOf(workflow, work, input, settings),
+    limit: { ...settings.budget, ...readLimits(input) },
+    sessionMs: readSession(input),
+    ...readMode(input, settings),
+  };
+}
+
+/** A seed means the mode; only a mode that says otherwise is in its way. */
+function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mode" | "seed"> {
+  const text = input.text("seed");
+  const seed = text === undefined ? null : parseCount("seed", text);
+  const named = EXECUTION_MODES.find((mode) => mode === input.text("mode"));
+  if (seed !== null && named === "default")
+    throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: leave one of them out.");
+  const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;
+  return { mode: named ?? config, seed };
+}
+
+function optionsOf(workflow: string, work: Work, input: RunInput, settings: WorkSettings): JsonObject {
+  if (workflow === "crunch") return readCrunchOptions(input, settings);
+  return workflow === "ralph" ? readRalphOptions(input, settings, work) : readOptions(input, settings);
+}
+
+/** Of the impl workflow. */
+function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
+  const { impl, models } = settings;
+  const on = (name: "simplify" | "draft" | "wait-for-ci", fallback: boolean): boolean => input.on(name) || fallback;
+  const gate = input.text("gate") ?? impl.gate;
+  const implTyped = modelOf("impl-model", renamed(input, "impl-model", "backend"));
+  const agentTyped = modelOf("agent", input.text("agent"));
+  return {
+    maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
+    maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
+    onMaxReviews: impl.onMaxReviews,
+    review: reviewOf(input) ?? impl.review,
+    simplify: input.on("enable-simp") || on("simplify", impl.simplify),
+    yolo: readYolo(input, impl.yolo),
+    waitForCi: on("wait-for-ci", impl.waitForCi),
+    heedReviews: !input.on("ignore-reviews") && impl.heedReviews,
+    draft: on("draft", impl.draft),
+    afterRebase: impl.afterRebase,
+    implModel: implTyped ?? (agentTyped === undefined ? models.impl : null),
+    // Without a reviewer of its own the review is done by the implementer. A typed --agent beside --impl-model is the reviewer.
+    reviewModel:
+      modelOf("review-model", input.text("review-model")) ??
+      (agentTyped === undefined ? models.review : implTyped === undefined ? null : agentTyped),
+    gate,
+    baseBranch: input.text("base") ?? impl.base,
+    thresholds: { ...impl.thresholds },
+    ...(impl.tags === null ? {} : { tags: [...impl.tags] }),
+  };
+}
+
+type OptionsInput = Pick<RunInput, "on" | "text">;
+
+/** The options of an imported run: from the config, with the agent that was typed for the resume. */
+export function readAdoptedOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
+  return readOptions({ on: () => false, text: (name) => (name === "agent" ? agent : undefined) }, settings);
+}
+
+/** Old spellings that were used, each with what to write today. */
+export function oldSpellings(input: RunInput): readonly string[] {
+  const used = {
+    backend: input.text("backend") !== undefined,
+    "max-iter": input.text("max-iter") !== undefined,
+    "enable-review": input.on("enable-review"),
+    "enable-simp": input.on("enable-simp"),
+    issue: input.text("issue") !== undefined,
+    input: input.text("input") !== undefined,
+  } as const;
+  const spellings = (["backend", "max-iter", "enable-review", "enable-simp", "issue", "input"] as const)
+    .filter((name) => used[name])
+    .map((name) => `--${name} is an old spelling: write ${runSpec.flags[name].instead}`);
+  const target = input.text("workflow") === "crunch" ? shortTarget(input) : undefined;
+  return target === undefined ? spellings : [...spellings, `-t ${target} is an old spelling: write --target ${target}`];
+}
+
+/** Only what was given: a limit that is not named stays as it is. */
+export function readLimits(
+  input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-tokens" | "max-cost" | "max-total-time">>, "text">,
+): Partial<Budget["limit"]> {
+  const tokens = input.text("max-tokens");
+  const cost = input.text("max-cost");
+  const time = input.text("max-total-time");
+  return {
+    ...(tokens === undefined ? {} : { tokens: tokens === "none" ? null : (countOf("max-tokens", tokens) ?? null) }),
+    ...(cost === undefined ? {} : { microUsd: amount("max-cost", cost, money, "US dollars such as 2.50") }),
+    ...(time === undefined
+      ? {}
+      : { milliseconds: amount("max-total-time", time, milliseconds, "a duration such as 2h") }),
+  };
+}
+
+/** `--max-time`: of what is begun now, and of nothing that comes after it. */
+export function readSession(input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-time">>, "text">): number | null {
+  const time = input.text("max-time");
+  return time === undefined ? null : amount("max-time", time, milliseconds, "a duration such as 2h");
+}
+
+function amount(
+  flag: string,
+  text: string,
+  parse: (text: string) => number | undefined,
+  expected: string,
+): number | null {
+  if (text === "none") return null;
+  const parsed = parse(text);
+  if (parsed !== undefined) return parsed;
+  throw usage(`--${flag} cannot be "${text}"`, `Give ${expected}, or none.`);
+}
+
+function readWork(input: RunInput, workflow: string): Work {
+  const typed = input.operand(0) ?? input.text("issue");
+  const isTarget = workflow === "crunch" && shortTarget(input) !== undefined;
+  const task = isTarget ? undefined : (input.text("task") ?? input.text("input"));
+  if (typed !== undefined && task !== undefined)
+    throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
+  if (task !== undefined) {
+    if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
+    // As it is stored: the same task is the same run.
+    return { kind: "task", text: createMasking().mask(task) };
+  }
+  const named = workflow === "ralph" && typed === undefined ? namedByFile(input) : null;
+  if (named !== null) return named;
+  if (typed === undefined)
+    throw usage(
+      "What shall be worked on?",
+      'Name an issue (`holdfast run 42`) or a task (`holdfast run --task "..."`).',
+    );
+  const number = issueNumber(typed);
+  if (number !== undefined) return { kind: "issue", number };
+  throw usage(
+    `"${typed}" is no issue number`,
+    `For a task in words: \`holdfast run --task ${JSON.stringify(typed)}\`.`,
+  );
+}
+
+function reviewOf(input: OptionsInput): boolean | undefined {
+  const yes = input.on("review") || input.on("enable-review");
+  if (yes && input.on("no-review")) throw usage("Both --review and --no-review were given", "Leave one of them out.");
+  return yes ? true : input.on("no-review") ? false : undefined;
+}
+
+function renamed<Now extends "impl-model" | "max-iterations", Old extends "backend" | "max-iter">(
+  input: OptionsInput,
+  now: Now,
+  old: Old,
+): string | undefined {
+  const [current, former] = [input.text(now), input.text(old)];
+  if (current !== undefined && former !== undefined)
+    throw usage(`Both --${now} and --${old} were given`, `Leave --${old} out: it is the old spelling.`);
+  return current ?? former;
+}
+
+export function modelOf(flag: string, text: string | undefined): string | undefined {
+  if (text === undefined || MODEL.test(text)) return text;
+  throw usage(
+    `--${flag} cannot be "${text}"`,
+    `Give provider or provider:model, such as claude:opus; the providers are ${AGENT_LIST}.`,
+  );
+}
+
+function countOf(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const count = parseCount(flag, text);
+  if (count > 0) return count;
+  throw usage(`--${flag} 0 would do nothing`, `Give a number from 1 on.`);
+}
+
+function usage(message: string, hint: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, hint });
+}
+
+/** Of the crunch workflow, without the files of the repository. What impl and crunch both have is configured once. */
+function readCrunchOptions(input: RunInput, { impl }: WorkSettings): JsonObject {
+  const parallel = input.text("max-parallel");
+  return {
+    ...given("target", input.text("target") ?? shortTarget(input)),
+    ...given("type", input.text("type")),
+    ...(parallel === undefined ? {} : { maxParallel: parseCount("max-parallel", parallel) }),
+    models: readModels(input.texts("model")),
+    yolo: readYolo(input, impl.yolo),
+    draft: input.on("draft") || impl.draft,
+    gate: input.text("gate") ?? impl.gate,
+    baseBranch: input.text("base") ?? impl.base,
+  };
+}
+
+/** `-t ready` beside an issue is how crunch's own users say where to stop; a text that is no phase is a task, and one too many. */
+function shortTarget(input: Pick<RunInput, "text" | "operand">): string | undefined {
+  const task = input.text("task");
+  const issue = input.operand(0) ?? input.text("issue");
+  return task !== undefined && issue !== undefined && parsePhase(task) !== null ? task : undefined;
+}
+
+function readModels(texts: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const [, who, model] = /^([a-z0-9-]+)=(.+)$/.exec(text) ?? [];
+      if (who !== undefined && model !== undefined) return [who, model];
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `--model cannot be "${text}"`,
+        hint: "Give a role or an agent and a model, such as quality=claude:haiku or dev-go=codex:gpt-5.",
+      });
+    }),
+  );
+}
+
+function given(name: string, value: string | undefined): JsonObject {
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** Of the ralph workflow, without the texts of files. An issue ends in a pull request, a task in words where that is asked for. */
+function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: Work): JsonObject {
+  const max = input.text("max") ?? input.text("max-iterations");
+  if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
+    throw usage("Both --max and --max-iterations were given", "They mean the same: leave one of them out.");
+  const memory = input.text("memory");
+  const attempts = input.text("attempts");
+  return {
+    workflowType: typeOf(input),
+    until: readChecks(input, ralph),
+    maxIterations: max === undefined ? ralph.maxIterations : atLeastOne("max", max),
+    ...(attempts === undefined ? {} : { attempts: atLeastOne("attempts", attempts) }),
+    memory: {
+      capacity: memory === undefined ? ralph.memory : atLeastOne("memory", memory),
+      policy: input.text("memory-policy") ?? ralph.memoryPolicy,
+    },
+    onStuck: input.text("on-stuck") ?? ralph.onStuck,
+    detection: { ...ralph.detection },
+    qualityWeights: { ...ralph.quality },
+    tokensPerIteration: ralph.tokensPerIteration,
+    firstCheck: !input.on("no-first-check") && ralph.firstCheck,
+    pullRequest: work.kind === "issue" || input.on("pr"),
+    draft: input.on("draft") || impl.draft,
+    baseBranch: input.text("base") ?? impl.base,
+    yolo: readYolo(input, impl.yolo),
+  };
+}
+
+/** What is worked on where only a file says it: a skill or a flow by its name. */
+function namedByFile(input: Pick<RunInput, "text">): Work | null {
+  const skill = input.text("skill");
+  if (skill !== undefined) return { kind: "task", text: `Carry out the skill ${nameOf(skill)}` };
+  const flow = input.text("flow");
+  return flow === undefined ? null : { kind: "task", text: `Carry out the flow ${nameOf(flow)}` };
+}
+
+/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
+export async function readRalphFiles(
+  input: Pick<RunInput, "text">,
+  read: (path: string) => Promise<string>,
+): Promise<JsonObject> {
+  const [skill, flow] = [input.text("skill"), input.text("flow")];
+  const given = input.text("task") ?? "";
+  if (skill !== undefined) return { skill: { name: nameOf(skill), text: await read(skill), arguments: given } };
+  if (flow === undefined) return {};
+  const text = await read(flow);
+  if (!/\.(?:ya?ml|json)$/i.test(flow))
+    return { steps: [{ name: nameOf(flow), prompt: text.replaceAll("$ARGUMENTS", given) }] };
+  const { readYaml } = await import("@holdfast/platform/yaml");
+  const parsed = readYaml(text);
+  const [fault] = parsed.ok ? [] : parsed.faults;
+  if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is no YAML"}`, STEPS);
+  // What YAML.parse gives is JSON but for what the options' own parser refuses by name.
+  const value = parsed.value as Json;
+  const steps = isJsonObject(value) ? value["steps"] : value;
+  if (steps === undefined) throw usage(`${flow} has no steps`, STEPS);
+  return { steps };
+}
+
+const STEPS = "Give a list `steps:`, each with name, prompt and, where it has one, until; docs/ralph.md shows one.";
+
+/** `--skill` and `--flow` say the type by themselves. */
+function typeOf(input: RunInput): string {
+  const [skill, flow] = [input.text("skill"), input.text("flow")];
+  if (skill !== undefined && flow !== undefined)
+    throw usage("Both --skill and --flow were given", "A run carries out one of them: leave the other out.");
+  const told = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
+  const type = input.text("type") ?? told ?? "ralph_loop";
+  if (!TYPES.includes(type))
+    throw usage(`--type cannot be "${type}" with the ralph workflow`, `Give one of ${TYPES.join(", ")}.`);
+  if (told !== undefined && type !== told)
+    throw usage(`--type ${type} does not go with --${told === "flow_command" ? "flow" : "skill"}`, "Leave --type out.");
+  if (type === "skill_execution" && skill === undefined)
+    throw usage("--type skill_execution needs a skill", "Name its file: --skill .claude/skills/NAME/SKILL.md.");
+  if (type === "flow_command" && flow === undefined)
+    throw usage(
+      "--type flow_command needs a flow",
+      "Name its file: --flow steps.yaml, or a command such as --flow .claude/commands/NAME.md.",
+    );
+  return type;
+}
+
+const TYPES: readonly string[] = ["ralph_loop", "flow_command", "skill_execution", "agent_task"];
+
+function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly JsonObject[] {
+  const typed = input.texts("until");
+  const time = input.text("until-timeout");
+  const timeoutMs = time === undefined ? ralph.untilTimeoutMs : milliseconds(time);
+  if (timeoutMs === undefined) throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
+  const commands = typed.length > 0 ? typed : ralph.until;
+  if (commands.some((command) => command.trim() === ""))
+    throw usage("--until is empty", 'Give the command that says when it is done, such as --until "npm test".');
+  if (commands.length === 0 && typeOf(input) === "ralph_loop")
+    throw usage(
+      "When is it done?",
+      'Name a command that succeeds then: --until "npm test". Something that is done once: --type agent_task.',
+    );
+  return commands.map((command) => ({ command, timeoutMs }));
+}
+
+/** `.claude/skills/review/SKILL.md` is "review", `release.yaml` is "release". */
+function nameOf(path: string): string {
+  const name = basename(path).replace(/\.[a-z]+$/i, "");
+  return name === "SKILL" ? basename(dirname(path)) : name;
+}
+
+function atLeastOne(flag: string, text: string): number {
+  const count = parseCount(flag, text);
+  if (count > 0) return count;
+  throw usage(`--${flag} 0 would do nothing`, "Give a number from 1 on.");
+}
+
+/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
+export async function readPrompts(settings: ImplSettings): Promise<JsonObject> {
+  const prompts: Record<string, { readonly text: string }> = {};
+  for (const role of PROMPT_ROLES) {
+    const path = settings.prompts[role];
+    if (path === null) continue;
+    try {
+      prompts[role] = { text: await readFile(path, "utf8") };
+    } catch (cause) {
+      throw new HoldfastError({
+        code: "CONFIG_INVALID",
+        message: `The prompt template ${path} cannot be read`,
+        hint: `Check impl.prompts.${role} in holdfast.config.yaml.`,
+        cause,
+      });
+    }
+  }
+  return prompts;
+}

@@ -1,0 +1,199 @@
+import { type Json, isJsonObject } from "@holdfast/core/json";
+import { previewAgent } from "../check-agents.ts";
+import { agentFileItems } from "../config/agent-files.ts";
+import type { EffectiveConfig } from "../config/effective-config.ts";
+import type { StartPlan } from "../plan-start.ts";
+import type { Shell } from "./command.ts";
+import { type Page, paint } from "./output/page.ts";
+import { moneyText, timeText, tokensText } from "./output/quantities.ts";
+import { escapeText, fieldsText, sectionText, wrap } from "./output/text.ts";
+
+/** What `run --dry-run` prints: who would do what, where, and how far. */
+export function planText(plan: StartPlan, page: Page): string {
+  const { place, issue, work, config, shape } = plan;
+  const title = issue?.title ?? (work.kind === "task" ? work.text : "");
+  const what = work.kind === "issue" ? `issue #${work.number}` : work.kind;
+  const fields = fieldsText(
+    [
+      ["work", title === "" ? what : `${what}: ${title}`],
+      ["forge", plan.forge === null ? "none" : `${plan.forge.name} (${plan.forge.location})`],
+      [
+        "agent",
+        config.agent === null ? "none named" : [config.agent, config.model].filter((part) => part !== null).join(":"),
+      ],
+      ["mode", config.seed === null ? config.mode : `${config.mode} (seed ${config.seed})`],
+      ["branch", place?.branch ?? "none"],
+      ["base", place?.base == null ? null : `${place.base.branch ?? "HEAD"} (${place.base.commit.slice(0, 12)})`],
+      ["worktree", place?.worktree ?? "none: values only"],
+      ["limits", limitsText(plan)],
+    ],
+    page,
+  );
+  const stages = shape.stages
+    .filter((stage) => !Object.hasOwn(shape.ends, stage))
+    .map((stage) => {
+      const [first = "", ...rest] = wrap(
+        `${escapeText(stage)}${stage === shape.initial ? " (first)" : ""}: ${arrows(plan, stage)}`,
+        Math.min(page.width, READABLE) - HANGING.length,
+      );
+      const bold = paint(page, "bold", escapeText(stage)) + first.slice(escapeText(stage).length);
+      return [`  ${bold}\n`, ...rest.map((line) => `${HANGING}${line}\n`)].join("").replaceAll(GLUE, " ");
+    })
+    .join("");
+  return `${paint(page, "bold", `Would start ${escapeText(plan.id)}`)} (workflow ${escapeText(shape.name)})\n${fields}${sectionText("Stages", stages, page)}`;
+}
+
+/** What follows on what; going to the fatal end is possible from everywhere and need not be said each time. */
+function arrows({ shape }: StartPlan, stage: string): string {
+  return Object.entries(shape.transitions[stage] ?? {})
+    .filter(([event]) => event !== "fatal")
+    .map(([event, next]) => escapeText(`${event} → ${next}`).replaceAll(" ", GLUE))
+    .join(", ");
+}
+
+/** An arrow is not parted from its ends. Cannot be in text that was escaped. */
+const GLUE = "\0";
+const HANGING = "      ";
+const READABLE = 100;
+
+function limitsText({ config, limit }: StartPlan): string {
+  const { inputs } = config;
+  const number = (value: Json | undefined, what: string) => (typeof value === "number" ? [`${value} ${what}`] : []);
+  const amount = (value: number | null | undefined, text: (value: number) => string) =>
+    value === null || value === undefined ? [] : [text(value)];
+  return [
+    ...number(inputs["maxIterations"], "iterations"),
+    ...(inputs["review"] === false ? [] : number(inputs["maxReviews"], "reviews")),
+    ...amount(limit.tokens, tokensText),
+    ...amount(limit.microUsd, moneyText),
+    ...amount(limit.milliseconds, timeText),
+  ].join(", ");
+}
+
+/** Everything that a run would execute or write to, as `run --dry-run` prints it. Nothing of it is started. */
+interface PlanUses {
+  readonly agents: readonly {
+    readonly role: string;
+    readonly agent: string;
+    /** Program and arguments. */
+    readonly argv: readonly string[];
+    /** Names of variables, without their values. */
+    readonly env: readonly string[];
+  }[];
+  readonly gate: string | null;
+  readonly checks: readonly string[];
+  readonly hooks: string;
+  readonly yolo: boolean;
+  readonly store: string;
+  readonly worktrees: string;
+  readonly mirror: string | null;
+  readonly aiwg: string | null;
+  readonly forge: string;
+  /** Settings that need the user's consent before the run could start. */
+  readonly untrusted: readonly string[];
+}
+
+/** A run that is planned: to start, to run again or to resume. */
+interface PlannedRun {
+  readonly config: StartPlan["config"];
+  readonly shape: { readonly name: string };
+  readonly forge: object | null;
+}
+
+export async function planUses(shell: Shell, config: EffectiveConfig, plan: PlannedRun): Promise<PlanUses> {
+  const { settings } = config;
+  const { work } = settings;
+  const { inputs } = plan.config;
+  const yolo = inputs["yolo"] === true;
+  const { args, env } = work.agents;
+  const agents = rolesOf(plan, work.errors.fallback.agents).map(({ role, agent }) => {
+    const cwd = shell.cwd;
+    const preview = previewAgent({ named: agent, role, cwd, yolo, args, env });
+    return { role, agent, argv: preview?.argv ?? [], env: preview?.env ?? [] };
+  });
+  const { mirror, aiwg, forge } = work;
+  const named = agents.map(({ agent }) => agent);
+  const own = new Set(agentFileItems({ agents: named, root: shell.consent.root }).map(({ digest }) => digest));
+  // Of the project files only those of this run's agents matter.
+  const untrusted = (await shell.consent.items()).filter(
+    ({ item, trusted }) => !trusted && (item.danger !== "loads" || own.has(item.digest)),
+  );
+  return {
+    agents,
+    gate: commandOf(inputs["gate"]),
+    checks: Array.isArray(inputs["until"]) ? inputs["until"].flatMap((check: Json) => commandOf(check) ?? []) : [],
+    hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
+    yolo,
+    store: settings.store ?? "in the git directory",
+    worktrees: settings.workspace.worktrees ?? "beside the main worktree",
+    mirror: mirror.format === null ? null : `${mirror.format} in ${mirror.directory ?? "the run's worktree"}`,
+    aiwg: aiwg.mirror ? (aiwg.directory ?? "the main worktree") : null,
+    forge: [forge.kind, forge.host, forge.path].filter((part) => part !== null).join(" "),
+    untrusted: untrusted.map(({ item }) => item.key),
+  };
+}
+
+/** Whole, whatever the width of the page: a command that is cut short could hide its end. */
+export function usesText(uses: PlanUses, page: Page): string {
+  const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} trust`;
+  const fields: readonly (readonly [string, string])[] = [
+    ...uses.agents.flatMap(({ role, agent, argv, env }): readonly (readonly [string, string])[] => [
+      [role, agent],
+      ["  runs", argv.join(" ")],
+      ...wrap(env.join(" "), WIDTH - LABEL - 2).map((names, at) => [at === 0 ? "  variables" : "", names] as const),
+    ]),
+    ["gate", uses.gate ?? "none"],
+    ["checks", uses.checks.join(" && ") || "none"],
+    ["hooks", uses.hooks],
+    ["yolo", uses.yolo ? "yes: the agent may act without asking" : "no"],
+    ["store", uses.store],
+    ["worktrees", uses.worktrees],
+    ["mirror", uses.mirror ?? "none"],
+    [".aiwg", uses.aiwg ?? "none"],
+    ["forge", uses.forge],
+    ["consent", uses.untrusted.length === 0 ? "nothing is missing" : missing],
+  ];
+  const lines = fields.map(([label, value]) => `${paint(page, "dim", label.padEnd(LABEL))}  ${escapeText(value)}\n`);
+  return sectionText("Would use", lines.join(""), page);
+}
+
+const LABEL = 11;
+/** Names of variables are a list, so they may be broken between two. */
+const WIDTH = 80;
+
+/** Each role with its agent, as the workflows choose it. */
+export function rolesOf(
+  plan: {
+    readonly config: Pick<StartPlan["config"], "agent" | "model" | "inputs">;
+    readonly shape: { readonly name: string };
+  },
+  fallback: readonly string[],
+): readonly { readonly role: string; readonly agent: string }[] {
+  const { agent, model, inputs } = plan.config;
+  const own = agent === null ? null : [agent, model].filter((part) => part !== null).join(":");
+  const named = (role: string, chosen: unknown) => (typeof chosen === "string" ? [{ role, agent: chosen }] : []);
+  const others = fallback.flatMap((one) => named("fallback", one));
+  const { name } = plan.shape;
+  if (name === "impl") {
+    const impl = inputs["implModel"] ?? own;
+    const review = inputs["review"] === false ? null : (inputs["reviewModel"] ?? impl);
+    const simplify = inputs["simplify"] === true ? impl : null;
+    return [...named("impl", impl), ...named("review", review), ...named("simplify", simplify), ...others];
+  }
+  if (name !== "crunch") return [...named("agent", inputs["model"] ?? own), ...others];
+  const settings = isJsonObject(inputs["settings"]) ? inputs["settings"] : {};
+  const team = isJsonObject(settings["agents"]) ? Object.entries(settings["agents"]) : [];
+  const models = isJsonObject(inputs["models"]) ? inputs["models"] : {};
+  const members = team.flatMap(([member, value]) => {
+    const profile = isJsonObject(value) ? value : {};
+    const chosen = models[member] ?? models[String(profile["role"])] ?? profile["agent"] ?? own;
+    return named(member, chosen);
+  });
+  return [...members, ...others];
+}
+
+function commandOf(value: Json | undefined): string | null {
+  if (typeof value === "string") return value;
+  const command = isJsonObject(value) ? value["command"] : undefined;
+  return typeof command === "string" ? command : null;
+}

@@ -1,0 +1,249 @@
+import { type JournalEntry, textOf, workingTime } from "@holdfast/core/journal";
+import { type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import type { Amounts } from "@holdfast/core/position";
+import type { Work } from "@holdfast/core/run";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+
+/** One thing that a run did, told so that two runs can be laid side by side. */
+export interface HistoryStep {
+  readonly run: string;
+  readonly entry: number;
+  /** Name of the step, or of the stage that ended. */
+  readonly name: string;
+  /** Of what it came to. */
+  readonly digest: string;
+}
+
+/** What was done to the outside world. */
+export interface EffectSeen {
+  readonly kind: string;
+  readonly target: string;
+  readonly state: "done" | "failed" | "unknown" | "intended";
+  /** It was there already, and was taken over. */
+  readonly adopted: boolean;
+  /** The number that the other side gave it (a pull request's, a comment's); null where it gave none. */
+  readonly number: number | null;
+}
+
+export interface History {
+  readonly steps: readonly HistoryStep[];
+  readonly effects: readonly EffectSeen[];
+  readonly calls: number;
+  readonly failures: number;
+  /** By the calls of this journal alone. */
+  readonly spent: Amounts;
+  readonly wall: number;
+  readonly work: number;
+}
+
+/** Reads a journal from its beginning, entry by entry: results may be long, and only their digests are kept. */
+export class HistoryReader {
+  readonly #hash: Hasher;
+  readonly #steps: HistoryStep[] = [];
+  readonly #effects = new Map<string, EffectSeen>();
+  readonly #timed: Pick<JournalEntry, "kind" | "at" | "epoch" | "body">[] = [];
+  #calls = 0;
+  #failures = 0;
+  #spent: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
+
+  constructor(hash: Hasher) {
+    this.#hash = hash;
+  }
+
+  read(entry: JournalEntry): void {
+    const { kind, body, epoch, at } = entry;
+    // Of all bodies, only a lease's says something about time.
+    if (epoch !== 0) this.#timed.push({ kind, epoch, at, body: kind === "lease.taken" ? body : {} });
+    switch (kind) {
+      case "step.started":
+        if (isJsonObject(body["estimate"])) this.#calls += 1;
+        return;
+      case "step.lost":
+      case "step.interrupted":
+        this.#spend(body["spent"]);
+        return;
+      case "step.finished":
+        this.#spend(body["spent"]);
+        this.#did(entry, textOf(body, "step"), body["result"] ?? null);
+        return;
+      case "step.failed":
+        this.#failures += 1;
+        this.#spend(body["spent"]);
+        this.#did(entry, textOf(body, "step"), { failed: textOf(body, "reason") });
+        return;
+      case "stage.ended":
+        this.#did(entry, `${textOf(body, "stage")} (stage)`, { event: textOf(body, "event") });
+        return;
+      case "effect.intended":
+      case "effect.unknown":
+      case "effect.settled":
+        this.#effect(kind, body);
+        return;
+      default:
+    }
+  }
+
+  history(): History {
+    const times = this.#timed.map(({ at }) => Date.parse(at)).filter((at) => Number.isFinite(at));
+    const [first, last] = [times[0] ?? 0, times.at(-1) ?? 0];
+    return {
+      steps: this.#steps,
+      effects: [...this.#effects.values()],
+      calls: this.#calls,
+      failures: this.#failures,
+      spent: this.#spent,
+      wall: Math.max(0, last - first),
+      work: workingTime(this.#timed),
+    };
+  }
+
+  #did({ run, entry }: JournalEntry, name: string, result: Json): void {
+    this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(withoutChance(result))) });
+  }
+
+  #spend(told: Json | undefined): void {
+    if (!isJsonObject(told)) return;
+    const { tokens, microUsd, milliseconds } = this.#spent;
+    const unpriced = (this.#spent.unpriced ?? 0) + amountOf(told["unpriced"]);
+    const uncounted = (this.#spent.uncounted ?? 0) + amountOf(told["uncounted"]);
+    this.#spent = {
+      tokens: tokens + amountOf(told["tokens"]),
+      microUsd: microUsd + amountOf(told["microUsd"]),
+      milliseconds: milliseconds + amountOf(told["milliseconds"]),
+      ...(unpriced === 0 ? {} : { unpriced }),
+      ...(uncounted === 0 ? {} : { uncounted }),
+    };
+  }
+
+  #effect(kind: "effect.intended" | "effect.unknown" | "effect.settled", body: JsonObject): void {
+    const key = textOf(body, "key");
+    const known = this.#effects.get(key);
+    if (kind === "effect.intended") {
+      if (known?.state === "done") return;
+      const [what, target] = [textOf(body, "kind"), textOf(body, "target")];
+      this.#effects.set(key, { kind: what, target, state: "intended", adopted: false, number: null });
+    } else if (known !== undefined && kind === "effect.unknown") {
+      this.#effects.set(key, { ...known, state: "unknown" });
+    } else if (known !== undefined) {
+      const state = body["outcome"] === "done" ? "done" : "failed";
+      const adopted = body["adopted"] === true;
+      this.#effects.set(key, { ...known, state, adopted, number: numberIn(body["receipt"]) });
+    }
+  }
+}
+
+/** Times differ in any two runs, and with them the ids of commits; what a commit holds is in its files. Trees are told by content alone. */
+function withoutChance(value: Json): Json {
+  if (typeof value === "string") return INSTANT.test(value) ? "a time" : OBJECT_ID.test(value) ? "a commit" : value;
+  if (isJsonArray(value)) return value.map(withoutChance);
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !BY_CHANCE.has(key))
+      .map(([key, inner]) => [key, key === "tree" ? inner : withoutChance(inner)]),
+  );
+}
+
+const BY_CHANCE: ReadonlySet<string> = new Set(["milliseconds", "session"]);
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
+const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+/** Receipts are the forge's own; whatever it numbers, it calls so. */
+function numberIn(receipt: Json | undefined): number | null {
+  if (!isJsonObject(receipt)) return null;
+  const { number } = receipt;
+  return typeof number === "number" ? number : null;
+}
+
+function amountOf(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+/** A checkpoint of a run that the compared one goes through: its own, then that which it was forked from, and so on. */
+export interface LineagePoint {
+  readonly run: string;
+  readonly sequence: number;
+}
+
+/**
+ * The newest checkpoint that all of them come from: of the nearest run that is in every lineage, the smallest sequence. null: they are strangers.
+ * The order of the lineages does not matter.
+ */
+export function commonPoint(lineages: readonly (readonly LineagePoint[])[]): LineagePoint | null {
+  const [first, ...others] = lineages;
+  for (const { run, sequence } of first ?? []) {
+    const sequences = others.map((lineage) => lineage.find((point) => point.run === run)?.sequence);
+    const all = sequences.filter((one) => one !== undefined);
+    if (all.length === others.length) return { run, sequence: Math.min(sequence, ...all) };
+  }
+  return null;
+}
+
+/** One side: where it comes from, and all that was done on the way, by the runs that it was forked from too. */
+export interface DivergingSide {
+  readonly lineage: readonly LineagePoint[];
+  readonly steps: readonly HistoryStep[];
+  readonly began: Began;
+}
+
+/** What a run was begun with, by the run that it all comes from. */
+interface Began {
+  readonly workflow: string;
+  readonly work: Work;
+  /** Commit and tree, as far as each is known; none: it works on no files. */
+  readonly files: readonly string[];
+}
+
+export interface Divergence {
+  /** The newest checkpoint that both come from; null: they are strangers. */
+  readonly common: LineagePoint | null;
+  /**
+   * "checkpoint": the common one. "alike": strangers that were begun with the same workflow from the same files, so that where they part means something.
+   * "none": nothing; that steps of theirs came out the same would be chance.
+   */
+  readonly beginning: "checkpoint" | "alike" | "none";
+  /** The first thing that is not the same; null: one did exactly what the other did. */
+  readonly first: FirstDifference | null;
+}
+
+interface FirstDifference {
+  /** Steps before it that both did, with the same results; 0 where they have no common beginning. */
+  readonly shared: number;
+  /** "step": they did different things; "result": the same thing with different results; "length": one of them did nothing more. */
+  readonly kind: "step" | "result" | "length";
+  /** null: it did nothing more. */
+  readonly a: HistoryStep | null;
+  readonly b: HistoryStep | null;
+}
+
+/** Swapping the sides swaps the answer's sides, and nothing else. */
+export function findDivergence(a: DivergingSide, b: DivergingSide): Divergence {
+  const common = commonPoint([a.lineage, b.lineage]);
+  const beginning = common !== null ? "checkpoint" : isAlike(a.began, b.began) ? "alike" : "none";
+  const shared = beginning === "none" ? 0 : sharedSteps(a.steps, b.steps);
+  return { common, beginning, first: differenceAt(shared, a.steps, b.steps) };
+}
+
+/** Two issues are two orders; words for the same order may differ. */
+function isAlike(a: Began, b: Began): boolean {
+  const otherIssue = a.work.kind === "issue" && b.work.kind === "issue" && a.work.number !== b.work.number;
+  const sameFiles = a.files.length === 0 ? b.files.length === 0 : a.files.some((one) => b.files.includes(one));
+  return a.workflow === b.workflow && sameFiles && !otherIssue;
+}
+
+function sharedSteps(a: readonly HistoryStep[], b: readonly HistoryStep[]): number {
+  let shared = 0;
+  while (shared < a.length && shared < b.length && isSame(a[shared], b[shared])) shared += 1;
+  return shared;
+}
+
+function differenceAt(shared: number, a: readonly HistoryStep[], b: readonly HistoryStep[]): FirstDifference | null {
+  const [left, right] = [a[shared] ?? null, b[shared] ?? null];
+  if (left === null && right === null) return null;
+  const kind = left === null || right === null ? "length" : left.name === right.name ? "result" : "step";
+  return { shared, kind, a: left, b: right };
+}
+
+function isSame(a: HistoryStep | undefined, b: HistoryStep | undefined): boolean {
+  return a?.name === b?.name && a?.digest === b?.digest;
+}

@@ -1,0 +1,274 @@
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import type { Amounts } from "@holdfast/core/position";
+import type { CheckResult } from "@holdfast/core/rollback";
+import type { Work } from "@holdfast/core/run";
+import type { EffectSeen, LineagePoint } from "./compare-history.ts";
+
+/** What one side of a comparison is like: a run as it stands, or as it stood at a checkpoint. Facts only; nothing is weighed. */
+export interface ComparedRun {
+  /** `RUN@n`; the bare run where nothing was saved. */
+  readonly id: string;
+  readonly run: string;
+  /** null: nothing was saved. */
+  readonly sequence: number | null;
+  readonly workflow: string;
+  readonly work: Work;
+  /** How the run is now, also where an older checkpoint of it is compared. */
+  readonly condition: { readonly kind: string; readonly reason: string | null };
+  readonly stage: string | null;
+  readonly iteration: number;
+  readonly attempts: Readonly<Record<string, number>>;
+  /** Agent calls, and steps that failed, in this run's own journal. */
+  readonly calls: number;
+  readonly failures: number;
+  readonly checks: readonly CheckTrail[];
+  readonly score: number | null;
+  /** The scores of the run in their order; those of lines that a restore left are not here. */
+  readonly scoreTrail: readonly number[];
+  /** By dimension, newest of each. */
+  readonly scores: readonly Measure[];
+  readonly metrics: readonly Measure[];
+  /** All that was spent, by the runs that it was forked from too. */
+  readonly spent: Amounts;
+  /** Since the fork; null for a run that is none. */
+  readonly ownSpent: Amounts | null;
+  /** Milliseconds: in which somebody worked on it, before a fork too; and of this run alone from its first entry to its last. */
+  readonly time: { readonly work: number; readonly wall: number };
+  readonly effects: readonly EffectSeen[];
+  readonly pullRequest: { readonly number: number; readonly url: string } | null;
+  /** Itself first, then what it was forked from. */
+  readonly lineage: readonly LineagePoint[];
+  readonly branch: string | null;
+  readonly worktree: string | null;
+  readonly tree: string | null;
+  /** Files that differ from the last commit. */
+  readonly uncommitted: number;
+  readonly tags: readonly string[];
+  /** What is wrong with its journal, or with that of a run that it was forked from: what is told of it here may be wrong too. */
+  readonly damage: readonly string[];
+}
+
+/** What changed between two trees; null where one side has no files, or they are not in this repository. */
+export interface CodeChange {
+  readonly files: number;
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: readonly FileLines[];
+}
+
+interface FileLines {
+  readonly path: string;
+  readonly status: string;
+  /** The name it had before, of one that was renamed. */
+  readonly from: string | null;
+  /** null: binary. */
+  readonly added: number | null;
+  readonly removed: number | null;
+}
+
+/** A number that a workflow keeps about its work, by the name that it has there. */
+interface Measure {
+  readonly name: string;
+  readonly value: number;
+}
+
+interface Measures {
+  readonly scores: readonly Measure[];
+  readonly metrics: readonly Measure[];
+}
+
+/**
+ * What a workflow's values say about how good the work is, whatever the workflow: numbers in objects whose name ends in `scores` or `metrics`, and
+ * what is called `quality`. The one that lies less deep counts, and of a list the newest element that has any. What is called best is
+ * an older one's.
+ */
+export function readMeasures(values: JsonObject): Measures {
+  const found: Found = { scores: new Map(), metrics: new Map() };
+  let level: readonly Candidates[] = [[values]];
+  for (let depth = 0; depth < DEEPEST; depth += 1) {
+    for (const candidates of level) candidates.some((one) => takeFrom(one, found));
+    level = level.flatMap(([newest]) => (newest === undefined ? [] : below(newest)));
+  }
+  return { scores: sorted(found.scores), metrics: sorted(found.metrics) };
+}
+
+type Found = Readonly<Record<keyof Measures, Map<string, number>>>;
+/** Elements of one list, newest first; a single object is a list of one. */
+type Candidates = readonly JsonObject[];
+
+/** Values may be large, and measures are kept where a person finds them. */
+const DEEPEST = 4;
+const NEWEST = 20;
+const OLDER = /^best/i;
+
+function below(value: JsonObject): readonly Candidates[] {
+  return Object.entries(value).flatMap(([key, inner]): readonly Candidates[] => {
+    if (OLDER.test(key) || kindOf(key) !== null) return [];
+    if (isJsonArray(inner)) return [inner.slice(-NEWEST).toReversed().filter(isJsonObject)];
+    return isJsonObject(inner) ? [[inner]] : [];
+  });
+}
+
+function takeFrom(value: JsonObject, found: Found): boolean {
+  let any = false;
+  for (const [key, inner] of Object.entries(value)) {
+    const kind = kindOf(key);
+    if (kind === null || OLDER.test(key)) continue;
+    if (isJsonObject(inner)) any = flatten(inner, "", found[kind]) || any;
+    else if (key === "quality" && isFiniteNumber(inner)) any = keep(found[kind], key, inner) || any;
+  }
+  return any;
+}
+
+function kindOf(key: string): keyof Measures | null {
+  if (/scores$/i.test(key) || key === "quality") return "scores";
+  return /metrics$/i.test(key) ? "metrics" : null;
+}
+
+function flatten(record: JsonObject, prefix: string, into: Map<string, number>): boolean {
+  let any = false;
+  for (const [key, value] of Object.entries(record)) {
+    const name = prefix + key;
+    if (isFiniteNumber(value)) any = keep(into, name, value) || any;
+    // Names, and how many more there are: that number alone says nothing.
+    else if (isJsonObject(value) && prefix === "" && !isJsonArray(value["names"] ?? null))
+      any = flatten(value, `${name}.`, into) || any;
+  }
+  return any;
+}
+
+/** The first one keeps its name. */
+function keep(into: Map<string, number>, name: string, value: number): true {
+  if (!into.has(name)) into.set(name, value);
+  return true;
+}
+
+function isFiniteNumber(value: Json | undefined): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function sorted(measures: ReadonlyMap<string, number>): readonly Measure[] {
+  return [...measures].map(([name, value]) => ({ name, value })).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** What one check said, in its order. */
+export interface CheckTrail {
+  readonly name: string;
+  readonly trail: readonly boolean[];
+  readonly last: { readonly pass: boolean; readonly reason: string };
+}
+
+/**
+ * By name. `checks`: oldest first. The same said of the same files again (by a step, and by the stage that it ended) is said once; another
+ * verdict on the same files is told.
+ */
+export function checkTrails(
+  checks: readonly Pick<CheckResult, "name" | "pass" | "reason" | "files">[],
+): readonly CheckTrail[] {
+  const trails = new Map<string, CheckTrail>();
+  const judged = new Map<string, string>();
+  for (const { name, pass, reason, files } of checks) {
+    const before = trails.get(name)?.trail ?? [];
+    const again = judged.get(name) === files && before.at(-1) === pass;
+    judged.set(name, files);
+    trails.set(name, { name, trail: again ? before : [...before, pass], last: { pass, reason } });
+  }
+  return [...trails.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** null: nothing was ever checked. */
+export function allPass(checks: readonly CheckTrail[]): boolean | null {
+  return checks.length === 0 ? null : checks.every(({ last }) => last.pass);
+}
+
+/** Who is best in one respect. Several where they are equal; nobody where all are, or where only one has a value. */
+export interface Best {
+  readonly dimension: string;
+  readonly ids: readonly string[];
+}
+
+type Judged = Pick<ComparedRun, "id" | "checks" | "score" | "scores" | "metrics" | "spent" | "time">;
+
+/**
+ * Only where everybody agrees what better means: more that passes, a higher score, less spent, less time. How much code is changed is
+ * neither. No sum over dimensions: which of them matters is for whoever chooses. By dimension, then in the order of ids.
+ */
+export function findBest(runs: readonly Judged[]): readonly Best[] {
+  const bests: Best[] = [];
+  const judge = (dimension: string, better: "more" | "less", valueOf: (run: Judged) => number | null): void => {
+    const ids = bestIds(runs, better, valueOf);
+    if (ids.length > 0) bests.push({ dimension, ids });
+  };
+  judge("checks", "more", ({ checks }) => toNumber(allPass(checks)));
+  judge("score", "more", ({ score }) => score);
+  for (const name of namesOf(runs, "scores")) judge(`score ${name}`, "more", (run) => measureOf(run, "scores", name));
+  for (const name of namesOf(runs, "metrics")) {
+    const better = directionOf(name);
+    if (better !== null) judge(`metric ${name}`, better, (run) => measureOf(run, "metrics", name));
+  }
+  judge("tokens", "less", ({ spent }) => ((spent.uncounted ?? 0) > 0 || spent.tokens === 0 ? null : spent.tokens));
+  // What nobody knows the price of is not cheap.
+  judge("cost", "less", ({ spent }) => ((spent.unpriced ?? 0) > 0 || spent.microUsd === 0 ? null : spent.microUsd));
+  judge("time", "less", ({ time }) => (time.work === 0 ? null : Math.ceil(time.work / 1000)));
+  return bests;
+}
+
+function bestIds(
+  runs: readonly Judged[],
+  better: "more" | "less",
+  valueOf: (run: Judged) => number | null,
+): readonly string[] {
+  const valued = runs.flatMap((run) => {
+    const value = valueOf(run);
+    return value === null ? [] : [{ id: run.id, value }];
+  });
+  const values = valued.map(({ value }) => value);
+  const top = better === "more" ? Math.max(...values) : Math.min(...values);
+  if (valued.length < 2 || values.every((value) => value === top)) return [];
+  return [...new Set(valued.filter(({ value }) => value === top).map(({ id }) => id))].toSorted();
+}
+
+/** Told from the words in the name; null: nobody can say. */
+export function directionOf(name: string): "more" | "less" | null {
+  const words = name
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/);
+  if (words.some((word) => LESS.has(word))) return "less";
+  return words.some((word) => MORE.has(word)) ? "more" : null;
+}
+
+const LESS: ReadonlySet<string> = new Set(
+  "fail failed failing failures failure error errors warning warnings skipped bugs issues violations".split(" "),
+);
+const MORE: ReadonlySet<string> = new Set("pass passed passing quality score coverage".split(" "));
+
+function namesOf(runs: readonly Judged[], which: "scores" | "metrics"): readonly string[] {
+  return [...new Set(runs.flatMap((run) => run[which].map(({ name }) => name)))].toSorted();
+}
+
+function measureOf(run: Judged, which: "scores" | "metrics", name: string): number | null {
+  return run[which].find((measure) => measure.name === name)?.value ?? null;
+}
+
+function toNumber(flag: boolean | null): number | null {
+  return flag === null ? null : flag ? 1 : 0;
+}
+
+type ChangedFile = Pick<FileLines, "path" | "status" | "from">;
+
+/** `counts`: a line a file, in the order of the files, each beginning with lines added and removed (`-`: binary) and a tab. */
+export function countLines(files: readonly ChangedFile[], counts: string): CodeChange {
+  const lines = counts.split("\n").filter((line) => line !== "");
+  const changed = files.map(({ path, status, from }, at): FileLines => {
+    const [added = "", removed = ""] = (lines[at] ?? "").split("\t");
+    return { path, status, from, added: numberOf(added), removed: numberOf(removed) };
+  });
+  const sum = (pick: (file: FileLines) => number | null): number =>
+    changed.reduce((total, file) => total + (pick(file) ?? 0), 0);
+  return { files: changed.length, added: sum(({ added }) => added), removed: sum(({ removed }) => removed), changed };
+}
+
+function numberOf(text: string): number | null {
+  return /^\d+$/.test(text) ? Number(text) : null;
+}

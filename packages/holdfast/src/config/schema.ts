@@ -1,0 +1,424 @@
+import { isMap, isScalar } from "yaml";
+import * as z from "zod/mini";
+import { FAILURE_CAUSES, parseAgentArgs } from "@holdfast/core/agent";
+import { parseEnvironmentNames } from "@holdfast/core/agent-environment";
+import type { Price, PriceTable } from "@holdfast/core/budget";
+import { EXECUTION_MODES, TRIGGERS } from "@holdfast/core/checkpoint";
+import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS } from "@holdfast/core/error-policy";
+import { asRecord, isRecord } from "@holdfast/core/json";
+import { type Pattern, readPattern } from "@holdfast/core/pattern";
+import type { KeepRule } from "@holdfast/core/retention";
+import { FORMAT_NAMES } from "@holdfast/formats/format-names";
+import {
+  type ConfigProblem,
+  type ConfigSource,
+  choice,
+  count,
+  explainIssue,
+  leaf,
+  model,
+  problemAt,
+  yesOrNo,
+} from "@holdfast/formats/settings-file";
+import {
+  MODEL,
+  milliseconds,
+  money,
+  nonEmpty,
+  parseDuration,
+  parseSize,
+  whole,
+} from "@holdfast/formats/setting-values";
+import { type YamlText, readYaml } from "@holdfast/platform/yaml";
+
+/** A run that tries a thousand times is no run that heeds its provider. */
+const MAX_RETRIES = 50;
+const MAX_DELAY_MS = 24 * 3_600_000;
+
+const retry = z.strictObject({
+  max: z.optional(leaf(`a whole number from 0 to ${MAX_RETRIES}`, (value) => upTo(whole(value, 0), MAX_RETRIES))),
+  delay: z.optional(leaf("a duration up to 24h, such as 2s", delay)),
+  multiplier: z.optional(leaf("a number from 1 to 100", multiplier)),
+  maxDelay: z.optional(leaf("a duration up to 24h, such as 5m", delay)),
+  jitter: z.optional(leaf("a number from 0 to 1", fraction)),
+});
+
+const rule = z.strictObject({
+  id: leaf("a short name: letters, digits, - and _", ruleId),
+  causes: z.optional(oneOrMore(choice(FAILURE_CAUSES))),
+  types: z.optional(oneOrMore(choice(ERROR_TYPES))),
+  pattern: z.optional(pattern()),
+  action: choice(ERROR_ACTIONS),
+  exhausted: z.optional(choice(LAST_ACTIONS)),
+  retry: z.optional(retry),
+});
+
+/** `errors` in holdfast.config.yaml. */
+const errorSchema = z.strictObject({
+  import: z.optional(leaf("a file", nonEmpty)),
+  retry: z.optional(retry),
+  exhausted: z.optional(choice(LAST_ACTIONS)),
+  fallback: z.optional(
+    z.strictObject({
+      agents: z.optional(z.array(model(), "expected a list of agents, such as [codex, claude:haiku]")),
+      tries: z.optional(leaf("a whole number from 1 to 50", (value) => upTo(whole(value, 1), MAX_RETRIES))),
+    }),
+  ),
+  rules: z.optional(z.array(rule, "expected a list of rules").check(z.maxLength(100, "expected at most 100 rules"))),
+});
+
+export type FileErrors = z.output<typeof errorSchema>;
+export type FileRetry = z.output<typeof retry>;
+
+/** Says what is wrong with it and where, as the rest of the file's problems do. */
+export function pattern() {
+  return z.pipe(
+    z.unknown(),
+    z.transform((value: unknown, payload): Pattern => {
+      const read = typeof value === "string" ? readPattern(value) : undefined;
+      if (read?.ok === true) return { source: read.source, program: read.program };
+      const why = read === undefined ? "expected a pattern" : `${read.message} (at character ${read.at + 1})`;
+      payload.issues.push({ code: "custom", input: value, message: `${why}. ${SYNTAX}` });
+      return z.NEVER;
+    }),
+  );
+}
+
+const SYNTAX = "Patterns know text, . [a-z] \\d \\w \\s \\b ^ $ ( ) | * + ? {2,5}";
+
+/** It becomes part of a sentence and of a journal. */
+export function ruleId(value: unknown): string | undefined {
+  return typeof value === "string" && /^[A-Za-z][\w-]{0,63}$/.test(value) ? value : undefined;
+}
+
+function oneOrMore<T extends z.ZodMiniType>(item: T) {
+  return z.array(item, "expected a list").check(z.minLength(1, "expected at least one"));
+}
+
+function upTo(value: number | undefined, most: number): number | undefined {
+  return value !== undefined && value <= most ? value : undefined;
+}
+
+function delay(value: unknown): number | undefined {
+  return upTo(milliseconds(value), MAX_DELAY_MS);
+}
+
+function multiplier(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 1 && value <= 100 ? value : undefined;
+}
+
+function fraction(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 0 && value <= 1 ? value : undefined;
+}
+
+const ENV_NAMES =
+  "a list of names of variables, or of PREFIX_*, such as [DATABASE_URL, MYAPP_*]; GIT_* and HOLDFAST_* are never passed";
+const ARGS =
+  'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
+
+/** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
+const configSchema = z.strictObject({
+  store: z.optional(leaf("a directory", nonEmpty)),
+  retention: z.optional(
+    z.strictObject({
+      preset: z.optional(choice(["standard", "loops"])),
+      keep: z.optional(z.strictObject(keepShape())),
+      maxPerRun: z.optional(atLeastOrNone(0)),
+      maxAge: z.optional(
+        leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+      ),
+      minRunAge: z.optional(
+        leaf('a duration such as 30d, or "none"', (value) => (value === "none" ? null : days(value))),
+      ),
+      onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
+      onFailure: z.optional(choice(["keep_recent", "by_rules"])),
+      recent: z.optional(leaf("a duration such as 7d", days)),
+      maxBytes: z.optional(leaf('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value)))),
+      compressAfter: z.optional(
+        leaf('a duration such as 7d, or "never"', (value) => (value === "never" ? null : days(value))),
+      ),
+    }),
+  ),
+  workspace: z.optional(
+    z.strictObject({
+      maxUntrackedBytes: z.optional(leaf("a size such as 20MB", size)),
+      includeIgnored: z.optional(yesOrNo()),
+      mainCheckout: z.optional(choice(["ask", "report"])),
+      worktrees: z.optional(leaf("a directory", nonEmpty)),
+    }),
+  ),
+  gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
+  agent: z.optional(model()),
+  mode: z.optional(choice(EXECUTION_MODES)),
+  models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
+  agents: z.optional(
+    z.strictObject({
+      maxIdle: z.optional(
+        leaf('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+      checkpointEvery: z.optional(
+        leaf('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+      args: z.optional(leaf(ARGS, parseAgentArgs)),
+      env: z.optional(leaf(ENV_NAMES, parseEnvironmentNames)),
+    }),
+  ),
+  forge: z.optional(
+    z.strictObject({
+      kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
+      path: z.optional(leaf("a directory", nonEmpty)),
+      host: z.optional(leaf("a host such as ghe.example.com", hostName)),
+    }),
+  ),
+  impl: z.optional(
+    z.strictObject({
+      maxIterations: z.optional(count(1)),
+      maxReviews: z.optional(count(1)),
+      onMaxReviews: z.optional(choice(["proceed", "fatal"])),
+      review: z.optional(yesOrNo()),
+      simplify: z.optional(yesOrNo()),
+      yolo: z.optional(yesOrNo()),
+      waitForCi: z.optional(yesOrNo()),
+      heedReviews: z.optional(yesOrNo()),
+      draft: z.optional(yesOrNo()),
+      afterRebase: z.optional(choice(["review", "impl"])),
+      gate: z.optional(leaf("a shell command", nonEmpty)),
+      base: z.optional(leaf("a branch name", nonEmpty)),
+      prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
+      tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
+      thresholds: z.optional(z.strictObject(thresholdShape())),
+    }),
+  ),
+  ralph: z.optional(
+    z.strictObject({
+      until: z.optional(leaf("a shell command, or a list of them", commands)),
+      untilTimeout: z.optional(leaf("a duration such as 10m", milliseconds)),
+      firstCheck: z.optional(yesOrNo()),
+      maxIterations: z.optional(count(1)),
+      memory: z.optional(
+        leaf("a whole number from 1 to 10", (value) => (Number(value) > 10 ? undefined : whole(value, 1))),
+      ),
+      memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
+      onStuck: z.optional(choice(["stop", "ask", "rollback"])),
+      detection: z.optional(
+        z.strictObject({
+          stuck: z.optional(atLeastOrNone(2)),
+          oscillation: z.optional(atLeastOrNone(4)),
+          regression: z.optional(atLeastOrNone(0)),
+          burn: z.optional(atLeastOrNone(2)),
+        }),
+      ),
+      quality: z.optional(
+        z.strictObject({
+          validation: z.optional(count(0)),
+          completeness: z.optional(count(0)),
+          correctness: z.optional(count(0)),
+          readability: z.optional(count(0)),
+          efficiency: z.optional(count(0)),
+        }),
+      ),
+      tokensPerIteration: z.optional(atLeastOrNone(1)),
+    }),
+  ),
+  errors: z.optional(errorSchema),
+  checkpoints: z.optional(
+    z.strictObject({
+      artifactComplete: z.optional(yesOrNo()),
+      beforeExternal: z.optional(yesOrNo()),
+      beforeRisky: z.optional(yesOrNo()),
+    }),
+  ),
+  loops: z.optional(
+    z.strictObject({
+      max: z.optional(atLeastOrNone(1)),
+      workflows: z.optional(leaf("a list of workflows such as [ralph, impl]", words)),
+    }),
+  ),
+  mirror: z.optional(
+    z.strictObject({
+      format: z.optional(
+        leaf(`one of ${FORMAT_NAMES.join(", ")}, or "none"`, (value) =>
+          value === "none" ? null : FORMAT_NAMES.find((name) => name === value),
+        ),
+      ),
+      directory: z.optional(leaf("a directory", nonEmpty)),
+    }),
+  ),
+  aiwg: z.optional(
+    z.strictObject({
+      mirror: z.optional(yesOrNo()),
+      directory: z.optional(leaf("a directory", nonEmpty)),
+      keep: z.optional(count(0)),
+      maxAge: z.optional(
+        leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+      ),
+      onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
+      onFailure: z.optional(choice(["keep_all_recent", "by_rules"])),
+    }),
+  ),
+  prices: z.optional(
+    leaf('prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }', prices),
+  ),
+  budget: z.optional(
+    z.strictObject({
+      maxTokens: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      maxCost: z.optional(
+        leaf('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
+      ),
+      maxTime: z.optional(
+        leaf('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+      ),
+    }),
+  ),
+});
+
+export type FileConfig = z.output<typeof configSchema>;
+
+function commands(value: unknown): readonly string[] | undefined {
+  const all = Array.isArray(value) ? value : [value];
+  const texts = all.flatMap((one) => nonEmpty(one) ?? []);
+  return texts.length === all.length && texts.length > 0 ? texts : undefined;
+}
+
+function keepShape() {
+  const keep = z.optional(keepRule());
+  const triggers = TRIGGERS.map((trigger) => [trigger, keep] as const);
+  return { ...Object.fromEntries(triggers), default: keep };
+}
+
+function keepRule() {
+  return leaf('how many to keep: a number, "all", or { keep: 5, per: stage }', (value) => {
+    if (typeof value !== "object" || value === null) return ruleOf(value, "run");
+    const extra = Object.keys(value).find((key) => key !== "keep" && key !== "per");
+    if (extra !== undefined || !("keep" in value)) return undefined;
+    return ruleOf(value.keep, "per" in value ? value.per : "run");
+  });
+}
+
+function ruleOf(keep: unknown, per: unknown): KeepRule | undefined {
+  if (per !== "run" && per !== "stage") return undefined;
+  if (keep === "all") return { keep, per };
+  return typeof keep === "number" && Number.isSafeInteger(keep) && keep >= 0 ? { keep, per } : undefined;
+}
+
+function thresholdShape(): Record<"faithful" | "style" | "docs" | "cornerCases", ReturnType<typeof percent>> {
+  return { faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() };
+}
+
+function file() {
+  return z.optional(leaf("a file", nonEmpty));
+}
+
+function percent() {
+  return z.optional(
+    leaf("a score from 0 to 100", (value) => {
+      const score = whole(value, 0);
+      return score !== undefined && score <= 100 ? score : undefined;
+    }),
+  );
+}
+
+/** US dollars for a million tokens; what a cache gave costs as much as the rest unless it is said. */
+function prices(value: unknown): PriceTable | undefined {
+  if (!isRecord(value)) return undefined;
+  const table: Record<string, Price> = {};
+  for (const [name, price] of Object.entries(value)) {
+    const { input, output, cached = input, ...rest } = asRecord(price);
+    if (!MODEL.test(name) || Object.keys(rest).length > 0) return undefined;
+    if (!isPrice(input) || !isPrice(cached) || !isPrice(output)) return undefined;
+    table[name] = { input, cached, output };
+  }
+  return table;
+}
+
+function isPrice(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= 1_000_000;
+}
+
+function words(value: unknown): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
+  return texts.length === value.length ? texts : undefined;
+}
+
+function hostName(value: unknown): string | undefined {
+  return typeof value === "string" && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value)
+    ? value.toLowerCase()
+    : undefined;
+}
+
+function size(value: unknown): number | undefined {
+  return typeof value === "string" || typeof value === "number" ? parseSize(value) : undefined;
+}
+
+function days(value: unknown): number | undefined {
+  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
+  return parsed === undefined ? undefined : parsed / DAY;
+}
+
+const DAY = 86_400_000;
+
+function atLeastOrNone(least: number) {
+  return leaf(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)));
+}
+
+export type ParsedConfig =
+  | {
+      readonly ok: true;
+      readonly values: FileConfig;
+      /** Line of each key that the file sets, by its dotted path. */ readonly lines: ReadonlyMap<string, number>;
+    }
+  | {
+      readonly ok: false;
+      readonly problems: readonly ConfigProblem[];
+      /** The place of the store, when that line is right and another is not. */
+      readonly store: { readonly value: string; readonly line: number } | null;
+    };
+
+/** Pure: the text of a holdfast.config.yaml in, settings or all that is wrong with it out. */
+export function parseConfig(text: string): ParsedConfig {
+  const read = readYaml(text);
+  const source = { text, document: read.document, lines: read.lines };
+  if (!read.ok)
+    return failed(
+      read.faults.map((fault) => problemAt({ source, ...fault })),
+      source,
+    );
+  const result = configSchema.safeParse(read.value ?? {});
+  if (!result.success)
+    return failed(
+      result.error.issues.flatMap((issue) => explainIssue(issue, source, configSchema)),
+      source,
+    );
+  return { ok: true, values: result.data, lines: linesOf(source) };
+}
+
+function failed(problems: readonly ConfigProblem[], source: ConfigSource): ParsedConfig {
+  return {
+    ok: false,
+    problems: problems.toSorted((a, b) => a.line - b.line || a.column - b.column),
+    store: storeOf(source),
+  };
+}
+
+function storeOf({ document, lines }: ConfigSource): { readonly value: string; readonly line: number } | null {
+  if (!isMap(document.contents)) return null;
+  const node = document.contents.get("store", true);
+  if (!isScalar(node) || typeof node.value !== "string" || node.value === "" || !node.range) return null;
+  return { value: node.value, line: lines.linePos(node.range[0]).line };
+}
+
+function linesOf({ document, lines: counter }: YamlText): ReadonlyMap<string, number> {
+  const lines = new Map<string, number>();
+  const walk = (node: unknown, path: readonly string[]): void => {
+    if (!isMap(node)) return;
+    for (const { key, value } of node.items) {
+      if (!isScalar(key) || !key.range) continue;
+      const place = [...path, String(key.value)];
+      lines.set(place.join("."), counter.linePos(key.range[0]).line);
+      walk(value, place);
+    }
+  };
+  walk(document.contents, []);
+  return lines;
+}

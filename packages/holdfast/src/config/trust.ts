@@ -1,0 +1,117 @@
+import { chmodSync, readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
+import { asRecord, sha256 } from "@holdfast/core/json";
+import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
+
+/**
+ * Which settings of which repository the user has consented to. Kept outside of every repository, one file for each, readable and
+ * writable by the user alone.
+ */
+
+export interface Grant {
+  readonly digest: string;
+  readonly key: string;
+  /** ISO time at which the user consented. */
+  readonly at: string;
+}
+
+export interface TrustFile {
+  /** The git directory that all worktrees of the repository share, or the directory where there is no repository. */
+  readonly repository: string;
+  readonly grants: readonly Grant[];
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+export function readTrust(env: Env, repository: string): TrustFile {
+  return { repository, grants: readGrants(placeOf(env, repository), repository) };
+}
+
+/** Adds to what is trusted. What was trusted stays, so that going back to an older commit does not ask again. */
+export function grantTrust(env: Env, repository: string, grants: readonly Grant[]): void {
+  const known = readTrust(env, repository).grants.filter(({ digest }) => !grants.some((one) => one.digest === digest));
+  const path = placeOf(env, repository);
+  makeDurableDirectory(dirname(path));
+  // Made before by another program, it may have been open to others.
+  chmodSync(dirname(path), 0o700);
+  const text = JSON.stringify({ version: 1, repository, grants: [...known, ...grants] }, null, 2);
+  writeDurable({ path, data: Buffer.from(`${text}\n`), mode: "replace" });
+}
+
+/** How many grants there were. */
+export function revokeTrust(env: Env, repository: string): number {
+  const path = placeOf(env, repository);
+  const { length } = readTrust(env, repository).grants;
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined) removeDurable(path);
+  return length;
+}
+
+export function listTrust(env: Env): readonly TrustFile[] {
+  const directory = trustDirectory(env);
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
+  return readdirSync(directory)
+    .filter((name) => name.endsWith(".json"))
+    .toSorted()
+    .flatMap((name) => {
+      const path = join(directory, name);
+      const repository = parse(path)["repository"];
+      if (typeof repository !== "string" || basename(placeOf(env, repository)) !== name) return [];
+      return [{ repository, grants: readGrants(path, repository) }];
+    });
+}
+
+/** `$XDG_STATE_HOME/holdfast/trust`, else `~/.local/state/holdfast/trust`. A relative path is ignored, as the XDG standard says. */
+function trustDirectory(env: Env): string {
+  const state = env["XDG_STATE_HOME"] ?? "";
+  const home = env["HOME"] ?? "";
+  const base = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homedir(), ".local/state");
+  return join(base, "holdfast/trust");
+}
+
+/** What a consent is for: the git directory that all worktrees share. Nothing but files is read: no git is started. */
+export function trustKey(root: string): string {
+  const real = realpathSync(root);
+  const dot = join(real, ".git");
+  const stat = statSync(dot, { throwIfNoEntry: false });
+  if (stat?.isDirectory() === true) return realpathSync(dot);
+  if (stat?.isFile() !== true) return real;
+  // A file that points at the git directory of a worktree. One that this git directory does not know is not its worktree.
+  const named = /^gitdir: (.+)$/m.exec(readFileSync(dot, "utf8"))?.[1];
+  if (named === undefined) return real;
+  const own = resolve(real, named);
+  try {
+    if (realpathSync(readFileSync(join(own, "gitdir"), "utf8").trim()) !== realpathSync(dot)) return real;
+    return realpathSync(resolve(own, readFileSync(join(own, "commondir"), "utf8").trim()));
+  } catch {
+    return real;
+  }
+}
+
+function placeOf(env: Env, repository: string): string {
+  return join(trustDirectory(env), `${sha256(repository).slice(0, 32)}.json`);
+}
+
+/** A record that others could have written, or that does not parse, grants nothing. */
+function readGrants(path: string, repository: string): readonly Grant[] {
+  const document = parse(path);
+  if (document["version"] !== 1 || document["repository"] !== repository) return [];
+  const grants = Array.isArray(document["grants"]) ? document["grants"] : [];
+  return grants
+    .map(asRecord)
+    .flatMap(({ digest, key, at }) =>
+      typeof digest === "string" && typeof key === "string" && typeof at === "string" ? [{ digest, key, at }] : [],
+    );
+}
+
+function parse(path: string): Readonly<Record<string, unknown>> {
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat === undefined || (stat.mode & 0o022) !== 0) return {};
+    if (process.getuid !== undefined && stat.uid !== process.getuid()) return {};
+    const file = readRegularFile({ path, maxBytes: 4_000_000 });
+    return file.kind === "read" ? asRecord(JSON.parse(file.bytes.toString("utf8"))) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,174 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import { Checkpoint } from "./checkpoint.ts";
+
+const fields = { taskId: "task-1", version: 1, values: { step: 1 }, tokenUsage: { input_tokens: 100 } };
+const document = {
+  task_id: "task-1",
+  version: 3,
+  values: { step: 1, deep: { list: [1, { x: null }] } },
+  token_usage: { input_tokens: 100, output_tokens: 50 },
+  metadata: { description: "After step 1" },
+  created_at: "2026-02-17T10:11:12.123456+00:00",
+};
+
+describe("deeply immutable", () => {
+  test("frozen through and through, and apart from what it was made of (orbiter: cp.values['a'] = 1 worked)", () => {
+    const live = { list: [1, { deep: true }] };
+    const metadata = { tags: ["a"] };
+    const tokenUsage = { input: 1 };
+    const checkpoint = new Checkpoint({ ...fields, values: live, metadata, tokenUsage });
+    live.list.push(2);
+    metadata.tags.push("b");
+    tokenUsage.input = 9;
+    expect(checkpoint).toMatchObject({ values: { list: [1, { deep: true }] }, metadata: { tags: ["a"] } });
+    expect(checkpoint.tokenUsage).toEqual({ input: 1 });
+    expect(thawed(checkpoint)).toEqual([]);
+    expect(thawed(checkpoint.toJSON().values)).toEqual([]);
+    expect(() => Object.assign(checkpoint, { version: 2 })).toThrow(TypeError);
+    expect(() => Object.assign(checkpoint.values, { a: 1 })).toThrow(TypeError);
+  });
+
+  test("metadata is empty and the time is now unless given", () => {
+    const before = Date.now();
+    const checkpoint = new Checkpoint(fields);
+    expect(checkpoint.metadata).toEqual({});
+    expect(Date.parse(checkpoint.createdAt)).toBeGreaterThanOrEqual(before);
+    expect(checkpoint.createdAt).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+  });
+});
+
+describe("as a document", () => {
+  test("six keys in the spelling of the other tool, and back", () => {
+    const checkpoint = Checkpoint.fromJSON(document);
+    expect(checkpoint).toMatchObject({ taskId: "task-1", version: 3, createdAt: document.created_at });
+    expect(JSON.parse(JSON.stringify(checkpoint))).toEqual(document);
+    expect(Object.keys(checkpoint.toJSON())).toEqual(Object.keys(document));
+    expect(Checkpoint.fromJSON(checkpoint.toJSON()).equals(checkpoint)).toBe(true);
+  });
+
+  test("what may be absent is filled in; what is not known is kept", () => {
+    const { token_usage: _tokens, metadata: _metadata, created_at: _time, ...short } = document;
+    const checkpoint = Checkpoint.fromJSON({ ...short, config: { model: "x" }, task: 1 });
+    expect(checkpoint).toMatchObject({ tokenUsage: {}, metadata: {} });
+    expect(checkpoint.toJSON()).toMatchObject({ config: { model: "x" }, task: 1 });
+    expect(Checkpoint.fromJSON(JSON.parse(JSON.stringify(checkpoint))).toJSON()).toEqual(checkpoint.toJSON());
+  });
+
+  test.each([
+    "2026-02-17T10:11:12Z",
+    "2026-02-17T10:11:12.123+02:00",
+    "2026-02-17T10:11:12.123456",
+    "2026-02-17 10:11:12+00:00",
+    "2026-02-17T10:11",
+  ])("the time %s passes and stays as it was written", (time) => {
+    expect(Checkpoint.fromJSON({ ...document, created_at: time }).toJSON().created_at).toBe(time);
+  });
+
+  test.each<[string, unknown]>([
+    ["/task_id", { ...document, task_id: "" }],
+    ["/task_id", { ...document, task_id: 7 }],
+    ["/version", { ...document, version: "x" }],
+    ["/version", { ...document, version: 0 }],
+    ["/version", { ...document, version: 1.5 }],
+    ["/values", { ...document, values: undefined }],
+    ["/values", { ...document, values: [] }],
+    ["/token_usage/input_tokens", { ...document, token_usage: { input_tokens: -1 } }],
+    ["/token_usage/in~1put", { ...document, token_usage: { "in/put": "many" } }],
+    ["/metadata", { ...document, metadata: null }],
+    ["/created_at", { ...document, created_at: "yesterday" }],
+    ["/created_at", { ...document, created_at: "2026-13-40T10:11:12Z" }],
+    ["/created_at", { ...document, created_at: 1_771_322_400 }],
+    ["", []],
+    ["", null],
+    ["", JSON.stringify(document)],
+  ])("%s is wrong: FORMAT_INVALID with that path and a hint (%#)", (path, wrong) => {
+    const plain: unknown = typeof wrong === "object" && wrong !== null ? clean(wrong) : wrong;
+    expect(() => Checkpoint.fromJSON(plain)).toThrow(
+      expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ path }) }),
+    );
+    expect(() => Checkpoint.fromJSON(plain)).toThrow(expect.objectContaining({ hint: expect.stringMatching(/\.$/) }));
+  });
+
+  test("a text is not parsed for you, and the hint says so", () => {
+    expect(() => Checkpoint.fromJSON("{}")).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining("JSON.parse") }),
+    );
+  });
+
+  test("what JSON cannot carry is refused with its path", () => {
+    const odd = { ...document, values: { when: new Date(0) } };
+    expect(() => Checkpoint.fromJSON(odd)).toThrow(
+      expect.objectContaining({ code: "NOT_JSON", data: { path: "/values/when" } }),
+    );
+    const values = { f: () => 1 } as unknown as JsonObject;
+    expect(() => new Checkpoint({ ...fields, values })).toThrow(expect.objectContaining({ code: "NOT_JSON" }));
+  });
+
+  test("wrong fields given by hand are usage, named as they were given", () => {
+    expect(() => new Checkpoint({ ...fields, taskId: "" })).toThrow(
+      expect.objectContaining({ code: "USAGE", data: expect.objectContaining({ path: "/taskId" }) }),
+    );
+    expect(() => new Checkpoint({ ...fields, tokenUsage: { a: 0.5 } })).toThrow(
+      expect.objectContaining({ code: "USAGE" }),
+    );
+  });
+});
+
+test("equal means every field, whatever the order of keys", () => {
+  const a = Checkpoint.fromJSON(document);
+  const b = Checkpoint.fromJSON({ ...document, token_usage: { output_tokens: 50, input_tokens: 100 } });
+  expect(a.equals(b)).toBe(true);
+  for (const change of [{ version: 4 }, { values: {} }, { metadata: {} }, { task_id: "x" }, { more: 1 }]) {
+    expect(a.equals(Checkpoint.fromJSON({ ...document, ...change }))).toBe(false);
+  }
+});
+
+test("any document comes back as it was, after one normalisation by JSON itself", () => {
+  const someJson = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as Json);
+  const someObject = fc.dictionary(fc.string({ unit: "grapheme" }), someJson);
+  const someDocument = fc.record({
+    task_id: fc.string({ unit: "grapheme", minLength: 1 }),
+    version: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+    values: someObject,
+    token_usage: fc.dictionary(fc.string({ unit: "grapheme" }), fc.maxSafeNat()),
+    metadata: someObject,
+    created_at: fc
+      .date({ noInvalidDate: true, min: new Date(0), max: new Date("9999-01-01") })
+      .map((at) => at.toISOString()),
+  });
+  fc.assert(
+    fc.property(someDocument, someObject, (known, unknown) => {
+      const whole = { ...unknown, ...known };
+      const checkpoint = Checkpoint.fromJSON(whole);
+      expect(JSON.parse(JSON.stringify(checkpoint))).toEqual(JSON.parse(JSON.stringify(whole)));
+      expect(Checkpoint.fromJSON(JSON.parse(JSON.stringify(checkpoint))).equals(checkpoint)).toBe(true);
+    }),
+  );
+});
+
+test("any value at all is either a checkpoint or a coded error", () => {
+  fc.assert(
+    fc.property(fc.anything(), fc.constantFrom("", ...Object.keys(document)), (value, key) => {
+      try {
+        expect(Checkpoint.fromJSON(key === "" ? value : { ...document, [key]: value })).toBeInstanceOf(Checkpoint);
+      } catch (error) {
+        expect(["FORMAT_INVALID", "NOT_JSON"]).toContain((error as { code?: unknown }).code);
+      }
+    }),
+  );
+});
+
+/** Paths of whatever could still be changed. */
+function thawed(value: unknown, at = ""): readonly string[] {
+  if (typeof value !== "object" || value === null) return [];
+  const below = Object.entries(value).flatMap(([key, part]) => thawed(part, `${at}/${key}`));
+  return Object.isFrozen(value) ? below : [at, ...below];
+}
+
+/** `undefined` in a table of cases means: not there. */
+function clean(value: object): object {
+  if (Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined));
+}

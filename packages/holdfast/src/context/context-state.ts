@@ -1,0 +1,183 @@
+import type { Context as StoredContext } from "@holdfast/core/checkpoint";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import {
+  type ContextConflict,
+  type ContextTree,
+  deleteValue,
+  discardContext,
+  forkContext,
+  getValue,
+  mergeContext,
+  openNode,
+  restoreContext,
+  updateValues,
+  valuesOf,
+} from "./context-tree.ts";
+
+/**
+ * The values of a context, by name. Reading looks here first and then up through the parents, as they are now; writing
+ * changes this context only.
+ *
+ * Values are copied on the way in and frozen on the way out: to change a list, set the new list.
+ *
+ * @example
+ * ```ts
+ * context.state.set("files", ["a.ts"]);
+ * const child = context.fork("review");
+ * child.state.get("files"); // ["a.ts"], from the parent
+ * child.state.set("files", [...child.state.get("files", []), "b.ts"]);
+ * context.state.get("files"); // still ["a.ts"], until the child is merged
+ * ```
+ */
+export class ContextState implements Iterable<readonly [string, Json]> {
+  readonly #place: Place;
+
+  /** @internal */
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  /** The value, here or in the nearest parent that has it; `undefined` (or `fallback`) when nobody does. */
+  get(key: string): Json | undefined;
+  get<Fallback>(key: string, fallback: Fallback): Json | Fallback;
+  get(key: string, fallback?: unknown): unknown {
+    const { tree, id } = this.#place;
+    const found = getValue(tree, id, key);
+    return found === undefined ? fallback : found;
+  }
+
+  /** Is there such a value, here or in a parent? */
+  has(key: string): boolean {
+    const { tree, id } = this.#place;
+    return getValue(tree, id, key) !== undefined;
+  }
+
+  /**
+   * Sets a value in this context.
+   *
+   * @throws {HoldfastError} `NOT_JSON`, with the path in `data`, for what JSON cannot carry: `undefined`, a function, a `Date`.
+   */
+  set(key: string, value: Json): this {
+    return this.update(Object.fromEntries([[key, value]]));
+  }
+
+  /** Sets several values at once: all of them or, when one is refused, none. */
+  update(values: JsonObject): this {
+    if (typeof values !== "object" || values === null || Array.isArray(values)) {
+      throw new HoldfastError({
+        code: "USAGE",
+        message: "State is updated from an object with names and values",
+        hint: "Give the value a name: state.set(name, value).",
+      });
+    }
+    this.#place.change((tree, id) => updateValues(tree, id, values));
+    return this;
+  }
+
+  /**
+   * Takes away what was set here, so that a parent's value shows again. `false` when there is no such value at all.
+   *
+   * @throws {HoldfastError} `USAGE` when only a parent has it: a child cannot take it away. Set it to `null` to hide it.
+   */
+  delete(key: string): boolean {
+    if (!this.has(key)) return false;
+    this.#place.change((tree, id) => deleteValue(tree, id, key));
+    return true;
+  }
+
+  /** Takes away all that was set here; the parents' values stay. */
+  clear(): void {
+    for (const key of Object.keys(this.local)) this.delete(key);
+  }
+
+  /** What was set in this context, without what it inherits. */
+  get local(): JsonObject {
+    const { tree, id } = this.#place;
+    return Object.freeze({ ...openNode(tree, id).local });
+  }
+
+  /** How many values can be seen from here. */
+  get size(): number {
+    return Object.keys(this.toJSON()).length;
+  }
+
+  /** Names of all values that can be seen from here. */
+  keys(): readonly string[] {
+    return Object.keys(this.toJSON());
+  }
+
+  /** Names and values, those of the parents included. */
+  [Symbol.iterator](): Iterator<readonly [string, Json]> {
+    return Object.entries(this.toJSON()).values();
+  }
+
+  /** All that can be seen from here as one frozen object; a child's value hides its parent's. */
+  toJSON(): JsonObject {
+    const { tree, id } = this.#place;
+    return valuesOf(tree, id);
+  }
+}
+
+/**
+ * Where a context stands in the tree that it shares with its forks: the one thing about contexts that changes. A fork that was
+ * merged or discarded keeps the tree that says so for itself, and the others forget it: its name is free again, and a program
+ * that forks ten thousand times does not grow.
+ */
+export class Place {
+  readonly id: string;
+  #trunk: { tree: ContextTree };
+
+  private constructor(id: string, trunk: { tree: ContextTree }) {
+    this.id = id;
+    this.#trunk = trunk;
+  }
+
+  static root(id: string, stored: StoredContext): Place {
+    return new Place(id, { tree: restoreContext(stored, id) });
+  }
+
+  get tree(): ContextTree {
+    return this.#trunk.tree;
+  }
+
+  change(next: (tree: ContextTree, id: string) => ContextTree): void {
+    this.#trunk.tree = next(this.tree, this.id);
+  }
+
+  fork(id: string): Place {
+    this.#trunk.tree = forkContext(this.tree, { from: this.id, id });
+    return new Place(id, this.#trunk);
+  }
+
+  /** What was decided where both had changed a value. CONFLICT, and nothing is merged, when nobody may decide. */
+  merge(child: Place, onConflict: "refuse" | "child_wins" | "parent_wins"): readonly ContextConflict[] {
+    openNode(child.tree, child.id);
+    const merged = mergeContext(this.tree, { child: child.id, onConflict });
+    if (merged.kind === "conflict") throw conflict(this.id, child.id, merged.conflicts);
+    this.#part(merged.tree, [child]);
+    return merged.conflicts;
+  }
+
+  /** `below`: all places that hang on the child. */
+  discard(child: Place, below: readonly Place[]): void {
+    openNode(child.tree, child.id);
+    this.#part(discardContext(this.tree, child.id), [child, ...below]);
+  }
+
+  #part(tree: ContextTree, closed: readonly Place[]): void {
+    const trunk = { tree };
+    for (const place of closed) place.#trunk = trunk;
+    this.#trunk.tree = { ...tree, nodes: new Map([...tree.nodes].filter(([, node]) => node.kind === "open")) };
+  }
+}
+
+function conflict(parent: string, child: string, conflicts: readonly ContextConflict[]): HoldfastError {
+  const keys = conflicts.map(({ key }) => JSON.stringify(key));
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `${keys.slice(0, 5).join(", ")}${keys.length > 5 ? ` and ${keys.length - 5} more` : ""} changed in ${parent} and in its fork ${child}; nothing was merged`,
+    hint: 'Merge with onConflict "child_wins" or "parent_wins", or set what shall hold in both of them first.',
+    data: { parent, child, conflicts },
+  });
+}

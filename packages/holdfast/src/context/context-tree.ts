@@ -1,0 +1,272 @@
+import type { Context } from "@holdfast/core/checkpoint";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { capture } from "@holdfast/core/values/capture";
+import { isPlainObject } from "@holdfast/core/values/refusal";
+import { HoldfastError } from "@holdfast/platform/error";
+
+/**
+ * A context and its forks, as one immutable value: every operation returns a new tree and leaves the old one as it was.
+ * What goes in is copied and frozen, so nothing that a caller does later reaches it.
+ */
+export interface ContextTree {
+  readonly root: string;
+  readonly nodes: ReadonlyMap<string, ContextNode>;
+}
+
+type ContextNode =
+  | OpenContext
+  | { readonly kind: "closed"; readonly how: "merged" | "discarded"; readonly into: string };
+
+interface OpenContext {
+  readonly kind: "open";
+  readonly parent: string | null;
+  /** Set here; what is not here is the parent's, as it is now. */
+  readonly local: JsonObject;
+  /** What the parent showed when this was forked: tells who changed what since. */
+  readonly base: JsonObject;
+  /** Used here since the fork. Kept apart from `inherited`, so that a merge cannot count the parent's twice. */
+  readonly used: Tokens;
+  readonly inherited: Tokens;
+}
+
+type Tokens = Context["tokens"];
+
+/** A tree with one context, holding what was stored. */
+export function restoreContext(stored: Context, id = "root"): ContextTree {
+  const local = copyValues(stored.values);
+  const root: OpenContext = {
+    kind: "open",
+    parent: null,
+    local,
+    base: {},
+    used: checkTokens(stored.tokens),
+    inherited: {},
+  };
+  return { root: checkId(id), nodes: new Map([[id, root]]) };
+}
+
+/**
+ * All that can be seen from here, the parents' values included, and all tokens used up to here, those before the fork
+ * included: a run restored from it goes on counting where it stood.
+ */
+export function snapshotContext(tree: ContextTree, id = tree.root): Context {
+  return { values: valuesOf(tree, id), tokens: tokensOf(tree, id) };
+}
+
+/** undefined: neither here nor in any parent. */
+export function getValue(tree: ContextTree, id: string, key: string): Json | undefined {
+  for (let at: string | null = id; at !== null;) {
+    const node: OpenContext = openNode(tree, at);
+    if (Object.hasOwn(node.local, key)) return node.local[key];
+    at = node.parent;
+  }
+  return undefined;
+}
+
+export function valuesOf(tree: ContextTree, id: string): JsonObject {
+  const chain: JsonObject[] = [];
+  for (let at: string | null = id; at !== null;) {
+    const node: OpenContext = openNode(tree, at);
+    chain.push(node.local);
+    at = node.parent;
+  }
+  const [only, ...more] = chain;
+  if (only !== undefined && more.length === 0) return copyValues(only);
+  return copyValues(Object.fromEntries(chain.toReversed().flatMap((local) => Object.entries(local))));
+}
+
+/** Sets here only; parents and siblings do not see it. */
+export function updateValues(tree: ContextTree, id: string, values: JsonObject): ContextTree {
+  const node = openNode(tree, id);
+  return withNode(tree, id, { ...node, local: copyValues(laidOver(node.local, values), node.local) });
+}
+
+export function setValue(tree: ContextTree, id: string, key: string, value: Json): ContextTree {
+  return updateValues(tree, id, Object.fromEntries([[key, value]]));
+}
+
+/** Takes away what was set here; a parent's value shows through again. A parent's value cannot be taken away from here. */
+export function deleteValue(tree: ContextTree, id: string, key: string): ContextTree {
+  const node = openNode(tree, id);
+  if (!Object.hasOwn(node.local, key)) {
+    throw usage(
+      `Context ${id} has no value ${JSON.stringify(key)} of its own to delete`,
+      "Only what was set in a context can be deleted from it; set it to null to hide a parent's value.",
+    );
+  }
+  const local = Object.fromEntries(Object.entries(node.local).filter(([name]) => name !== key));
+  return withNode(tree, id, { ...node, local });
+}
+
+export function addTokens(tree: ContextTree, id: string, tokens: Tokens): ContextTree {
+  const node = openNode(tree, id);
+  return withNode(tree, id, { ...node, used: sumTokens(node.used, checkTokens(tokens)) });
+}
+
+/** All tokens up to here: those the parent had used when this was forked, and those used since. */
+export function tokensOf(tree: ContextTree, id: string): Tokens {
+  const node = openNode(tree, id);
+  return sumTokens(node.inherited, node.used);
+}
+
+export function forkContext(tree: ContextTree, params: { readonly from: string; readonly id: string }): ContextTree {
+  if (tree.nodes.has(checkId(params.id))) throw usage(`There is a context ${params.id} in this tree already`);
+  return withNode(tree, params.id, {
+    kind: "open",
+    parent: params.from,
+    local: {},
+    base: valuesOf(tree, params.from),
+    used: {},
+    inherited: tokensOf(tree, params.from),
+  });
+}
+
+export function openNode(tree: ContextTree, id: string): OpenContext {
+  const node = tree.nodes.get(id);
+  if (node?.kind === "open") return node;
+  throw node === undefined
+    ? usage(`There is no context ${JSON.stringify(id)} in this tree`)
+    : usage(`Context ${id} has already been ${node.how} into ${node.into}`, "Fork again to go on.");
+}
+
+function withNode(tree: ContextTree, id: string, node: ContextNode): ContextTree {
+  return { ...tree, nodes: new Map(tree.nodes).set(id, node) };
+}
+
+function sumTokens(a: Tokens, b: Tokens): Tokens {
+  const names = [...Object.keys(a), ...Object.keys(b)];
+  return Object.fromEntries(
+    names.map((name) => [name, Math.min(Number.MAX_SAFE_INTEGER, tokenCount(a, name) + tokenCount(b, name))]),
+  );
+}
+
+function usage(message: string, hint?: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }) });
+}
+
+function tokenCount(tokens: Tokens, name: string): number {
+  return Object.hasOwn(tokens, name) ? (tokens[name] ?? 0) : 0;
+}
+
+/** NOT_JSON, with the path, for what JSON cannot carry. What is as in `previous` is shared with it: a list that grew costs its growth. */
+function copyValues(values: JsonObject, previous?: JsonObject): JsonObject {
+  // A plain object is captured as a plain object.
+  return capture(values, previous) as JsonObject;
+}
+
+/** By descriptors, so that an accessor is still one when it is looked at, and refused; what is odd itself is refused at once. */
+function laidOver(local: JsonObject, values: JsonObject): JsonObject {
+  const isOdd = !isPlainObject(values) || Object.getOwnPropertySymbols(values).length > 0;
+  const plain = isOdd ? copyValues(values) : values;
+  return Object.create(Object.prototype, {
+    ...Object.getOwnPropertyDescriptors(local),
+    ...Object.getOwnPropertyDescriptors(plain),
+  }) as JsonObject;
+}
+
+function checkTokens(tokens: Tokens): Tokens {
+  for (const [name, amount] of Object.entries(tokens)) {
+    if (!Number.isSafeInteger(amount) || amount < 0) {
+      throw usage(`Tokens are counted in whole numbers from 0; ${JSON.stringify(name)} is ${amount}`);
+    }
+  }
+  return { ...tokens };
+}
+
+function checkId(id: string): string {
+  if (id === "") throw usage("A context needs an id");
+  return id;
+}
+
+/** One key that both sides have changed since the fork, to different values. undefined: not there. */
+export interface ContextConflict {
+  readonly key: string;
+  readonly base: Json | undefined;
+  readonly parent: Json | undefined;
+  readonly child: Json;
+}
+
+type ContextMerge =
+  | { readonly kind: "merged"; readonly tree: ContextTree; readonly conflicts: readonly ContextConflict[] }
+  /** Nothing was merged. */
+  | { readonly kind: "conflict"; readonly conflicts: readonly ContextConflict[] };
+
+/**
+ * Brings what a fork set and the tokens it used into its parent, once: afterwards the fork is closed. A key that the parent
+ * has changed too since the fork is a conflict, and unless told who wins, nothing is merged.
+ */
+export function mergeContext(
+  tree: ContextTree,
+  params: { readonly child: string; readonly onConflict?: "refuse" | "child_wins" | "parent_wins" },
+): ContextMerge {
+  const { child: id, onConflict = "refuse" } = params;
+  const { child, parent, parentId } = ends(tree, id);
+  const fork = forksOf(tree, id)[0];
+  if (fork !== undefined) {
+    throw usage(`Context ${id} still has an open fork ${fork}`, "Merge or discard a context's forks before itself.");
+  }
+  const conflicts = findConflicts(child, valuesOf(tree, parentId));
+  if (conflicts.length > 0 && onConflict === "refuse") return { kind: "conflict", conflicts };
+  const lost = new Set(onConflict === "parent_wins" ? conflicts.map((one) => one.key) : []);
+  const brought = Object.fromEntries(Object.entries(child.local).filter(([key]) => !lost.has(key)));
+  const merged: OpenContext = {
+    ...parent,
+    local: { ...parent.local, ...brought },
+    used: sumTokens(parent.used, child.used),
+  };
+  const closed = withNode(withNode(tree, parentId, merged), id, { kind: "closed", how: "merged", into: parentId });
+  return { kind: "merged", tree: closed, conflicts };
+}
+
+/** Lets a fork go, its own forks too. What it set is forgotten; what it used was used, so the tokens go to the parent. */
+export function discardContext(tree: ContextTree, id: string): ContextTree {
+  let rest = tree;
+  for (const fork of forksOf(tree, id)) rest = discardContext(rest, fork);
+  const { child, parent, parentId } = ends(rest, id);
+  const paid = withNode(rest, parentId, { ...parent, used: sumTokens(parent.used, child.used) });
+  return withNode(paid, id, { kind: "closed", how: "discarded", into: parentId });
+}
+
+function ends(tree: ContextTree, id: string) {
+  const child = openNode(tree, id);
+  if (child.parent === null) throw usage(`Context ${id} was not forked from anything`);
+  return { child, parent: openNode(tree, child.parent), parentId: child.parent };
+}
+
+function forksOf(tree: ContextTree, id: string): readonly string[] {
+  return [...tree.nodes].filter(([, node]) => node.kind === "open" && node.parent === id).map(([name]) => name);
+}
+
+function findConflicts(child: OpenContext, parentNow: JsonObject): readonly ContextConflict[] {
+  return Object.entries(child.local).flatMap(([key, mine]): readonly ContextConflict[] => {
+    const [base, theirs] = [own(child.base, key), own(parentNow, key)];
+    return equal(base, theirs) || equal(mine, theirs) ? [] : [{ key, base, parent: theirs, child: mine }];
+  });
+}
+
+function own(values: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(values, key) ? values[key] : undefined;
+}
+
+function equal(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a === b || canonicalJson(a) === canonicalJson(b);
+}
+
+/**
+ * Puts one context back to what was stored of it, in place: its parent and its forks stay. What was stored holds the parents'
+ * values too; those that a fork began with are not its own, so they stay the parent's, as they are now. Tokens come out as
+ * stored, unless the fork began with more.
+ */
+export function rewindContext(tree: ContextTree, id: string, stored: Context): ContextTree {
+  const node = openNode(tree, id);
+  const { local, used } = openNode(restoreContext(stored, id), id);
+  return withNode(tree, id, {
+    ...node,
+    local: Object.fromEntries(Object.entries(local).filter(([key, value]) => !equal(value, own(node.base, key)))),
+    used: Object.fromEntries(
+      Object.entries(used).map(([name, amount]) => [name, Math.max(0, amount - tokenCount(node.inherited, name))]),
+    ),
+  });
+}

@@ -1,0 +1,371 @@
+import type { JsonObject } from "@holdfast/core/json";
+import { checkOneOf, checkOptions } from "@holdfast/core/options";
+import { openMemoryStore } from "@holdfast/core/store-memory";
+import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
+import { ContextState, Place } from "./context-state.ts";
+import { type ContextConflict, addTokens, rewindContext, snapshotContext, tokensOf } from "./context-tree.ts";
+import {
+  type OpenOptions,
+  type TaskRun,
+  Tasks,
+  badTokens,
+  noStore,
+  notACheckpoint,
+  notForked,
+  openTasks,
+  wrongCheckpoint,
+  wrongStore,
+} from "./tasks.ts";
+
+/**
+ * What a task works with: values, and a count of the tokens used. It can be forked for a part of the work and merged back,
+ * saved as a {@link Checkpoint}, and put back to one.
+ *
+ * @example
+ * ```ts
+ * await using store = await CheckpointStore.open("task-1");
+ * const context = await store.context();
+ * context.state.set("progress", "step 1");
+ * context.addTokens({ input_tokens: 100 });
+ * const checkpoint = await context.snapshot({ metadata: { step: 1 } }); // durable
+ * context.state.set("progress", "a wrong turn");
+ * context.restore(checkpoint);
+ * context.state.get("progress"); // "step 1"
+ * ```
+ */
+export class Context {
+  /** The task that this context belongs to. */
+  readonly taskId: string;
+  /** Where snapshots go; `null` when it has none, and then `snapshot` is refused. */
+  readonly store: CheckpointStore | null;
+  #place: Place;
+  #state: ContextState;
+  #parent: Context | null = null;
+  readonly #children = new Set<Context>();
+  /** The version that it was restored from: where a history that begins anew goes on counting. */
+  #after = 0;
+
+  /**
+   * An empty context. Most get theirs from {@link CheckpointStore.context}, which goes on where the task stood.
+   *
+   * @throws {HoldfastError} `USAGE` when the task id is empty, or the store is another task's.
+   */
+  constructor(taskId: string, options: { readonly store?: CheckpointStore } = {}) {
+    checkOptions("Context", options, ["store"]);
+    const { store = null } = options;
+    if (store !== null && store.taskId !== taskId) throw wrongStore(taskId, store.taskId);
+    this.taskId = taskId;
+    this.store = store;
+    this.#place = Place.root(taskId, { values: {}, tokens: {} });
+    this.#state = new ContextState(this.#place);
+  }
+
+  /**
+   * A new context that stands where the checkpoint was taken, without parent or forks. Its snapshots go to `store`, or to
+   * the store that the checkpoint came from; version numbers go on. To put an existing context back, call its own
+   * {@link Context.restore}.
+   *
+   * @throws {HoldfastError} `USAGE` when it is no checkpoint, or the store is another task's.
+   */
+  static restore(checkpoint: Checkpoint, options: { readonly store?: CheckpointStore } = {}): Context {
+    checkOptions("Context.restore", options, ["store"]);
+    if (!(checkpoint instanceof Checkpoint)) throw notACheckpoint(checkpoint);
+    const { taskId, values, tokenUsage } = checkpoint;
+    const store = options.store ?? originOf(checkpoint);
+    const context = new Context(taskId, store === null ? {} : { store });
+    context.#stand(Place.root(taskId, { values, tokens: tokenUsage }));
+    context.#after = checkpoint.version;
+    return context;
+  }
+
+  /** The values, by name. */
+  get state(): ContextState {
+    return this.#state;
+  }
+
+  /** Tokens used up to here; a fork's include what its parent had used when it was forked. */
+  get tokenUsage(): TokenUsage {
+    return Object.freeze({ ...tokensOf(this.#place.tree, this.#place.id) });
+  }
+
+  /** The context that this one was forked from; `null` for a root, and for what was restored. */
+  get parent(): Context | null {
+    return this.#parent;
+  }
+
+  /** Forks that were neither merged nor discarded yet. */
+  get children(): readonly Context[] {
+    return [...this.#children];
+  }
+
+  /**
+   * Adds to the counters.
+   *
+   * @throws {HoldfastError} `USAGE` for a negative number or a fraction.
+   */
+  addTokens(tokens: TokenUsage): this {
+    if (typeof tokens !== "object" || tokens === null || Array.isArray(tokens)) throw badTokens(tokens);
+    this.#place.change((tree, id) => addTokens(tree, id, tokens));
+    return this;
+  }
+
+  /**
+   * A child that sees this context's values and keeps its own changes to itself, until it is merged. Its snapshots are
+   * checkpoints of the task `taskId`, in the same store.
+   *
+   * @throws {HoldfastError} `USAGE` when the id is empty, or an open fork of this family has it.
+   */
+  fork(taskId: string): Context {
+    const child = new Context(taskId, this.store === null ? {} : { store: this.store.task(taskId) });
+    child.#stand(this.#place.fork(taskId));
+    child.#parent = this;
+    this.#children.add(child);
+    return child;
+  }
+
+  /**
+   * Brings what a child set, and the tokens that it used, into this context, once: afterwards the child is closed.
+   *
+   * A value that both have changed since the fork, differently, is a conflict. Unless told who wins, nothing is merged
+   * then. Returns the conflicts that were decided by `onConflict`.
+   *
+   * @throws {HoldfastError} `CONFLICT` with the conflicts in `data`; `USAGE` when it is not a child of this context, was merged
+   * or discarded before, or has open forks itself.
+   */
+  merge(
+    child: Context,
+    options: { readonly onConflict?: "refuse" | "child_wins" | "parent_wins" } = {},
+  ): readonly ContextConflict[] {
+    checkOptions("merge", options, ["onConflict"]);
+    checkOneOf("merge", "onConflict", options.onConflict, ["refuse", "child_wins", "parent_wins"]);
+    this.#checkChild(child);
+    const decided = this.#place.merge(child.#place, options.onConflict ?? "refuse");
+    this.#children.delete(child);
+    return decided;
+  }
+
+  /** Lets a child go, with its own forks. What it set is forgotten; tokens that were used stay counted. */
+  discard(child: Context): void {
+    this.#checkChild(child);
+    this.#place.discard(child.#place, child.#below());
+    this.#children.delete(child);
+  }
+
+  /**
+   * Saves all values and counters as they are at the call, as the task's next version. Durable when it resolves.
+   *
+   * @throws {HoldfastError} `USAGE` without a store; `LEASE_HELD` while another process writes the task; `LEASE_LOST` when
+   * another process has taken it over.
+   */
+  async snapshot(options: { readonly metadata?: JsonObject } = {}): Promise<Checkpoint> {
+    checkOptions("snapshot", options, ["metadata"]);
+    if (this.store === null) throw noStore(this.taskId);
+    const { values, tokens } = snapshotContext(this.#place.tree, this.#place.id);
+    const { metadata = {} } = options;
+    return await this.store.save({ values, tokenUsage: tokens, metadata, after: this.#after });
+  }
+
+  /**
+   * Puts this context back to what a checkpoint of its task holds, in place. Nothing is written: history stays, and the next
+   * snapshot is a new version. Forks and parent stay too; a fork keeps seeing its parent's values as they are now.
+   *
+   * Counters go back as well. With `tokens: "keep"` they stay: what was used was used.
+   *
+   * @throws {HoldfastError} `USAGE` when it is no checkpoint, or one of another task.
+   */
+  restore(checkpoint: Checkpoint, options: { readonly tokens?: "saved" | "keep" } = {}): this {
+    checkOptions("restore", options, ["tokens"]);
+    checkOneOf("restore", "tokens", options.tokens, ["saved", "keep"]);
+    if (!(checkpoint instanceof Checkpoint)) throw notACheckpoint(checkpoint);
+    if (checkpoint.taskId !== this.taskId) throw wrongCheckpoint(checkpoint.taskId, this.taskId);
+    const { values, tokenUsage } = checkpoint;
+    const tokens = options.tokens === "keep" ? this.tokenUsage : tokenUsage;
+    this.#place.change((tree, id) => rewindContext(tree, id, { values, tokens }));
+    return this;
+  }
+
+  #stand(place: Place): void {
+    this.#place = place;
+    this.#state = new ContextState(place);
+  }
+
+  #checkChild(child: Context): void {
+    if (!(child instanceof Context) || child.#parent !== this) throw notForked(child, this.taskId);
+  }
+
+  #below(): readonly Place[] {
+    return [...this.#children].flatMap((child) => [child.#place, ...child.#below()]);
+  }
+}
+
+/** What {@link CheckpointStore.save} saves. */
+export interface SaveParams {
+  readonly values: JsonObject;
+  readonly tokenUsage: TokenUsage;
+  /** Whatever you want to remember about it. Default: nothing. */
+  readonly metadata?: JsonObject;
+  /**
+   * For the first checkpoint of a task whose history began elsewhere: it becomes version `after + 1`. Not looked at once the
+   * task is in the store.
+   */
+  readonly after?: number;
+}
+
+/**
+ * The checkpoints of one task, version 1, 2, 3 …: on disk in the embedded store, where each survives kill -9 and power loss
+ * once its save has resolved, or in memory when asked for. A task is a run of that store, so `holdfast list`, `log`, `diff` and
+ * `verify` know it.
+ *
+ * Any number of processes may read a task; one at a time writes it, from its first save (or `context()`) until it closes the
+ * store or dies.
+ *
+ * @example
+ * ```ts
+ * await using store = await CheckpointStore.open("task-1", { store: "./state" });
+ * const first = await store.save({ values: { step: 1 }, tokenUsage: { input_tokens: 100 } });
+ * first.version; // 1
+ * for await (const checkpoint of store) console.log(checkpoint.version, checkpoint.values);
+ * ```
+ */
+export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoint> {
+  /** The task whose checkpoints these are. */
+  readonly taskId: string;
+  readonly #tasks: Tasks;
+  readonly #run: TaskRun;
+  /** Did this one open the store underneath, and so closes it? */
+  readonly #isFirst: boolean;
+
+  private constructor(tasks: Tasks, taskId: string, role: "first" | "further") {
+    this.#tasks = tasks;
+    this.#run = tasks.run(taskId);
+    this.taskId = this.#run.taskId;
+    this.#isFirst = role === "first";
+  }
+
+  /**
+   * Opens the checkpoints of a task. Nothing is written until the first save.
+   *
+   * @throws {HoldfastError} `USAGE` when the task id is empty; `RUN_EXISTS` when the store has a run of that name that is no task
+   * of this library; `NOT_A_REPOSITORY` when no directory is given and there is no repository; and what opening a store
+   * can meet (`STORE_CORRUPT`, `DISK_FULL`, …).
+   */
+  static async open(taskId: string, options: OpenOptions = {}): Promise<CheckpointStore> {
+    const tasks = await openTasks(options, taskId);
+    try {
+      const store = new CheckpointStore(tasks, taskId, "first");
+      await store.size();
+      return store;
+    } catch (error) {
+      await tasks.close();
+      throw error;
+    }
+  }
+
+  /** The same in memory: gone with the process. For tests, and for work that need not survive. */
+  static inMemory(taskId: string): CheckpointStore {
+    const store = openMemoryStore();
+    return new CheckpointStore(new Tasks(store, { closeStore: () => store.close() }), taskId, "first");
+  }
+
+  /** The checkpoints of another task of the same store. */
+  task(taskId: string): CheckpointStore {
+    return new CheckpointStore(this.#tasks, taskId, "further");
+  }
+
+  /**
+   * A context that goes on from the task's newest checkpoint, or begins empty. It takes the task for this process, so that
+   * a second one is told now and not after an hour of work.
+   *
+   * @throws {HoldfastError} `LEASE_HELD`, with the owner in `data`, while another live process writes the task.
+   */
+  async context(taskId: string = this.taskId): Promise<Context> {
+    const store = taskId === this.taskId ? this : this.task(taskId);
+    await store.#run.hold(0);
+    const latest = await store.latest();
+    return latest === undefined ? new Context(taskId, { store }) : Context.restore(latest, { store });
+  }
+
+  /**
+   * Saves the task's next version. What is given is copied at the call; the checkpoint is durable when the promise resolves.
+   * Saves that overlap become versions in the order of the calls, and share one disk flush.
+   *
+   * @throws {HoldfastError} `NOT_JSON` or `USAGE` for what cannot be saved; `LEASE_HELD` while another process writes the task;
+   * `LEASE_LOST` when another process has taken it over. Nothing is saved then.
+   */
+  async save(params: SaveParams): Promise<Checkpoint> {
+    checkOptions("save", params, ["values", "tokenUsage", "metadata", "after"]);
+    const { after = 0, ...fields } = params;
+    // Made for its checks and its copies; the version is the store's to give.
+    const { values, tokenUsage, metadata } = new Checkpoint({ ...fields, taskId: this.taskId, version: after + 1 });
+    return rememberOrigin(await this.#run.save({ values, tokenUsage, metadata }, after), this);
+  }
+
+  /**
+   * One version, its digests checked.
+   *
+   * @throws {HoldfastError} `CHECKPOINT_NOT_FOUND`, with the newest version in `data`; `CHECKPOINT_DROPPED` when retention
+   * removed it; `STORE_CORRUPT` when it is damaged.
+   */
+  async get(version: number): Promise<Checkpoint> {
+    return rememberOrigin(await this.#run.get(version), this);
+  }
+
+  /** The newest checkpoint; `undefined` when there is none. */
+  async latest(): Promise<Checkpoint | undefined> {
+    const found = await this.#run.latest();
+    return found === undefined ? undefined : rememberOrigin(found, this);
+  }
+
+  /** Number of the newest version; 0 when there is none. */
+  async version(): Promise<number> {
+    return await this.#run.newest();
+  }
+
+  /** How many checkpoints there are. Smaller than `version()` when retention has removed some. */
+  async size(): Promise<number> {
+    return await this.#run.size();
+  }
+
+  /** Numbers of all versions, oldest first. */
+  async listVersions(): Promise<readonly number[]> {
+    return await this.#run.versions();
+  }
+
+  /** All checkpoints that are there now, oldest first, read one by one. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Checkpoint> {
+    for (const version of await this.listVersions()) yield await this.get(version);
+  }
+
+  /** Lets go of the task. The store that was opened first closes all, with the tasks that were opened through it. */
+  async close(): Promise<void> {
+    await (this.#isFirst ? this.#tasks.close() : this.#run.release());
+  }
+
+  /** For `await using`: {@link CheckpointStore.close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** `CheckpointStore(taskId="task-1", checkpoints=3)`, as counted last. */
+  toString(): string {
+    return `CheckpointStore(taskId=${JSON.stringify(this.taskId)}, checkpoints=${this.#run.counted})`;
+  }
+
+  /** For `console.log`. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
+  }
+}
+
+/** Which store a checkpoint was read from or saved in, so that what is restored from it goes on there. */
+const origins = new WeakMap<Checkpoint, CheckpointStore>();
+
+function rememberOrigin(checkpoint: Checkpoint, store: CheckpointStore): Checkpoint {
+  origins.set(checkpoint, store);
+  return checkpoint;
+}
+
+/** null for those made by hand or from a document. */
+function originOf(checkpoint: Checkpoint): CheckpointStore | null {
+  return origins.get(checkpoint) ?? null;
+}

@@ -1,0 +1,403 @@
+import type { Parts } from "@holdfast/core/adapters";
+import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
+import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { checkOptions } from "@holdfast/core/options";
+import { storeRetention } from "@holdfast/core/retention";
+import { RUN_ID, type Run, makeRunId } from "@holdfast/core/run";
+import { RunHandle } from "@holdfast/core/run-handle";
+import { type Store, allCheckpoints } from "@holdfast/core/store";
+import { systemClock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+import { findStoreDirectory } from "../open-store.ts";
+import { openSqliteStore } from "../stores/sqlite/open.ts";
+import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
+
+/** Where the checkpoints of a task are kept, and how patient a write is. */
+export interface OpenOptions {
+  /**
+   * A directory for the embedded store, or a store that you have opened yourself (it stays yours to close). Default:
+   * HOLDFAST_STORE, else the store of the git repository that `cwd` is in.
+   */
+  readonly store?: string | Store;
+  /** Where relative directories and the repository are looked for. Default: the current directory. */
+  readonly cwd?: string;
+  /** How long a write waits for a task that another live process is writing. Default 0: `LEASE_HELD` at once. */
+  readonly leaseWaitMs?: number;
+}
+
+/** The tasks of one open store. One run a task, whoever asks for it, so that a process never competes with itself. */
+export class Tasks {
+  readonly #parts: Parts;
+  readonly #closeStore: () => Promise<void>;
+  readonly #runs = new Map<string, TaskRun>();
+
+  constructor(store: Store, params: { readonly leaseWaitMs?: number; readonly closeStore: () => Promise<void> }) {
+    this.#parts = partsOver(store, params.leaseWaitMs ?? 0);
+    this.#closeStore = params.closeStore;
+  }
+
+  run(taskId: string): TaskRun {
+    const known = this.#runs.get(taskId);
+    if (known !== undefined) return known;
+    if (typeof taskId !== "string" || taskId === "" || !taskId.isWellFormed()) throw badTaskId(taskId);
+    const run = new TaskRun(this.#parts, taskId);
+    this.#runs.set(taskId, run);
+    return run;
+  }
+
+  async close(): Promise<void> {
+    try {
+      await Promise.all([...this.#runs.values()].map((run) => run.release()));
+    } finally {
+      await this.#closeStore();
+    }
+  }
+}
+
+export async function openTasks(options: OpenOptions, taskId: string): Promise<Tasks> {
+  checkOptions("CheckpointStore.open", options, ["store", "cwd", "leaseWaitMs"]);
+  const { store, ...rest } = options;
+  if (store !== undefined && typeof store !== "string") {
+    return new Tasks(store, { ...rest, closeStore: () => Promise.resolve() });
+  }
+  try {
+    const { cwd } = rest;
+    const place = { ...(store === undefined ? {} : { store }), ...(cwd === undefined ? {} : { cwd }) };
+    const opened = await openSqliteStore({ directory: await findStoreDirectory(place) });
+    return new Tasks(opened, { ...rest, closeStore: () => opened.close() });
+  } catch (error) {
+    throw inWordsOfTasks(error, taskId);
+  }
+}
+
+/** Values only: there is no worktree to capture, so no git is asked when a context is saved. */
+function partsOver(store: Store, leaseWaitMs: number): Parts {
+  return {
+    store,
+    workspaces: null,
+    clock: systemClock,
+    random: () => randomId().slice(0, 8),
+    retention: storeRetention,
+    maxUntrackedBytes: undefined,
+    includeIgnored: false,
+    ownsRefs: false,
+    liveness: (owner) => livenessOf(owner, processIdentity()),
+    leaseWaitMs,
+    requests: null,
+    worktreePath: undefined,
+  };
+}
+
+/** As in runs that come from another tool's documents of this kind: such a run is a task like any other, and can be exported. */
+const WORKFLOW = "none";
+/** Label of a run whose history began elsewhere: so many versions came before its first checkpoint. */
+const BEFORE = "versions_before";
+
+interface TaskState {
+  readonly values: JsonObject;
+  readonly tokenUsage: TokenUsage;
+  readonly metadata: JsonObject;
+}
+
+/**
+ * One task in a store: a run whose checkpoints hold values, tokens and metadata only, and whose sequences are the versions.
+ * The run is made with the first write, so that looking for a task leaves nothing behind.
+ */
+export class TaskRun {
+  readonly taskId: string;
+  /** How many checkpoints there were when we last looked; for display only. */
+  counted = 0;
+  readonly #parts: Parts;
+  readonly #id: string;
+  #before: number | undefined;
+  /** One promise for all writers: what waits on it goes on in the order of the calls. */
+  #writing: Promise<RunHandle> | undefined;
+
+  constructor(parts: Parts, taskId: string) {
+    this.taskId = taskId;
+    this.#parts = parts;
+    this.#id = runIdOf(taskId);
+  }
+
+  /** Makes the run if it is not there (`after`: so many versions came before), and takes its lease. */
+  async hold(after: number): Promise<void> {
+    await this.#write(after);
+  }
+
+  /** Durable when it resolves. `state` must not change any more. */
+  async save(state: TaskState, after: number): Promise<Checkpoint> {
+    const run = await this.#write(after);
+    const { values, tokenUsage: tokens, metadata } = state;
+    const extensions = Object.keys(metadata).length === 0 ? {} : { metadata };
+    try {
+      const saved = await run.save({ values, tokens, planes: { extensions }, files: false });
+      this.counted += 1;
+      const version = (this.#before ?? 0) + saved.sequence;
+      return new Checkpoint({ taskId: this.taskId, version, ...state, createdAt: saved.createdAt });
+    } catch (error) {
+      throw inWordsOfTasks(error, this.taskId);
+    }
+  }
+
+  async get(version: number): Promise<Checkpoint> {
+    const before = await this.#find();
+    const sequence = Number.isSafeInteger(version) && before !== undefined ? version - before : 0;
+    if (sequence < 1) throw await this.#noVersion(version);
+    try {
+      return this.#checkpointOf(await this.#parts.store.getCheckpoint({ run: this.#id, sequence }));
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "CHECKPOINT_NOT_FOUND") throw await this.#noVersion(version);
+      throw inWordsOfTasks(error, this.taskId);
+    }
+  }
+
+  async latest(): Promise<Checkpoint | undefined> {
+    if ((await this.#find()) === undefined) return undefined;
+    const found = await this.#parts.store.latest(this.#id);
+    return found === undefined ? undefined : this.#checkpointOf(found);
+  }
+
+  /** 0 when there is none. */
+  async newest(): Promise<number> {
+    const before = await this.#find();
+    if (before === undefined) return 0;
+    const [newest] = await this.#parts.store.listCheckpoints({ run: this.#id, limit: 1 });
+    return newest === undefined ? 0 : before + newest.sequence;
+  }
+
+  async size(): Promise<number> {
+    if ((await this.#find()) === undefined) return 0;
+    this.counted = (await this.#parts.store.getRun(this.#id))?.checkpoints ?? 0;
+    return this.counted;
+  }
+
+  /** Oldest first. */
+  async versions(): Promise<readonly number[]> {
+    const before = await this.#find();
+    if (before === undefined) return [];
+    const found = await Array.fromAsync(
+      allCheckpoints(this.#parts.store, this.#id),
+      ({ sequence }) => before + sequence,
+    );
+    this.counted = found.length;
+    return found.toReversed();
+  }
+
+  /** Lets go of the lease; a later write takes it again. */
+  async release(): Promise<void> {
+    const writing = this.#writing;
+    this.#writing = undefined;
+    const run = await writing?.catch(() => undefined);
+    await run?.close();
+  }
+
+  /** Versions before the run's first; undefined while there is no run. */
+  async #find(): Promise<number | undefined> {
+    if (this.#before === undefined) {
+      const run = await this.#parts.store.getRun(this.#id);
+      if (run !== undefined) this.#before = this.#check(run);
+    }
+    return this.#before;
+  }
+
+  #write(after: number): Promise<RunHandle> {
+    this.#writing ??= this.#openForWriting(after).catch((error: unknown) => {
+      this.#writing = undefined;
+      throw inWordsOfTasks(error, this.taskId);
+    });
+    return this.#writing;
+  }
+
+  async #openForWriting(after: number): Promise<RunHandle> {
+    const { store } = this.#parts;
+    const run =
+      (await store.getRun(this.#id)) ??
+      (await store.createRun({
+        id: this.#id,
+        workflow: WORKFLOW,
+        work: { kind: "task", text: this.taskId },
+        ...(after === 0 ? {} : { labels: { [BEFORE]: after } }),
+      }));
+    this.#before = this.#check(run);
+    const handle = new RunHandle(this.#parts, run);
+    await handle.hold();
+    return handle;
+  }
+
+  #check(run: Run): number {
+    const { workflow, work, labels } = run;
+    if (workflow !== WORKFLOW || work.kind !== "task" || work.text !== this.taskId) {
+      throw foreignRun({ taskId: this.taskId, run: run.id });
+    }
+    const before = labels[BEFORE];
+    return typeof before === "number" ? before : 0;
+  }
+
+  #checkpointOf(found: StoredCheckpoint): Checkpoint {
+    const { context, extensions } = found.planes;
+    const { metadata } = extensions;
+    return new Checkpoint({
+      taskId: this.taskId,
+      version: (this.#before ?? 0) + found.sequence,
+      values: context.values,
+      tokenUsage: context.tokens,
+      metadata: isJsonObject(metadata) ? metadata : {},
+      createdAt: found.createdAt,
+    });
+  }
+
+  async #noVersion(version: unknown): Promise<HoldfastError> {
+    const [newest, size] = [await this.newest(), await this.size()];
+    return noVersion({ taskId: this.taskId, version, first: (this.#before ?? 0) + 1, newest, size });
+  }
+}
+
+/** The task's own name where it can be a run id; else one made from it, which no other task gets (the run's work tells). */
+function runIdOf(taskId: string): string {
+  if (RUN_ID.test(taskId)) return taskId;
+  return makeRunId({ work: { kind: "task", text: taskId }, random: sha256(taskId).slice(0, 16) });
+}
+
+/** What the context library refuses, in the words of its callers: tasks and versions, not runs and sequences. */
+
+function badTaskId(taskId: unknown): HoldfastError {
+  const shown = taskId === "" ? "An empty text" : (JSON.stringify(taskId) ?? String(taskId));
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${shown} cannot be a task id`,
+    hint: 'Give the task a name of its own, such as "task-1".',
+    data: { taskId },
+  });
+}
+
+function foreignRun(params: { readonly taskId: string; readonly run: string }): HoldfastError {
+  return new HoldfastError({
+    code: "RUN_EXISTS",
+    message: `The run ${params.run} of this store was not made for the task ${JSON.stringify(params.taskId)}`,
+    hint: "Choose another task id, or another directory for the store.",
+    data: params,
+  });
+}
+
+function noVersion(params: {
+  readonly taskId: string;
+  readonly version: unknown;
+  /** Where its numbers begin; 1, unless its history began elsewhere. */
+  readonly first: number;
+  /** 0 when there is none. */
+  readonly newest: number;
+  readonly size: number;
+}): HoldfastError {
+  const { taskId, version, first, newest, size } = params;
+  const whole = size === newest - first + 1;
+  return new HoldfastError({
+    code: "CHECKPOINT_NOT_FOUND",
+    message: `Task ${JSON.stringify(taskId)} has no version ${String(version)}`,
+    hint:
+      size === 0
+        ? "It has none yet: save one first."
+        : `It has ${size} up to version ${newest}${whole && size > 1 ? `, from ${first} on` : ""}; listVersions() names them.`,
+    data: { taskId, version, newest, size },
+  });
+}
+
+export function wrongStore(taskId: string, storeTaskId: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `A context of task ${JSON.stringify(taskId)} cannot use the store of task ${JSON.stringify(storeTaskId)}`,
+    hint: `Give it the store of its own task: store.task(${JSON.stringify(taskId)}).`,
+    data: { taskId, storeTaskId },
+  });
+}
+
+export function wrongCheckpoint(taskId: string, contextTaskId: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `The checkpoint is of task ${JSON.stringify(taskId)}, the context of ${JSON.stringify(contextTaskId)}`,
+    hint: "Make a context of its own from it: Context.restore(checkpoint).",
+    data: { taskId, contextTaskId },
+  });
+}
+
+export function notForked(child: unknown, taskId: string): HoldfastError {
+  const name = typeof child === "object" && child !== null && "taskId" in child ? JSON.stringify(child.taskId) : "This";
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${name} was not forked from the context of task ${JSON.stringify(taskId)}`,
+    hint: "Only the context that fork() was called on can merge or discard what it returned.",
+    data: { taskId },
+  });
+}
+
+export function badTokens(tokens: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Tokens are counted by name, not as ${JSON.stringify(tokens) ?? String(tokens)}`,
+    hint: "Give names and amounts: addTokens({ input_tokens: 100 }).",
+  });
+}
+
+export function noStore(taskId: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `The context of task ${JSON.stringify(taskId)} has no store to save a snapshot in`,
+    hint: "Get it from `await store.context()`, or give the store: `Context.restore(checkpoint, { store })`.",
+    data: { taskId },
+  });
+}
+
+export function notACheckpoint(value: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `A context is restored from a Checkpoint, not from ${value === null ? "null" : `a value of type ${typeof value}`}`,
+    hint: "Read documents with Checkpoint.fromJSON(…), versions with `await store.get(version)`.",
+  });
+}
+
+/** The store speaks of runs and leases; those who use this library opened a task. Every other error is passed on as it is. */
+function inWordsOfTasks(error: unknown, taskId: string): unknown {
+  if (!(error instanceof HoldfastError)) return error;
+  const told = wordsFor(error, JSON.stringify(taskId));
+  if (told === undefined) return error;
+  const { code, retry, data } = error;
+  return new HoldfastError({ code, retry, ...told, data: { ...data, taskId }, cause: error });
+}
+
+function wordsFor(error: HoldfastError, task: string): { readonly message: string; readonly hint: string } | undefined {
+  switch (error.code) {
+    case "LEASE_HELD":
+      return heldWords(error.data["owner"], task);
+    case "LEASE_LOST":
+      return {
+        message: `Another process has taken over task ${task}; nothing was saved`,
+        hint: "Close this store, open the task again, and go on from its newest checkpoint.",
+      };
+    case "CHECKPOINT_DROPPED":
+      return {
+        message: `A version of task ${task} was dropped on ${String(error.data["droppedAt"])}: ${String(error.data["why"])}`,
+        hint: "Ask listVersions() for those that are still there.",
+      };
+    case "NOT_A_REPOSITORY":
+      return {
+        message: error.message,
+        hint: 'Name a directory: CheckpointStore.open(taskId, { store: "./state" }) or HOLDFAST_STORE; or use CheckpointStore.inMemory(taskId).',
+      };
+    default:
+      return undefined;
+  }
+}
+
+function heldWords(owner: unknown, task: string): { readonly message: string; readonly hint: string } {
+  const { pid, host } = typeof owner === "object" && owner !== null ? (owner as { pid?: unknown; host?: unknown }) : {};
+  if (pid === process.pid) {
+    return {
+      message: `Task ${task} is already being written by another store of this process`,
+      hint: "Open a task once and share it: store.task(taskId) gives further tasks of the same store.",
+    };
+  }
+  return {
+    message: `Task ${task} is being written by process ${String(pid)} on ${String(host)}`,
+    hint: "Wait until it ends, or give leaseWaitMs to wait here; when it dies, the task is free at once. Reading needs no wait.",
+  };
+}

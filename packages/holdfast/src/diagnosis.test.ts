@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import { type Observations, diagnose } from "./diagnosis.ts";
+
+const fine: Observations = {
+  node: "v24.21.0",
+  git: "git version 2.39.5",
+  inRepository: true,
+  store: {
+    kind: "healthy",
+    engine: "SQLite 3.53.4",
+    durability: "WAL, synchronous=FULL",
+    runs: 1,
+    bytes: 10,
+    usage: [],
+  },
+  freeBytes: 50 * 1024 ** 3,
+  unfinishedRestores: [],
+  danglingRefs: 0,
+  asides: 0,
+  agents: [{ name: "claude", probe: { installed: true, version: "2.1.325", problem: null, hint: null } }],
+  forges: [{ name: "gh", path: "/usr/bin/gh" }],
+  forge: null,
+};
+const levelOf = (seen: Partial<Observations>, name: string) =>
+  diagnose({ ...fine, ...seen }).checks.find((check) => check.name === name);
+
+const gone = { installed: false, version: null, problem: "There is no codex on PATH", hint: "Install it." };
+const out = { installed: true, version: "0.166.0", problem: "Codex is not logged in", hint: "Log in." };
+
+describe("doctor judges what was seen", () => {
+  test("all is well", () => {
+    const report = diagnose(fine);
+    expect(report.ok).toBe(true);
+    expect(report.checks.every((check) => check.level === "ok" && check.fix === null)).toBe(true);
+  });
+
+  test("each agent has a line: ready, not installed, which is no fault, or what keeps it", () => {
+    const line = (probe: typeof gone | typeof out) => levelOf({ agents: [{ name: "codex", probe }] }, "codex");
+    expect(levelOf({}, "claude")).toMatchObject({ level: "ok", detail: "2.1.325, ready", fix: null });
+    expect(line(gone)).toMatchObject({ level: "ok", detail: "not installed", fix: "Install it." });
+    expect(line(out)).toMatchObject({ level: "warn", detail: "0.166.0, Codex is not logged in", fix: "Log in." });
+  });
+
+  test.each([
+    [{ git: null }, "git", "fail"],
+    [{ git: "git version 2.30.1" }, "git", "fail"],
+    [{ git: "git version 3.0.0" }, "git", "ok"],
+    [{ inRepository: false }, "git", "warn"],
+    [{ inRepository: false, store: { kind: "absent" } }, "store", "warn"],
+    [{ store: { kind: "absent" } }, "store", "ok"],
+    [{ store: { kind: "broken", code: "STORE_CUT", message: "cut", hint: undefined } }, "store", "fail"],
+    [{ freeBytes: 500 * 1024 ** 2 }, "disk", "warn"],
+    [{ freeBytes: 1024 ** 2 }, "disk", "fail"],
+    [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
+    [{ danglingRefs: 3 }, "refs", "ok"],
+    [{ asides: 2 }, "asides", "ok"],
+  ] as const)("%j: %s is %s", (seen, name, level) => {
+    const check = levelOf(seen as Partial<Observations>, name);
+    expect(check?.level).toBe(level);
+    if (level !== "ok") expect(check?.fix).toBeTruthy();
+  });
+});

@@ -1,0 +1,178 @@
+import type { AgentProbe } from "@holdfast/core/agent";
+import type { RunUsage } from "@holdfast/core/gc";
+import { GIT_FLOOR, isOldGit } from "@holdfast/platform/git-command";
+
+/** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
+export interface Observations {
+  readonly node: string;
+  readonly git: string | null;
+  readonly inRepository: boolean;
+  readonly store:
+    | {
+        readonly kind: "healthy";
+        readonly engine: string;
+        readonly durability: string;
+        readonly runs: number;
+        readonly bytes: number;
+        /** The largest run first. */
+        readonly usage: readonly RunUsage[];
+      }
+    | { readonly kind: "absent" }
+    | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
+  readonly freeBytes: number;
+  readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
+  readonly danglingRefs: number;
+  /** Folders of asides that belong to runs which have ended. */
+  readonly asides: number;
+  readonly agents: readonly { readonly name: string; readonly probe: AgentProbe }[];
+  readonly forges: readonly { readonly name: string; readonly path: string | null }[];
+  /** The one that runs here would work with; null: none can be told. */
+  readonly forge: ObservedForge | null;
+}
+
+export interface ObservedForge {
+  readonly name: string;
+  readonly location: string;
+  /** How it is reached: "gh", "GH_TOKEN"; null: it needs no login. */
+  readonly login: string | null;
+  /** What to do where there is no login. */
+  readonly fix: string | null;
+}
+
+export type CheckLevel = "ok" | "warn" | "fail";
+
+export interface Check {
+  readonly name: string;
+  readonly level: CheckLevel;
+  readonly detail: string;
+  readonly fix: string | null;
+}
+
+export interface DoctorReport {
+  readonly ok: boolean;
+  readonly checks: readonly Check[];
+  /** Space in the store by run, the largest first; empty where no store can be read. */
+  readonly usage: readonly RunUsage[];
+}
+
+const LOW_DISK = 1024 ** 3;
+const NO_DISK = 64 * 1024 ** 2;
+
+export function diagnose(seen: Observations): DoctorReport {
+  const checks: Check[] = [
+    { name: "node", level: "ok", detail: seen.node, fix: null },
+    checkGit(seen),
+    checkStore(seen),
+    checkDisk(seen.freeBytes),
+    ...seen.unfinishedRestores.map(({ run, target }) => ({
+      name: "restore",
+      level: "warn" as const,
+      detail: `run ${run}: a restore of ${target} did not finish`,
+      fix: `Finish it with \`holdfast restore ${target}\`; what was there before is a checkpoint, see \`holdfast list ${run}\`.`,
+    })),
+    ...seen.agents.map(checkAgent),
+    checkForge(seen),
+  ];
+  if (seen.danglingRefs > 0) {
+    checks.push({
+      name: "refs",
+      level: "ok",
+      detail: `${seen.danglingRefs} refs of snapshots or asides without a checkpoint`,
+      fix: "`holdfast gc` removes them.",
+    });
+  }
+  if (seen.asides > 0) {
+    checks.push({
+      name: "asides",
+      level: "ok",
+      detail: `${seen.asides} worktrees aside that runs left behind`,
+      fix: "`holdfast gc` removes them; what lies in them stays pinned until the gc after.",
+    });
+  }
+  const usage = seen.store.kind === "healthy" ? seen.store.usage : [];
+  return { ok: checks.every((check) => check.level !== "fail"), checks, usage };
+}
+
+function checkGit({ git, inRepository }: Observations): Check {
+  if (git === null) {
+    return { name: "git", level: "fail", detail: "not found on PATH", fix: `Install git ${GIT_FLOOR} or newer.` };
+  }
+  if (isOldGit(git)) return { name: "git", level: "fail", detail: git, fix: `Install git ${GIT_FLOOR} or newer.` };
+  return inRepository
+    ? { name: "git", level: "ok", detail: git, fix: null }
+    : {
+        name: "git",
+        level: "warn",
+        detail: `${git}; not inside a repository`,
+        fix: "Files are captured only inside a git repository.",
+      };
+}
+
+function checkStore({ store, inRepository }: Observations): Check {
+  switch (store.kind) {
+    case "healthy":
+      return {
+        name: "store",
+        level: "ok",
+        detail: `${store.runs} ${store.runs === 1 ? "run" : "runs"}, ${store.engine}, ${store.durability}`,
+        fix: null,
+      };
+    case "absent":
+      return inRepository
+        ? { name: "store", level: "ok", detail: "none yet; the first checkpoint makes it", fix: null }
+        : {
+            name: "store",
+            level: "warn",
+            detail: "none, and no repository to make it in",
+            fix: "Name a directory with --store.",
+          };
+    case "broken":
+      return {
+        name: "store",
+        level: "fail",
+        detail: `${store.code}: ${store.message}`,
+        fix: store.hint ?? "Run `holdfast verify`.",
+      };
+  }
+}
+
+function checkDisk(free: number): Check {
+  const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
+  if (free < NO_DISK) return { name: "disk", level: "fail", detail, fix: "Free some space, or run `holdfast gc`." };
+  if (free < LOW_DISK)
+    return {
+      name: "disk",
+      level: "warn",
+      detail,
+      fix: "Space is getting short; `holdfast gc --dry-run` shows what could go.",
+    };
+  return { name: "disk", level: "ok", detail, fix: null };
+}
+
+/** Only running a workflow needs one, and one is enough: that an agent is not installed is no fault. That it would not answer is. */
+function checkAgent({ name, probe }: Observations["agents"][number]): Check {
+  const { installed, version, problem, hint } = probe;
+  if (!installed) return { name, level: "ok", detail: "not installed", fix: hint };
+  const detail = [version, problem ?? "ready"].filter((part) => part !== null).join(", ");
+  return { name, level: problem === null ? "ok" : "warn", detail, fix: problem === null ? null : hint };
+}
+
+/** Without a login nothing but issues and pull requests is out of reach, so this is no failure. */
+function checkForge({ forge, forges }: Observations): Check {
+  if (forge === null) return listTools("forge", forges);
+  const where = `${forge.name}, ${forge.location}`;
+  if (forge.fix !== null) return { name: "forge", level: "warn", detail: `${where}: no login`, fix: forge.fix };
+  return {
+    name: "forge",
+    level: "ok",
+    detail: forge.login === null ? where : `${where}, through ${forge.login}`,
+    fix: null,
+  };
+}
+
+/** Only running a workflow needs them, so that none is there is no fault. */
+function listTools(name: string, tools: Observations["forges"]): Check {
+  const found = tools.filter((tool) => tool.path !== null).map((tool) => tool.name);
+  const detail = found.length > 0 ? found.join(", ") : `none found (${tools.map((tool) => tool.name).join(", ")})`;
+  return { name, level: "ok", detail, fix: null };
+}

@@ -1,0 +1,193 @@
+import { pathToFileURL } from "node:url";
+import { anyFolder } from "@holdfast/core/adapters";
+import type { Forge } from "@holdfast/core/forge";
+import type { Asking, Branches, Workspaces } from "@holdfast/core/workspace";
+import { type DetectedForge, detectForge } from "@holdfast/forges/detect-forge";
+import { createGhTransport, createTokenTransport, openGithubForge, tokenVariables } from "@holdfast/forges/github";
+import {
+  GITLAB_TOKENS,
+  createGitlabTokenTransport,
+  createGlabTransport,
+  openGitlabForge,
+} from "@holdfast/forges/gitlab";
+import { localPathOf } from "@holdfast/forges/local-repository";
+import { type Transport, createNoLoginTransport } from "@holdfast/forges/transport";
+import { createGitBranches } from "@holdfast/git/branches";
+import type { Clock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { findProgram, runProcess } from "@holdfast/platform/subprocess";
+import type { ObservedForge } from "./diagnosis.ts";
+
+export interface ForgeChoice {
+  /** "auto": told from the remote. */
+  readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
+  /** Repository of a local forge; null: the remote. */
+  readonly path: string | null;
+  /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
+  readonly host?: string | null;
+}
+
+/** null: there is none, by choice or because no remote tells of one. */
+export async function findForge(params: {
+  readonly choice: ForgeChoice;
+  readonly workspaces: Workspaces | null;
+  readonly branches: Branches;
+  readonly clock: Clock;
+  readonly env?: NodeJS.ProcessEnv;
+}): Promise<Forge | null> {
+  const { choice, clock, env = process.env } = params;
+  const folder = params.workspaces === null ? null : await anyFolder(params.workspaces);
+  const asking = folder === null ? null : await params.branches.asking(folder);
+  const place = await locateForge({ choice, folder: folder ?? ".", asking, env });
+  switch (place.kind) {
+    case "none":
+      return null;
+    case "local": {
+      // Not before one is needed: it reads YAML, and the parser would cost every start.
+      const { openLocalForge } = await import("@holdfast/forges/local");
+      return openLocalForge({ repository: place.repository, clock });
+    }
+    case "server":
+      return openServer(place.forge, env, clock);
+  }
+}
+
+type ForgeSite =
+  | { readonly kind: "none" }
+  | { readonly kind: "local"; readonly repository: string }
+  | { readonly kind: "server"; readonly forge: DetectedForge };
+
+/** Where the forge is, without asking it anything. */
+async function locateForge(params: {
+  readonly choice: ForgeChoice;
+  /** Relative remotes start here. */
+  readonly folder: string;
+  readonly asking: Pick<Asking, "remote" | "pushRemote"> | null;
+  readonly env: NodeJS.ProcessEnv;
+}): Promise<ForgeSite> {
+  const { choice, asking } = params;
+  if (choice.kind === "none") return { kind: "none" };
+  const mayBeLocal = choice.kind === "auto" || choice.kind === "local";
+  if (choice.path !== null && mayBeLocal) return { kind: "local", repository: choice.path };
+  const base = (await asking?.remote()) ?? null;
+  const path = base === null ? null : localPathOf(base.url, params.folder);
+  if (path !== null && mayBeLocal) return { kind: "local", repository: path };
+  if (choice.kind === "local") throw notLocal();
+  const push = (await asking?.pushRemote()) ?? null;
+  const forge = detectForge({
+    kind: choice.kind,
+    host: choice.host ?? null,
+    base: base === null ? [] : [base.url, base.written],
+    push: push === null ? [] : [push.url, push.written],
+    env: params.env,
+  });
+  if (forge !== null) return { kind: "server", forge };
+  if (choice.kind === "auto") return { kind: "none" };
+  throw notThere(choice.kind, base?.url ?? null);
+}
+
+function openServer(forge: DetectedForge, env: NodeJS.ProcessEnv, clock: Clock): Forge {
+  const { host, owner, name, head } = forge;
+  const { transport } = accessForge(forge, env);
+  const options = { transport, host, owner, name, head, clock };
+  switch (forge.kind) {
+    case "github":
+      return openGithubForge(options);
+    case "gitlab":
+      return openGitlabForge(options);
+  }
+}
+
+function notLocal(): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: "The forge is said to be local, but the remote is no directory of this machine",
+    hint: "Name its repository with forge.path in holdfast.config.yaml.",
+  });
+}
+
+function notThere(kind: DetectedForge["kind"], url: string | null): HoldfastError {
+  const what = url === null ? "there is no remote" : `the remote ${url} names no repository`;
+  return new HoldfastError({
+    code: "USAGE",
+    message: `The forge is said to be ${kind}, but ${what}`,
+    hint: `Add a remote such as https://${kind}.com/owner/name; forge.host in holdfast.config.yaml is for a host that its URL hides.`,
+  });
+}
+
+interface ForgeAccess {
+  /** The program that holds the login, or the variable of a token; null: neither is there. */
+  readonly way: { readonly kind: "program" | "token"; readonly name: string } | null;
+  readonly transport: Transport;
+}
+
+/** The forge's own program where it is there: it knows the user's login, proxy and certificates. Else a token from the environment. */
+function accessForge(forge: Pick<DetectedForge, "kind" | "host">, env: NodeJS.ProcessEnv): ForgeAccess {
+  const { kind, host } = forge;
+  const name = PROGRAMS[kind];
+  const program = findProgram(name, env["PATH"] ?? "");
+  if (program !== undefined) {
+    const create = kind === "github" ? createGhTransport : createGlabTransport;
+    return { way: { kind: "program", name }, transport: create({ program, host, env }) };
+  }
+  const variables = kind === "github" ? tokenVariables(host) : GITLAB_TOKENS;
+  for (const variable of variables) {
+    const token = env[variable]?.trim() ?? "";
+    if (token === "") continue;
+    const root = rootIn(kind, host, env);
+    const create = kind === "github" ? createTokenTransport : createGitlabTokenTransport;
+    const transport = create({ host, token, ...(root === null ? {} : { root }) });
+    return { way: { kind: "token", name: variable }, transport };
+  }
+  const fix = `Install ${name} and run \`${name} auth login --hostname ${host}\`, or set ${variables[0]} to a token.`;
+  return { way: null, transport: createNoLoginTransport({ reason: `there is neither ${name} nor a token`, fix }) };
+}
+
+const PROGRAMS = { github: "gh", gitlab: "glab" } as const;
+
+/** A CI service says where its own API is. Taken only for its own host, and never in the clear but on this machine. */
+function rootIn(kind: DetectedForge["kind"], host: string, env: NodeJS.ProcessEnv): string | null {
+  const [server, api] =
+    kind === "github" ? ["GITHUB_SERVER_URL", "GITHUB_API_URL"] : ["CI_SERVER_URL", "CI_API_V4_URL"];
+  const root = (env[api] ?? "").replace(/\/+$/, "");
+  if ((env[server] ?? "").replace(/\/+$/, "") !== `https://${host}`) return null;
+  return /^https:\/\/[^/@]+(?:\/|$)|^http:\/\/127\.0\.0\.1(?::\d+)?(?:\/|$)/.test(root) ? root : null;
+}
+
+export type { ObservedForge };
+
+/** Which forge runs would work with here, and whether there is a login for it. Nothing leaves this machine. */
+export async function observeForgeLogin(params: {
+  readonly choice: ForgeChoice;
+  readonly folder: string;
+  readonly env: NodeJS.ProcessEnv;
+}): Promise<ObservedForge | null> {
+  const { folder, env } = params;
+  try {
+    const site = await locateForge({ ...params, asking: await createGitBranches().asking(folder) });
+    switch (site.kind) {
+      case "none":
+        return null;
+      case "local":
+        return { name: "local", location: pathToFileURL(site.repository).href, login: null, fix: null };
+      case "server": {
+        const { kind, host, owner, name } = site.forge;
+        const at = { name: kind, location: `https://${host}/${owner}/${name}` };
+        const { way, transport } = accessForge(site.forge, env);
+        const isIn = way !== null && (way.kind === "token" || (await isLoggedIn(way.name, host, env)));
+        return { ...at, login: way?.name ?? null, fix: isIn ? null : transport.fix };
+      }
+    }
+  } catch (error) {
+    // Not a repository, or a config that does not fit: other checks say so.
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
+}
+
+/** The programs know that without the network. What they print is not looked at: it may be the token. */
+async function isLoggedIn(program: string, host: string, env: NodeJS.ProcessEnv): Promise<boolean> {
+  const args = program === "gh" ? ["auth", "token", "--hostname", host] : ["config", "get", "token", "--host", host];
+  const { code, stdout } = await runProcess({ command: program, args, env, timeoutMs: 10_000 });
+  return code === 0 && stdout.toString("utf8").trim() !== "";
+}

@@ -1,0 +1,227 @@
+import {
+  type Graph,
+  type GraphNode,
+  type NodeState,
+  type NodeStatus,
+  type Priority,
+  batchesOf,
+  criticalPath,
+  describeProblem,
+  predecessorsOf,
+  validateGraph,
+} from "@holdfast/core/graph";
+import { stateOf } from "@holdfast/core/graph-state";
+import { type Json, isJsonObject } from "@holdfast/core/json";
+import { resumePoint } from "@holdfast/core/position";
+
+/** `interrupted`: it says running, and nobody runs it: its process is gone. */
+export const NODE_CONDITIONS = [
+  "complete",
+  "running",
+  "interrupted",
+  "failed",
+  "unknown",
+  "skipped",
+  "queued",
+  "pending",
+] as const;
+export type NodeCondition = (typeof NODE_CONDITIONS)[number];
+
+/** `so_far`: it still goes on. `at_least`: up to the last sign of life; when it really ended nobody saw. */
+export interface Elapsed {
+  readonly milliseconds: number;
+  readonly kind: "whole" | "so_far" | "at_least";
+}
+
+export interface NodePicture {
+  readonly id: string;
+  readonly agent: string;
+  readonly action: string;
+  readonly priority: Priority;
+  /** 1-based. */
+  readonly batch: number;
+  readonly state: NodeCondition;
+  /** How often it was started. */
+  readonly attempts: number;
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+  /** null: it has not begun, or nobody knows when it ended. */
+  readonly elapsed: Elapsed | null;
+  readonly critical: boolean;
+  readonly waitsFor: readonly string[];
+  /** Why it failed or was skipped. */
+  readonly reason: string | null;
+}
+
+/** A graph for people and programs that look at it: everything derived is worked out, nothing is left to be guessed. */
+export interface GraphPicture {
+  readonly id: string;
+  readonly batches: readonly (readonly string[])[];
+  /** In the order of the definition. */
+  readonly nodes: readonly NodePicture[];
+  readonly counts: Readonly<Record<NodeCondition, number>>;
+  /** The chain that takes longest: measured where it has run, reckoned with the mean of the others where it has not. */
+  readonly criticalPath: { readonly nodes: readonly string[]; readonly milliseconds: number };
+  readonly elapsed: Elapsed | null;
+  readonly resumePoint: string | null;
+  /** Not given yet, and what they hold back has not begun. */
+  readonly approvals: readonly { readonly from: string; readonly to: string; readonly by: string }[];
+  /** What is wrong with the definition (of an import, say); then all nodes are in one batch. */
+  readonly problems: readonly string[];
+}
+
+export interface Moment {
+  /** Does somebody carry the run now? */
+  readonly live: boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** The last time at which the run was seen alive, as its journal tells. */
+  readonly seenAt: string | null;
+}
+
+/** Never throws: a graph that cannot be run can still be looked at. */
+export function pictureGraph(graph: Graph, moment: Moment): GraphPicture {
+  const problems = validateGraph(graph).map(describeProblem);
+  const whole = problems.length === 0;
+  const unique = [...new Map(graph.nodes.map((node) => [node.id, node])).values()];
+  const batches = whole ? batchesOf(graph) : [unique.map(({ id }) => id)];
+  const elapsed = new Map(unique.map(({ id }) => [id, elapsedOf(stateOf(graph, id), moment)]));
+  const critical = whole ? criticalPath({ graph, cost: costOf(graph, elapsed) }) : { nodes: [], total: 0 };
+  const onPath = new Set(critical.nodes);
+  const batchOf = new Map(batches.flatMap((batch, at) => batch.map((id) => [id, at + 1] as const)));
+  const before = predecessorsOf(graph);
+  const nodes = unique.map((node): NodePicture => {
+    const state = stateOf(graph, node.id);
+    return {
+      id: node.id,
+      agent: node.agent,
+      action: node.action,
+      priority: node.priority,
+      batch: batchOf.get(node.id) ?? 1,
+      state: conditionOf(state.status, moment),
+      attempts: attemptsOf(state),
+      startedAt: state.startedAt,
+      endedAt: state.endedAt,
+      elapsed: elapsed.get(node.id) ?? null,
+      critical: onPath.has(node.id),
+      waitsFor: [...(before.get(node.id) ?? [])],
+      reason: reasonOf(state.result),
+    };
+  });
+  return {
+    id: graph.id,
+    batches,
+    nodes,
+    counts: countConditions(nodes),
+    criticalPath: { nodes: critical.nodes, milliseconds: critical.total },
+    elapsed: elapsedOfAll(nodes, moment),
+    resumePoint: whole ? resumePoint(graph) : null,
+    approvals: graph.edges.flatMap((edge) =>
+      edge.type === "approval" && edge.approvedAt === null && isWaiting(stateOf(graph, edge.to).status)
+        ? [{ from: edge.from, to: edge.to, by: edge.by }]
+        : [],
+    ),
+    problems,
+  };
+}
+
+export function countConditions(nodes: Iterable<Pick<NodePicture, "state">>): Record<NodeCondition, number> {
+  const counts = {
+    complete: 0,
+    running: 0,
+    interrupted: 0,
+    failed: 0,
+    unknown: 0,
+    skipped: 0,
+    queued: 0,
+    pending: 0,
+  };
+  for (const { state } of nodes) counts[state] += 1;
+  return counts;
+}
+
+function conditionOf(status: NodeStatus, { live }: Moment): NodeCondition {
+  return status === "running" && !live ? "interrupted" : status;
+}
+
+/** A replay begins its own count anew; what failed before has happened all the same. */
+function attemptsOf({ status, attempt, tries = 0 }: NodeState): number {
+  const current = status === "running" || status === "complete" || status === "unknown" ? 1 : 0;
+  return Math.max(attempt, tries + current);
+}
+
+function isWaiting(status: NodeStatus): boolean {
+  return status === "pending" || status === "queued";
+}
+
+function elapsedOf(state: NodeState, moment: Moment): Elapsed | null {
+  const from = timeOf(state.startedAt);
+  if (from === null) return null;
+  switch (state.status) {
+    case "complete":
+    case "failed": {
+      const to = timeOf(state.endedAt);
+      return to === null ? null : span(from, to, "whole");
+    }
+    case "running":
+      return untilNow(from, moment);
+    case "pending":
+    case "queued":
+    case "skipped":
+    case "unknown":
+      return null;
+  }
+}
+
+function untilNow(from: number, moment: Moment): Elapsed {
+  return moment.live ? span(from, moment.now, "so_far") : span(from, timeOf(moment.seenAt) ?? from, "at_least");
+}
+
+/** From the first start to the last end; while something is left to do, to now or to the last sign of life. */
+function elapsedOfAll(nodes: readonly NodePicture[], moment: Moment): Elapsed | null {
+  let from: number | null = null;
+  let to: number | null = null;
+  for (const node of nodes) {
+    const started = timeOf(node.startedAt);
+    const ended = timeOf(node.endedAt);
+    if (started !== null && (from === null || started < from)) from = started;
+    if (ended !== null && (to === null || ended > to)) to = ended;
+  }
+  if (from === null) return null;
+  const over = nodes.every(({ state }) => state === "complete" || state === "failed" || state === "skipped");
+  if (!over) return untilNow(from, { ...moment, seenAt: laterOf(moment.seenAt, to) });
+  return span(from, to ?? from, "whole");
+}
+
+/** A millisecond at least, so that among nodes that took no time the longest chain is the longest. */
+function costOf(graph: Graph, elapsed: ReadonlyMap<string, Elapsed | null>): (node: GraphNode) => number {
+  const known = [...elapsed.values()].flatMap((one) => (one === null ? [] : [one.milliseconds]));
+  const mean = known.length === 0 ? 1 : known.reduce((sum, one) => sum + one, 0) / known.length;
+  return ({ id }) => {
+    if (stateOf(graph, id).status === "skipped") return 0;
+    return Math.max(1, Math.round(elapsed.get(id)?.milliseconds ?? mean));
+  };
+}
+
+/** Clocks that were set back make no negative time. */
+function span(from: number, to: number, kind: Elapsed["kind"]): Elapsed {
+  return { milliseconds: Math.max(0, to - from), kind };
+}
+
+function timeOf(iso: string | null): number | null {
+  const at = iso === null ? Number.NaN : Date.parse(iso);
+  return Number.isNaN(at) ? null : at;
+}
+
+function laterOf(iso: string | null, at: number | null): string | null {
+  const seen = timeOf(iso);
+  return at === null || (seen !== null && seen > at) ? iso : new Date(at).toISOString();
+}
+
+function reasonOf(result: Json): string | null {
+  if (!isJsonObject(result)) return null;
+  const said = result["error"] ?? result["skipped"];
+  if (typeof said === "string") return said;
+  if (isJsonObject(said) && typeof said["message"] === "string") return said["message"];
+  return said === undefined || said === null ? null : JSON.stringify(said);
+}

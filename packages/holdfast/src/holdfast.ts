@@ -1,0 +1,341 @@
+import { join } from "node:path";
+import { type Parts, WORKTREE, labelOf, lookParams, refuseRolledBack } from "@holdfast/core/adapters";
+import type { Checkpoint, CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
+import { hasRoom } from "@holdfast/core/execute";
+import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/core/gc";
+import type { Graph } from "@holdfast/core/graph";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import { createMasking, maskValue } from "@holdfast/core/mask";
+import { checkOneOf, checkOptions } from "@holdfast/core/options";
+import type { RetentionPolicy } from "@holdfast/core/retention";
+import { RUN_ID, type Run, type RunSummary, type Work, makeRunId, parseAddress } from "@holdfast/core/run";
+import { RunHandle, resolveCheckpoint, resolveRun, runsHere } from "@holdfast/core/run-handle";
+import { isHeld } from "@holdfast/core/status";
+import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
+import { type JsonChange, diffJson } from "@holdfast/core/values/diff-json";
+import { type Repaired, examine, repair } from "@holdfast/core/verify";
+import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { type AgentLogFile, listAgentLogs, readLogLines } from "./agent-output.ts";
+import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
+import type { GraphPicture } from "./graph-view.ts";
+import type { ForeignDesk } from "./interop/import-export.ts";
+import type { StartParams } from "./plan-start.ts";
+import type { ResumeParams } from "./resume-request.ts";
+import type { WorkDesk } from "./run-service.ts";
+import { type Loops, type RunStatus, type Stood, readGraph, readLoops, readStatus, standAll } from "./run-status.ts";
+import type { WorkReport } from "./start-run.ts";
+
+/** What front ends and library users talk to. */
+export class Holdfast implements AsyncDisposable {
+  readonly store: Store;
+  /** null outside a git repository. */
+  readonly workspaces: Workspaces | null;
+  /** Runs that a workflow carries: begin, take up, answer. */
+  readonly work: WorkDesk;
+  /** Checkpoints of other tools: import, export, mirror. */
+  readonly foreign: ForeignDesk;
+  readonly #cwd: string;
+  readonly #parts: Parts;
+
+  constructor(params: {
+    readonly cwd: string;
+    readonly parts: Parts;
+    readonly foreign: ForeignDesk;
+    readonly work: WorkDesk;
+  }) {
+    const { cwd, parts } = params;
+    this.work = params.work;
+    this.foreign = params.foreign;
+    this.store = parts.store;
+    this.workspaces = parts.workspaces;
+    this.#cwd = cwd;
+    this.#parts = parts;
+  }
+
+  async createRun(params: CreateRunParams = {}): Promise<RunHandle> {
+    return new RunHandle(this.#parts, await createRun(this.#parts, this.#cwd, params));
+  }
+
+  async run(id: string): Promise<RunHandle> {
+    return new RunHandle(this.#parts, await resolveRun(this.#parts, id, undefined));
+  }
+
+  /**
+   * Starts a run and executes it until it is done, failed, waiting or interrupted. The same workflow and id, or else the same workflow and issue
+   * or task text, is the same run. Unfinished: it continues, or LEASE_HELD while another process works on it. Ended: its outcome is returned with
+   * `earlier: true` and nothing is done, unless `again` begins a new run.
+   */
+  async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
+    // As it is stored: the same task is the same run.
+    const work = maskValue(params.work, createMasking().mask);
+    const { workflow = "impl", id } = params;
+    using starting = this.work.announce({
+      workflow: typeof workflow === "string" ? workflow : workflow.shape.name,
+      work,
+      ...(id === undefined ? {} : { run: id }),
+    });
+    return await this.work.start(await this.work.plan({ ...params, work }), { ...params, starting });
+  }
+
+  /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */
+  async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<WorkReport> {
+    return await this.work.resume(params);
+  }
+
+  /** Where the run stands, told from its journal and its lease. */
+  async status(address?: string): Promise<RunStatus> {
+    const { id } = await this.resolveRun(address);
+    const handle = await this.run(id);
+    const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
+    if (stood === undefined) throw new TypeError("one run has one standing");
+    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.tellGone(id);
+    return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
+  }
+
+  /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */
+  async graph(address?: string): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
+    const { id } = await this.resolveRun(address);
+    return await readGraph(await this.run(id), this.#parts.clock.now());
+  }
+
+  /** What the agents of a run said, one file a call. */
+  async agentLogs(run: string): Promise<readonly AgentLogFile[]> {
+    return await listAgentLogs(join(this.store.location, "logs", run));
+  }
+
+  /** Whole lines of one of these files from a byte on, and where to go on. */
+  async readLog(path: string, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
+    return await readLogLines(path, start);
+  }
+
+  /** Newest first. */
+  async listRuns(query: RunQuery = {}): Promise<readonly RunSummary[]> {
+    return await this.store.listRuns(query);
+  }
+
+  /** Runs as a person sees them, newest first. */
+  async standings(query: RunQuery = {}): Promise<readonly Stood[]> {
+    return await standAll(this.#parts, () => this.store.listRuns(query));
+  }
+
+  /** Those whose number is limited: at work, in the queue, and the others; those that have ended only where asked for. */
+  async loops(params: { readonly ended?: boolean } = {}): Promise<Loops> {
+    const { max, workflows } = this.work.loops;
+    const runs = async (): Promise<readonly RunSummary[]> =>
+      (await this.store.listRuns()).filter(
+        ({ workflow, state }) =>
+          workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
+      );
+    const found = await readLoops(this.#parts, { runs, limit: max });
+    await this.foreign.tellGone(null);
+    return found;
+  }
+
+  /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */
+  async resolve(address: string): Promise<CheckpointSummary> {
+    return await resolveCheckpoint(this.#parts, address, await this.#runHere());
+  }
+
+  async resolveRun(address?: string): Promise<RunSummary> {
+    return await resolveRun(this.#parts, address, await this.#runHere());
+  }
+
+  /** The run that captures the worktree we are in; undefined when there is none yet. */
+  async runHere(): Promise<RunHandle | undefined> {
+    const here = await this.#runHere();
+    const run = here === undefined ? undefined : runsHere(await this.store.listRuns(), here)[0];
+    return run === undefined ? undefined : new RunHandle(this.#parts, run);
+  }
+
+  /** What the first checkpoint of a run would capture here; null where there is no worktree. */
+  async filesHere(): Promise<CurrentFiles | null> {
+    const here = await worktreeHere(this.workspaces, this.#cwd);
+    return (await here?.currentFiles(lookParams(this.#parts))) ?? null;
+  }
+
+  /** Between two checkpoints, or (`to` absent) between one and its run's worktree as it is now. */
+  async diff(
+    params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
+  ): Promise<HoldfastDiff> {
+    const { from, to, ...shown } = params;
+    const before = await this.store.getCheckpoint(await this.resolve(from));
+    const other =
+      to === undefined
+        ? ({ kind: "files", files: await this.#currentFiles(before.run) } as const)
+        : ({ kind: "checkpoint", checkpoint: await this.store.getCheckpoint(await this.resolve(to)) } as const);
+    return await diffCheckpoints({ workspaces: this.workspaces, from: before, to: other, shown });
+  }
+
+  /** Two runs or more side by side, as they stand, or as they stood at the checkpoints that are named. Takes no lease. */
+  async compare(addresses: readonly string[], options: Pick<CompareWork, "paths" | "text"> = {}): Promise<Comparison> {
+    const sides: CompareWork["sides"][number][] = [];
+    for (const address of addresses) {
+      // A run without any checkpoint can still be looked at.
+      if (parseAddress(address).at.kind === "none") {
+        const { id } = await this.resolveRun(address);
+        sides.push({ handle: await this.run(id), sequence: null });
+      } else {
+        const { run, sequence } = await this.resolve(address);
+        sides.push({ handle: await this.run(run), sequence });
+      }
+    }
+    return await compareRuns({ ...options, store: this.store, workspaces: this.workspaces, sides });
+  }
+
+  async planGc(params: { readonly policy?: RetentionPolicy; readonly run?: string } = {}): Promise<GcPlan> {
+    return await planGc(this.#parts, params);
+  }
+
+  async applyGc(plan: GcPlan): Promise<GcReport> {
+    return await applyGc(this.#parts, plan);
+  }
+
+  /** At most once a day by the store's own record; null when it was not due. */
+  async autoGc(): Promise<GcReport | null> {
+    return (await gcIsDue(this.#parts)) ? await this.applyGc(await this.planGc()) : null;
+  }
+
+  /** Is there enough space to continue this run, which waits for it? */
+  async hasRoom(run: string): Promise<boolean> {
+    return await hasRoom(this.#parts, run);
+  }
+
+  /** The store and every tree that a checkpoint names. Changes nothing. */
+  verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
+    return examine(this.#parts, params);
+  }
+
+  /** Marks damaged checkpoints so that nothing resumes from them, and pins those whose git ref is gone. */
+  async repair(events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+    return await repair(this.#parts, events);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+    await this.workspaces?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #currentFiles(run: string): Promise<CurrentFiles | null> {
+    const workspace = await (await this.run(run)).workspace();
+    return workspace === undefined ? null : await workspace.currentFiles(lookParams(this.#parts));
+  }
+
+  async #runHere(): Promise<string | undefined> {
+    return await runHere(this.workspaces, this.#cwd);
+  }
+}
+
+/** A run that its caller carries by hand. */
+async function createRun(parts: Parts, cwd: string, params: CreateRunParams): Promise<Run> {
+  const { store, workspaces } = parts;
+  checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
+  checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
+  const work = params.work ?? { kind: "none" };
+  const id = params.id ?? makeRunId({ work, random: parts.random() });
+  if (!RUN_ID.test(id)) {
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `"${id}" cannot be a run id`,
+      hint: "Use up to 63 lower-case letters, digits and hyphens, such as issue-42.",
+    });
+  }
+  const here = params.workspace === "here" ? await labelHere(workspaces, cwd) : undefined;
+  const path = parts.worktreePath?.(id);
+  const own =
+    params.workspace === "new" && workspaces !== null
+      ? { run: id, ...(path === undefined ? {} : { path }) }
+      : undefined;
+  // Before the run is made: one that can have no worktree is not left behind empty.
+  if (own !== undefined && (await store.getRun(id)) === undefined) await workspaces?.check(own);
+  await refuseRolledBack(parts, id);
+  const run = await store.createRun({
+    id,
+    workflow: params.workflow ?? "manual",
+    work,
+    labels: { ...params.labels, ...(here === undefined ? {} : { [WORKTREE]: here }) },
+  });
+  if (own !== undefined) await workspaces?.create(own);
+  return run;
+}
+
+export interface CreateRunParams {
+  /** Made from the work ("issue-42-k3f9") when absent. */
+  readonly id?: string;
+  readonly workflow?: string;
+  readonly work?: Work;
+  readonly labels?: JsonObject;
+  /** "here": checkpoints capture the worktree we are in; "new": a worktree of its own; "none" (default): values only. */
+  readonly workspace?: "here" | "new" | "none";
+}
+
+/** `to`: another checkpoint, or the files as they are now. */
+async function diffCheckpoints(params: {
+  readonly workspaces: Workspaces | null;
+  readonly from: Checkpoint;
+  readonly to:
+    | { readonly kind: "checkpoint"; readonly checkpoint: Checkpoint }
+    | { readonly kind: "files"; readonly files: CurrentFiles | null };
+  readonly shown: Pick<DiffParams, "paths" | "format" | "color">;
+}): Promise<HoldfastDiff> {
+  const { workspaces } = params;
+  const before = params.from.planes;
+  const after = params.to.kind === "files" ? null : params.to.checkpoint.planes;
+  const to = params.to.kind === "files" ? params.to.files : params.to.checkpoint.planes.files;
+  const { paths, format, color } = params.shown;
+  const files =
+    workspaces === null || before.files === null || to === null
+      ? null
+      : await workspaces.diff({
+          from: before.files.tree,
+          to: to.tree,
+          format,
+          ...(paths === undefined ? {} : { paths }),
+          ...(color === undefined ? {} : { color }),
+        });
+  return {
+    files,
+    leftOut: [before.files, to].map((side) => side && { skipped: side.skipped, nested: side.nested }),
+    values: after === null ? [] : diffJson({ from: valuesOf(before), to: valuesOf(after) }).changes,
+  };
+}
+
+export interface HoldfastDiff {
+  /** null when one side holds no files. */
+  readonly files: Diff | null;
+  /** What each side was captured without; null for one that holds no files. */
+  readonly leftOut: readonly (Pick<FilesPlane, "skipped" | "nested"> | null)[];
+  /** Changed paths of position and context, as JSON pointers; empty when compared with the worktree. */
+  readonly values: readonly JsonChange[];
+}
+
+function valuesOf(planes: { readonly position: unknown; readonly context: unknown }): Json {
+  return { position: planes.position as Json, context: planes.context as Json };
+}
+
+/** The worktree that we are in; undefined where there is none. */
+async function worktreeHere(workspaces: Workspaces | null, cwd: string): Promise<Workspace | undefined> {
+  try {
+    return await workspaces?.open(cwd);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return undefined;
+    throw error;
+  }
+}
+
+/** The run that the worktree we are in was made for, or the label of the worktree. */
+async function runHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
+  const here = (await worktreeHere(workspaces, cwd))?.root;
+  const trees = here === undefined ? [] : ((await workspaces?.list()) ?? []);
+  return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? labelOf(here, trees));
+}
+
+/** What runs that capture the worktree we are in are labelled with. */
+async function labelHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
+  const here = (await worktreeHere(workspaces, cwd))?.root;
+  return here === undefined ? undefined : labelOf(here, (await workspaces?.list()) ?? []);
+}

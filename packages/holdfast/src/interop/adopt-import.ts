@@ -1,0 +1,310 @@
+import { type WorkParts, findRunWorkspace, lookParams } from "@holdfast/core/adapters";
+import type { Checkpoint, ExecutionConfig, InputsPlane } from "@holdfast/core/checkpoint";
+import { holdLease } from "@holdfast/core/hold-lease";
+import type { StageEntered } from "@holdfast/core/journal";
+import type { JsonObject } from "@holdfast/core/json";
+import type { RunSummary } from "@holdfast/core/run";
+import type { Workflow } from "@holdfast/core/workflow";
+import type { Workspace } from "@holdfast/core/workspace";
+import { IMPORT_LABEL, importedOf, isWhole, namedWorktrees } from "@holdfast/formats/format";
+import { HoldfastError } from "@holdfast/platform/error";
+import { crunchOptionsJson, parseCrunchOptions } from "@holdfast/workflows/crunch/options";
+import { adoptCrunchState, crunchWorkflow } from "@holdfast/workflows/crunch/workflow";
+import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
+import { adoptImplState } from "@holdfast/workflows/impl/setup";
+import { implWorkflow } from "@holdfast/workflows/impl/workflow";
+import { loopOptionsJson, parseLoopOptions } from "@holdfast/workflows/ralph/options";
+import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
+import { OUTPUT_DIRECTORY } from "@holdfast/workflows/worktree";
+import { type StartPlan, configOf, planPlace } from "../plan-start.ts";
+
+/** What an imported run is carried on with: its document says nothing of either. */
+export interface AdoptParams {
+  /** `provider:model`. */
+  readonly agent: string | null;
+  /** The workflow's own. */
+  readonly options: JsonObject;
+}
+
+/** How an imported run goes on. Without a workflow of its name, an error that says what can be done with it. */
+export function planAdoption(
+  parts: WorkParts,
+  run: RunSummary,
+  checkpoint: Checkpoint,
+  params: AdoptParams & { readonly workflow: Workflow<JsonObject> | undefined },
+): Adoption {
+  const { workflow, agent } = params;
+  if (workflow !== undefined) {
+    return {
+      workflow,
+      config: configOf({ agent, options: params.options }),
+      base: null,
+      prepare: async ({ planes }) => ({ values: planes.context.values, inputs: {} }),
+    };
+  }
+  if (run.workflow === "ralph") return loopAdoption(parts, run, checkpoint, params);
+  if (run.workflow === "crunch") return crunchAdoption(parts, run, checkpoint, params);
+  if (run.workflow !== "impl") throw noWorkflow(run, checkpoint);
+  return implAdoption(parts, run, checkpoint, params);
+}
+
+function implAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+  const { work } = run;
+  const { stage } = checkpoint.planes.position;
+  if (work.kind !== "issue")
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no issue, and the impl workflow carries an issue to a pull request`,
+      hint: `Give its document the number of the issue (issue_no) and import it again.`,
+    });
+  // A stage that the run stands at cannot be switched off under it.
+  const given = {
+    ...params.options,
+    ...(stage === "review" ? { review: true } : {}),
+    ...(stage === "simplify" ? { simplify: true } : {}),
+    ...(stage === "ci" ? { waitForCi: true } : {}),
+  };
+  const { options } = parseImplOptions(given);
+  if (params.agent === null && options.implModel === null)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no agent that could go on with the work`,
+      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+    });
+  const workflow = implWorkflow(options, parts);
+  return {
+    // It parses its own state: whoever holds it need not know its type.
+    workflow: workflow as unknown as Workflow<JsonObject>,
+    config: configOf({ agent: params.agent, options: implOptionsJson(options) }),
+    base: options.baseBranch,
+    async prepare({ planes }, workspace) {
+      if (workspace === undefined) throw noRepository(run.id);
+      const { values } = planes.context;
+      const state = await adoptImplState({ parts, options, values, issue: work.number, root: workspace.root });
+      const { issue, base } = state;
+      return { values: state, inputs: { issue, base: base?.commit ?? null } };
+    },
+  };
+}
+
+/** With the options that crunch has by default: those of the config are impl's. The rules of the team are the ones that it began with. */
+function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+  const { work } = run;
+  if (work.kind !== "issue")
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no issue, and the crunch workflow carries an issue from one state label to the next`,
+      hint: "Give its document the number of the issue (issue_number) and import it again.",
+    });
+  if (params.agent === null)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no agent that could go on with the work`,
+      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+    });
+  const { settings } = checkpoint.planes.context.values;
+  const options = parseCrunchOptions(settings === undefined ? {} : { settings });
+  return {
+    // As for impl.
+    workflow: crunchWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
+    base: options.baseBranch,
+    async prepare({ planes }, workspace) {
+      if (workspace === undefined) throw noRepository(run.id);
+      const found = { parts, options, planes, issue: work.number, root: workspace.root };
+      const state = await adoptCrunchState(found);
+      return { values: state, inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null } };
+    },
+  };
+}
+
+/** With the options and the state that it had: Holdfast wrote both. What was never committed where it ran is not in a new worktree. */
+function loopAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+  const { config } = checkpoint.planes;
+  const kept = config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
+  const options = parseLoopOptions(config.inputs);
+  const agent = params.agent ?? kept;
+  if (agent === null && options.model === null)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Imported run ${run.id} names no agent that could go on with the work`,
+      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+    });
+  return {
+    // As for impl.
+    workflow: ralphWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    config: { ...configOf({ agent, options: loopOptionsJson(options) }), mode: config.mode },
+    base: options.baseBranch,
+    async prepare({ planes }, workspace) {
+      if (workspace === undefined) throw noRepository(run.id);
+      await parts.outputs(workspace.root).hide(OUTPUT_DIRECTORY);
+      return { values: planes.context.values, inputs: {} };
+    },
+  };
+}
+
+function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
+  const { stage } = checkpoint.planes.position;
+  const format = importedOf(checkpoint.planes)?.format ?? "its format";
+  return new HoldfastError({
+    code: "USAGE",
+    message:
+      stage === "none"
+        ? `Run ${run.id} was imported from ${format}, which keeps values and no place in a workflow`
+        : `Run ${run.id} was imported from ${format} and stands at "${stage}"; no workflow of Holdfast's own goes on from there`,
+    hint: [
+      `With a workflow of yours that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
+      `See it with \`holdfast show ${run.id}\`, give it back with \`holdfast export ${run.id} --to ${format}\`,`,
+      `or go on saving by hand with \`holdfast checkpoint --run ${run.id}\`.`,
+    ].join(" "),
+    data: { run: run.id, format, stage },
+  });
+}
+
+function noRepository(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOT_A_REPOSITORY",
+    message: `Imported run ${run} works on files, and there is no git repository here`,
+    hint: "Resume it inside a clone of the repository that the work is about.",
+  });
+}
+
+export interface Adoption {
+  readonly workflow: Workflow<JsonObject>;
+  readonly config: ExecutionConfig;
+  /** Branch that a new worktree starts from; null: the remote's default. */
+  readonly base: string | null;
+  /** The state that the workflow goes on with, and what the run works on, once the worktree is there. */
+  prepare(
+    checkpoint: Checkpoint,
+    workspace: Workspace | undefined,
+  ): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
+}
+
+/** The checkpoint of a run that was imported and that nobody has carried on yet; null for every other run. */
+export async function awaitsAdoption(parts: WorkParts, run: RunSummary): Promise<Checkpoint | null> {
+  if (run.state.kind !== "open") return null;
+  // Not read unless it is an import's: a damaged one must not keep a run from going on with the one before it.
+  const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+  // Killed before its first checkpoint, its label is all that tells of the import.
+  if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
+  if (last?.trigger !== "import") return null;
+  const newest = await parts.store.getCheckpoint(last);
+  if (importedOf(newest.planes) === null) return null;
+  if (await isWhole(parts, run.id)) return newest;
+  throw unfinished(run);
+}
+
+function unfinished(run: RunSummary): HoldfastError {
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `The import of run ${run.id} did not finish`,
+    hint: "Run the same `holdfast import` again: it goes on where it stood.",
+    retry: "ask",
+    data: { run: run.id },
+  });
+}
+
+/** USAGE when the workflow has no such stage: a run never goes on at a place that it did not stand at. */
+export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Workflow<JsonObject>): void {
+  const { stage } = checkpoint.planes.position;
+  const { shape } = workflow;
+  if (shape.stages.includes(stage)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Imported run ${run.id} stands at "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
+    hint: "Give the workflow a stage of that name.",
+    data: { run: run.id, stage },
+  });
+}
+
+/**
+ * Makes an imported run one that a workflow carries: the position and the values as they were imported, with a worktree, a definition and a
+ * first stay in its stage. One transaction, after which it is a run like any other; killed before, it is still an import.
+ */
+export async function adoptImport(
+  parts: WorkParts,
+  run: RunSummary,
+  checkpoint: Checkpoint,
+  adoption: Adoption,
+): Promise<void> {
+  const { workflow, config } = adoption;
+  checkStage(run, checkpoint, workflow);
+  await using held = await holdLease(parts, run.id);
+  const place = await planNewPlace(parts, run, adoption.base);
+  const workspace = await placeOf(parts, run, place);
+  const { values, inputs } = await adoption.prepare(checkpoint, workspace);
+  const { planes } = checkpoint;
+  const sequence = checkpoint.sequence + 1;
+  const files =
+    workspace === undefined
+      ? null
+      : await workspace.snapshot({ run: run.id, sequence, message: "taken up from an import", ...lookParams(parts) });
+  const { stage, iteration } = planes.position;
+  const entered: StageEntered = { visit: 1, stage, iteration };
+  await parts.store.commit({
+    lease: held.lease,
+    entries: [
+      ...(place === undefined || place === null
+        ? []
+        : [{ kind: "note", body: { text: newPlaceNote(checkpoint, place) } } as const]),
+      { kind: "stage.entered", body: entered },
+    ],
+    checkpoint: {
+      sequence,
+      trigger: "stage",
+      planes: {
+        ...planes,
+        position: {
+          ...planes.position,
+          workflow: workflow.shape.name,
+          definition: workflow.definition,
+          // Its graph is this stay's: begun anew, it would do again what is complete.
+          visit: { number: 1, steps: {}, failures: {}, ...(planes.position.graph === null ? {} : { graph: true }) },
+        },
+        context: { ...planes.context, values: workflow.parseState(values) },
+        files,
+        inputs: { ...planes.inputs, ...inputs },
+        config,
+      },
+    },
+  });
+}
+
+/** The one that the document named, as far as the import found it here; else a new one on top of the base. */
+async function placeOf(
+  parts: WorkParts,
+  run: RunSummary,
+  place: StartPlan["place"] | undefined,
+): Promise<Workspace | undefined> {
+  const { workspaces } = parts;
+  if (workspaces === null) return undefined;
+  const there = await findRunWorkspace(parts, run);
+  if (there !== undefined || place === undefined || place === null) return there;
+  return await workspaces.create({
+    run: run.id,
+    path: place.worktree,
+    ...(place.base === null ? {} : { base: place.base.commit }),
+  });
+}
+
+/** Where a run that was imported will go on, when that is not where its files are; undefined when it is, or when there are no files. */
+export async function planNewPlace(
+  parts: WorkParts,
+  run: RunSummary,
+  base: string | null,
+): Promise<StartPlan["place"] | undefined> {
+  if (parts.workspaces === null || (await findRunWorkspace(parts, run)) !== undefined) return undefined;
+  return await planPlace(parts, run.id, base);
+}
+
+/** What is in nobody's push is not in a new worktree, and whoever resumes must not find that out from the result. */
+export function newPlaceNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
+  const named = namedWorktrees(checkpoint.planes.extensions)[0];
+  const where =
+    named === undefined
+      ? "The imported document names no worktree"
+      : `The worktree of the imported document, ${named}, is none of this repository`;
+  const base = place.base?.branch ?? place.base?.commit ?? "HEAD";
+  return `${where}. The run goes on in a new one, on top of ${base}: work that was never pushed is not in it.`;
+}

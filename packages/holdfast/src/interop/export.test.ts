@@ -1,0 +1,66 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { Holdfast } from "../holdfast.ts";
+import { openHoldfast } from "../open.ts";
+
+let directory: string;
+let holdfast: Holdfast;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "holdfast-transcript-"));
+  holdfast = await openHoldfast({ cwd: directory, store: join(directory, "store") });
+});
+afterEach(async () => {
+  await holdfast.close();
+  await rm(directory, { recursive: true });
+});
+
+const reading = (body: string | null): Planes => {
+  const base = emptyPlanes();
+  const issue =
+    body === null
+      ? null
+      : ({
+          number: 7,
+          title: "Crash",
+          body,
+          labels: [],
+          state: "open",
+          updatedAt: "2026-01-01T00:00:00.000Z",
+        } as const);
+  return { ...base, inputs: { ...base.inputs, issue } };
+};
+
+/** One checkpoint a body. */
+async function runReading(run: string, bodies: readonly (string | null)[]): Promise<void> {
+  const { store } = holdfast;
+  await store.createRun({ id: run, workflow: "impl", work: { kind: "issue", number: 7 }, labels: {} });
+  const lease = await store.takeLease({ run, label: "test" });
+  for (const [at, body] of bodies.entries())
+    await store.commit({ lease, checkpoint: { sequence: at + 1, trigger: "stage", planes: reading(body) } });
+  await store.releaseLease(lease);
+}
+
+async function told(run: string): Promise<{ readonly message: unknown; readonly lost: readonly string[] }> {
+  const { bytes, losses } = await holdfast.foreign.transcript(run);
+  const { steps } = JSON.parse(new TextDecoder().decode(bytes));
+  return { message: steps[0].message, lost: losses.map(({ path }) => path) };
+}
+
+test("the task is told as the run was given it, and that it was edited since", async () => {
+  await runReading("edited", [null, "On empty input.", "On empty input. And on long ones."]);
+  const { message, lost } = await told("edited");
+  expect(message).toBe("Issue #7: Crash\n\nOn empty input.");
+  expect(lost).toContain("inputs.issue");
+});
+
+test("one that stayed as it was is no loss; a run that never knew it has the number", async () => {
+  await runReading("same", [null, "Once.", "Once."]);
+  expect(await told("same")).toMatchObject({ message: "Issue #7: Crash\n\nOnce." });
+  expect((await told("same")).lost).not.toContain("inputs.issue");
+  await runReading("never", [null]);
+  expect(await told("never")).toMatchObject({ message: "Issue #7" });
+});

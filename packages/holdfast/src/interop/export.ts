@@ -1,0 +1,183 @@
+import { readFileSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { Parts } from "@holdfast/core/adapters";
+import type { Checkpoint, InputsPlane } from "@holdfast/core/checkpoint";
+import type { Run, RunSummary } from "@holdfast/core/run";
+import { allCheckpoints } from "@holdfast/core/store";
+import { exportAtif } from "@holdfast/formats/atif";
+import { compressFor } from "@holdfast/formats/compression";
+import type { CrunchConfig } from "@holdfast/formats/crunch-config";
+import { idOfPath } from "@holdfast/formats/crunch-document";
+import { type Encoded, type ForeignCheckpoint, type FormatName, type Loss, asForeign } from "@holdfast/formats/format";
+import type { ExportName } from "@holdfast/formats/format-names";
+import { formatNamed } from "@holdfast/formats/registry";
+import { HoldfastError } from "@holdfast/platform/error";
+import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
+import { type Written, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
+import { encodeLive, liveLoop } from "@holdfast/workflows/ralph/loop-checkpoint";
+import { listAgentLogs, readLogLines } from "../agent-output.ts";
+
+/** One checkpoint as one document, and all that the document cannot carry. */
+export function encodeCheckpoint(
+  run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
+  checkpoint: Checkpoint,
+  to: FormatName,
+): { readonly foreign: ForeignCheckpoint; readonly encoded: Encoded } {
+  const { foreign, losses } = asForeign(run, checkpoint, to);
+  // Of a loop that we carry the format has words for more than the planes alone would tell.
+  const live = to === "loop-json" ? liveLoop(run, checkpoint.planes) : null;
+  const encoded =
+    live === null
+      ? formatNamed(to).encode(foreign)
+      : encodeLive({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
+  return { foreign, encoded: { ...encoded, losses: eachOnce([...losses, ...encoded.losses]) } };
+}
+
+/** To a file, or into a directory: there under the name that the format gives it, with index and `latest` where it has them. */
+export function writeExport(params: {
+  readonly to: ExportName;
+  readonly foreign: readonly ForeignCheckpoint[];
+  readonly encoded: readonly Encoded[];
+  /** Absolute. */
+  readonly output: string;
+  /** The user wrote it with a slash at its end. */
+  readonly directory: boolean;
+}): Written {
+  const { to, encoded, output } = params;
+  const [only] = encoded;
+  const directory = params.directory || encoded.length > 1 || isDirectory(output);
+  const losses = eachOnce(encoded.flatMap((one) => one.losses));
+  if (directory && to === "crunch-yaml") {
+    const written = writeCrunch(output, params);
+    return { ...written, losses: eachOnce([...losses, ...written.losses]) };
+  }
+  if (!directory && only !== undefined) return writeDocument(only, output);
+  const names = distinctNames(encoded.map(({ path }) => basename(path)));
+  const paths = encoded.flatMap((one, at) => writeDocument(one, join(output, names[at] ?? "")).paths);
+  return { paths, removed: [], losses };
+}
+
+/** A directory that crunch's own configuration speaks of is written by it; what cannot be kept there is refused, not dropped. */
+function writeCrunch(
+  directory: string,
+  { foreign, encoded }: { readonly foreign: readonly ForeignCheckpoint[]; readonly encoded: readonly Encoded[] },
+): Written {
+  const config = crunchSettingsFor(directory, foreign[0]?.work ?? { kind: "none" });
+  if (config?.enabled === false)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `Nothing is saved in ${directory}: .claude/checkpoint-config.yaml says enabled: false`,
+      hint: "Switch it on there, or export into another directory.",
+    });
+  const limit = config?.retention.maxBytes ?? null;
+  const large = encoded.find(({ bytes }) => limit !== null && packedSize(config, bytes) > limit);
+  if (large !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${idOfPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
+      hint: "Raise it there, or export into another directory. Nothing was written.",
+    });
+  // What is exported was asked for: the rules make room for it among what the same export wrote, and touch nothing else.
+  const ours = new Set(encoded.map(({ path }) => idOfPath(path)));
+  return writeCrunchDirectory({ directory, add: foreign, config, ours });
+}
+
+function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {
+  return compressFor(config?.compress === true ? "a.gz" : "a", bytes).length;
+}
+
+/** Some formats name two checkpoints alike; of what is written together none may take another's place. */
+function distinctNames(names: readonly string[]): readonly string[] {
+  const seen = new Map<string, number>();
+  return names.map((name) => {
+    const count = (seen.get(name) ?? 0) + 1;
+    seen.set(name, count);
+    return count === 1 ? name : name.replace(/^([^.]*)/, `$1-${count}`);
+  });
+}
+
+/** The same loss of many checkpoints is told once. */
+export function eachOnce(losses: readonly Loss[]): readonly Loss[] {
+  return [...new Map(losses.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** A whole run as an ATIF trajectory: its journal, and what its agents said as far as that is kept. */
+export async function exportTranscript(parts: Parts, run: RunSummary): Promise<Encoded> {
+  const { store } = parts;
+  const entries = await Array.fromAsync(store.readJournal({ run: run.id }));
+  const logs = [];
+  const cut: string[] = [];
+  for (const { path, visit, step, bytes } of await listAgentLogs(join(store.location, "logs", run.id))) {
+    const { lines, next } = await readLogLines(path, 0);
+    logs.push({ visit, step, lines });
+    if (next < bytes) cut.push(`${visit}-${step}`);
+  }
+  const newest = (await store.latest(run.id))?.planes;
+  const given = await firstInputs(parts, run.id);
+  const { agent, model } = newest?.config ?? { agent: null, model: null };
+  const { version } = JSON.parse(readPackageFile("package.json")) as { readonly version?: unknown };
+  const inputs = given?.inputs ?? null;
+  const conductor = { version: String(version), agent, model };
+  const encoded = exportAtif({ run, entries, logs, inputs, conductor });
+  return { ...encoded, losses: [...encoded.losses, ...lossesOf({ given, newest: newest?.inputs ?? null, cut })] };
+}
+
+/** Of the oldest checkpoint that knows the work: a run may find it out in its first stage, and people edit issues later. */
+async function firstInputs(
+  parts: Parts,
+  run: string,
+): Promise<{ readonly sequence: number; readonly inputs: InputsPlane } | null> {
+  for (const { sequence, quarantined } of (await Array.fromAsync(allCheckpoints(parts.store, run))).toReversed()) {
+    if (quarantined) continue;
+    const { inputs } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+    if (inputs.issue !== null || inputs.task !== null) return { sequence, inputs };
+  }
+  return null;
+}
+
+function lossesOf(params: {
+  readonly given: { readonly sequence: number; readonly inputs: InputsPlane } | null;
+  readonly newest: InputsPlane | null;
+  readonly cut: readonly string[];
+}): readonly Loss[] {
+  const { given, newest, cut } = params;
+  const losses: Loss[] = cut.map((log) => ({ path: `logs.${log}`, why: "Its last line was not finished" }));
+  const [first, last] = [given?.inputs.issue ?? null, newest?.issue ?? null];
+  if (first !== null && last !== null && `${first.title}\n${first.body}` !== `${last.title}\n${last.body}`)
+    losses.push({ path: "inputs.issue", why: "The issue was edited while the run went on; its first wording is told" });
+  return losses;
+}
+
+/** Formats that have a JSON Schema, published with the package. */
+const FILES = {
+  "loop-json": "schemas/loop-checkpoint.schema.json",
+  "loop-registry": "schemas/loop-registry.schema.json",
+  "loop-state": "schemas/loop-state.schema.json",
+  "reflection-memory": "schemas/reflection-memory.schema.json",
+  atif: "schemas/atif-1.7.schema.json",
+} as const;
+
+export function schemaText(name: keyof typeof FILES): string {
+  return readPackageFile(FILES[name]);
+}
+
+/** A file of the installed package. Its root is above: how far depends on whether this is the library, the bundle or the source. */
+function readPackageFile(path: string): string {
+  for (let directory = import.meta.dirname; ; directory = dirname(directory)) {
+    try {
+      return readFileSync(join(directory, path), "utf8");
+    } catch (cause) {
+      if (dirname(directory) !== directory) continue;
+      throw new HoldfastError({
+        code: "IO_FAILED",
+        message: `${path} is not in this installation`,
+        hint: "Install the package again.",
+        cause,
+      });
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { type Parts, findRunWorkspace } from "@holdfast/core/adapters";
+import type { RunSummary } from "@holdfast/core/run";
+import type { CheckpointRef } from "@holdfast/core/store";
+import type { Encoded, ForeignCheckpoint, FormatName } from "@holdfast/formats/format";
+import { HoldfastError } from "@holdfast/platform/error";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import type { LoopPlace } from "@holdfast/workflows/ralph/layout";
+import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
+import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
+import type { Mirror } from "./mirror.ts";
+
+/** Checkpoints of other tools, in and out. Loaded part by part when asked for: a parser for YAML would cost every start of a program. */
+export class ForeignDesk {
+  readonly #parts: Parts;
+  readonly #cwd: string;
+  readonly #loopLayout: LoopLayoutSettings;
+  readonly #maxLoops: number | null;
+  #place: Promise<LoopPlace> | undefined;
+
+  constructor(
+    parts: Parts,
+    options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings; readonly maxLoops: number | null },
+  ) {
+    this.#parts = parts;
+    this.#cwd = options.cwd;
+    this.#loopLayout = options.loopLayout;
+    this.#maxLoops = options.maxLoops;
+  }
+
+  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
+  async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<readonly ImportPlan[]> {
+    const { planImport } = await import("./import.ts");
+    return await planImport(this.#parts, { cwd: this.#cwd, ...params });
+  }
+
+  async applyImport(plan: ImportPlan): Promise<ImportReport> {
+    const { applyImport } = await import("./import.ts");
+    return await applyImport(this.#parts, plan);
+  }
+
+  /** One checkpoint as a document of that format, with all that it cannot carry. */
+  async encode(
+    ref: CheckpointRef,
+    to: FormatName,
+  ): Promise<{ readonly foreign: ForeignCheckpoint; readonly encoded: Encoded }> {
+    const checkpoint = await this.#parts.store.getCheckpoint(ref);
+    const { encodeCheckpoint } = await import("./export.ts");
+    return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
+  }
+
+  /** A whole run as an ATIF trajectory. */
+  async transcript(run: string): Promise<Encoded> {
+    const { exportTranscript } = await import("./export.ts");
+    return await exportTranscript(this.#parts, await this.#run(run));
+  }
+
+  /**
+   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. The directories of crunch runs and of
+   * loops are in the main worktree.
+   */
+  async mirror(params: {
+    readonly run: string;
+    readonly to: FormatName;
+    readonly directory?: string;
+  }): Promise<Pick<Mirror, "to" | "root" | "catchUp">> {
+    const { run, to, directory } = params;
+    const summary = await this.#run(run);
+    const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
+    if (isLoop(summary, to)) {
+      const { mirrorLoop } = await import("./mirror.ts");
+      return mirrorLoop({ ...(await this.#loopPlace()), run, root });
+    }
+    const { Mirror } = await import("./mirror.ts");
+    return new Mirror({ parts: this.#parts, run, to, root });
+  }
+
+  /** What the rules would leave of the files below `.aiwg`, and why. One plan a run that has any. */
+  async planLoopCleanup(params: { readonly run?: string } = {}): Promise<readonly LoopCleanupPlan[]> {
+    const { planLoopCleanup } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    return await planLoopCleanup({ ...(await this.#loopPlace()), ...params });
+  }
+
+  async applyLoopCleanup(plans: readonly LoopCleanupPlan[]): Promise<void> {
+    const { applyLoopCleanup } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
+  }
+
+  /** For whoever looked at loops, or at the one that is named: what the files below `.aiwg` say of those whose process is gone is put right. Never fails. */
+  async tellGone(run: string | null): Promise<void> {
+    if (!this.#loopLayout.mirror) return;
+    // Asked for by every look at loops: where there are no files there is nothing to be loaded for them.
+    this.#place ??= this.#loopPlace();
+    const place = await this.#place.catch(() => null);
+    if (place === null || !existsSync(join(place.root, ".aiwg/ralph"))) return;
+    const { tellGone } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    await tellGone(place, run);
+  }
+
+  async #loopPlace(): Promise<LoopPlace> {
+    const settings = this.#loopLayout;
+    const root = settings.directory ?? (await mainWorktreeRoot(this.#parts.workspaces, this.#cwd));
+    return { parts: this.#parts, root, settings, limit: this.#maxLoops };
+  }
+
+  async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
+    if (run.workflow === "crunch" && to === "crunch-yaml")
+      return await mainWorktreeRoot(this.#parts.workspaces, this.#cwd);
+    if (isLoop(run, to)) return (await this.#loopPlace()).root;
+    return (await findRunWorkspace(this.#parts, run))?.root ?? this.#cwd;
+  }
+
+  async #run(id: string): Promise<RunSummary> {
+    const run = await this.#parts.store.getRun(id);
+    if (run !== undefined) return run;
+    throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
+  }
+}
+
+function isLoop(run: Pick<RunSummary, "workflow">, to: FormatName): boolean {
+  return run.workflow === "ralph" && to === "loop-json";
+}

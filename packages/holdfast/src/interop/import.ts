@@ -1,0 +1,260 @@
+import { realpathSync } from "node:fs";
+import { type Parts, WORKTREE, labelOf } from "@holdfast/core/adapters";
+import type { Planes } from "@holdfast/core/checkpoint";
+import { holdLease } from "@holdfast/core/hold-lease";
+import type { NewEntry } from "@holdfast/core/journal";
+import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { type Work, makeRunId } from "@holdfast/core/run";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { capture } from "@holdfast/core/values/capture";
+import {
+  type ForeignCheckpoint,
+  type FormatName,
+  IMPORT_ENTRY,
+  IMPORT_LABEL,
+  type Remark,
+  isWhole,
+  namedWorktrees,
+  withImported,
+} from "@holdfast/formats/format";
+import { readSource } from "@holdfast/formats/source-files";
+import { HoldfastError } from "@holdfast/platform/error";
+import { WRITTEN_BY } from "@holdfast/workflows/ralph/loop-checkpoint";
+import { WORKFLOW_TYPES, parseLoopOptions } from "@holdfast/workflows/ralph/options";
+import { parseLoopState } from "@holdfast/workflows/ralph/state";
+import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
+import { type DecodedSources, decodeHistories, loopOf } from "./read-files.ts";
+
+export interface ImportParams {
+  readonly cwd: string;
+  /** Files and directories, as typed. */
+  readonly paths: readonly string[];
+  readonly format?: FormatName;
+  /** Id of the run; made from the work and the content when absent. */
+  readonly run?: string;
+}
+
+/** All that an import would make; nothing is made yet. */
+export interface ImportPlan {
+  readonly run: string;
+  readonly format: FormatName;
+  readonly workflow: string;
+  readonly work: Work;
+  readonly labels: JsonObject;
+  /** Where its files are, when the document says so and that is a worktree of this repository. */
+  readonly worktree: string | null;
+  /** Oldest first; the first becomes sequence 1. */
+  readonly checkpoints: readonly ImportedCheckpoint[];
+  readonly remarks: readonly Remark[];
+  readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+  /**
+   * "none": new. "part": a process died in the middle; it goes on. "whole": imported before, nothing to do. "own": a run of this store wrote the
+   * documents itself, and nothing is made of them unless somebody names another run for it.
+   */
+  readonly before: "none" | "part" | "whole" | "own";
+}
+
+export interface ImportedCheckpoint {
+  readonly id: string | null;
+  readonly createdAt: string | null;
+  readonly planes: Planes;
+}
+
+/**
+ * Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. One plan a run: a
+ * place where several loops lie makes as many.
+ */
+export async function planImport(parts: Parts, params: ImportParams): Promise<readonly ImportPlan[]> {
+  const histories = decodeHistories(
+    params.paths.map((path) => readSource(path, params.cwd)),
+    params.format,
+  );
+  if (histories.length > 1 && params.run !== undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `There are ${histories.length} loops, each of which becomes a run, and --run names one`,
+      hint: "Leave it out, or import the directory of one loop.",
+    });
+  const plans: ImportPlan[] = [];
+  for (const history of histories) plans.push(await planHistory(parts, params, history));
+  return plans;
+}
+
+async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
+  const { format } = decoded;
+  const checkpoints = decoded.checkpoints.map((foreign) => {
+    const planes: unknown = capture(withImported(foreign, format));
+    // A capture has the shape of what it was taken from: it refuses all that it could not copy as it is.
+    return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
+  });
+  const last = decoded.checkpoints.at(-1);
+  const loop = last === undefined ? null : ownLoop(last);
+  const { workflow, work } = loop ?? last ?? { workflow: "none", work: { kind: "none" } as const };
+  const digest = digestOf(decoded.checkpoints, format);
+  const found = await findImport(parts, digest, params.run);
+  const own = found === undefined && params.run === undefined ? await ownWriter(parts, decoded.checkpoints) : null;
+  const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
+  const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
+  const run = own ?? found?.id ?? params.run ?? made();
+  return {
+    run,
+    format,
+    workflow,
+    work,
+    labels: found?.labels ?? {
+      [IMPORT_LABEL]: digest,
+      ...(worktree === null ? {} : { [WORKTREE]: worktree.label }),
+    },
+    worktree: worktree?.path ?? null,
+    checkpoints,
+    remarks: decoded.remarks,
+    broken: decoded.broken,
+    before: own !== null ? "own" : found === undefined ? "none" : found.whole ? "whole" : "part",
+  };
+}
+
+/** Loops are of no issue; their own id tells a person which one it is, better than the words of a task. */
+function nameable({ checkpoints }: DecodedSources, work: Work): Work {
+  const loop = loopOf(checkpoints[0])?.workflow;
+  return work.kind !== "issue" && loop !== undefined ? { kind: "task", text: loop } : work;
+}
+
+/** By the documents alone: how they were packed, named and indexed makes no other run of them. */
+function digestOf(checkpoints: readonly ForeignCheckpoint[], format: FormatName): string {
+  const documents = checkpoints.map(({ id, original }): Json => [id, original?.document ?? null]);
+  return sha256(canonicalJson([format, ...documents]));
+}
+
+/** The same documents again are the same run, under whatever id it was given. */
+async function findImport(
+  parts: Parts,
+  digest: string,
+  named: string | undefined,
+): Promise<{ readonly id: string; readonly labels: JsonObject; readonly whole: boolean } | undefined> {
+  const runs = await parts.store.listRuns();
+  const same = runs.filter(({ labels }) => labels[IMPORT_LABEL] === digest);
+  const found = same.find(({ id }) => id === named) ?? (named === undefined ? same[0] : undefined);
+  if (found === undefined) {
+    if (named !== undefined && runs.some(({ id }) => id === named)) throw taken(named);
+    return undefined;
+  }
+  return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
+}
+
+/** Only a worktree of this very repository counts. */
+async function worktreeOf(
+  parts: Parts,
+  extensions: JsonObject | undefined,
+): Promise<{ readonly path: string; readonly label: string } | null> {
+  if (parts.workspaces === null || extensions === undefined) return null;
+  const named = namedWorktrees(extensions);
+  const trees = await parts.workspaces.list();
+  for (const path of named) {
+    const tree = trees.find((one) => one.exists && one.path === realPath(path));
+    // One that was made for a run of ours belongs to that run.
+    if (tree !== undefined && tree.run === null) return { path: tree.path, label: labelOf(tree.path, trees) };
+  }
+  return null;
+}
+
+function realPath(path: string): string | null {
+  try {
+    return realpathSync(path);
+  } catch {
+    return null;
+  }
+}
+
+function taken(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "RUN_EXISTS",
+    message: `There is a run ${run} already, and it is another one`,
+    hint: "Choose another id with --run, or leave it out.",
+    data: { run },
+  });
+}
+
+export interface ImportReport {
+  readonly run: string;
+  readonly checkpoints: number;
+  /** false: all of it was there already. */
+  readonly changed: boolean;
+}
+
+/** Killed anywhere and called again with the same documents, it goes on where it stood; done twice it changes nothing. */
+export async function applyImport(parts: Parts, plan: ImportPlan): Promise<ImportReport> {
+  const { run, workflow, work, labels, checkpoints } = plan;
+  const unchanged = { run, checkpoints: checkpoints.length, changed: false };
+  if (plan.before === "whole" || plan.before === "own") return unchanged;
+  const { store } = parts;
+  await store.createRun({ id: run, workflow, work, labels });
+  await using held = await holdLease(parts, run);
+  const written = (await store.getRun(run))?.latest?.sequence ?? 0;
+  // Somebody else finished it while we waited for the lease.
+  if (written >= checkpoints.length) return unchanged;
+  for (const [at, { planes, id }] of checkpoints.entries()) {
+    if (at < written) continue;
+    const last = at === checkpoints.length - 1;
+    await store.commit({
+      lease: held.lease,
+      entries: last ? lastEntries(plan, planes) : [],
+      checkpoint: { sequence: at + 1, trigger: "import", planes, ...nameOf(id) },
+    });
+  }
+  return { ...unchanged, changed: true };
+}
+
+/** In one transaction with the last checkpoint: a run whose document says that it has ended is ended here too. */
+function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[] {
+  const { format, checkpoints } = plan;
+  const imported: NewEntry = { kind: IMPORT_ENTRY, body: { format, checkpoints: checkpoints.length } };
+  if (plan.workflow !== "impl" && plan.workflow !== "ralph") return [imported];
+  if (position.stage === "done") return [imported, { kind: "run.ended", body: { outcome: "done" } }];
+  const failed = position.stage === "fatal" || (plan.workflow === "ralph" && position.stage === "limit");
+  if (!failed) return [imported];
+  const reason = position.reason ?? "It had failed before it was imported";
+  return [imported, { kind: "run.ended", body: { outcome: "fatal", reason } }];
+}
+
+/** As a label only: one that the store would refuse is still in the document. */
+function nameOf(id: string | null): { readonly name?: string } {
+  return id !== null && id.length <= 200 && id.isWellFormed() ? { name: id } : {};
+}
+
+/**
+ * What a loop's document becomes that the ralph workflow itself wrote: it stands at a stage of it, with all of its state and its options, and so
+ * can go on in it. null for every other document.
+ */
+function ownLoop({
+  workflow,
+  planes,
+}: Pick<ForeignCheckpoint, "workflow" | "planes">): { readonly workflow: "ralph"; readonly work: Work } | null {
+  const { position, context, config } = planes;
+  if (!WORKFLOW_TYPES.some((type) => type === workflow) || !RALPH_SHAPE.stages.includes(position.stage)) return null;
+  try {
+    parseLoopState(context.values);
+    return { workflow: "ralph", work: { kind: "task", text: parseLoopOptions(config.inputs).task } };
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
+}
+
+/**
+ * The run of this very store whose mirror wrote the documents, all of them: that of the newest. null: others had a hand in them, or the store
+ * does not know the run, and there is something to import.
+ */
+async function ownWriter(parts: Parts, checkpoints: readonly ForeignCheckpoint[]): Promise<string | null> {
+  const runs = checkpoints.map((checkpoint) => runIn(parts.store.id, checkpoint));
+  const newest = runs.at(-1) ?? null;
+  if (newest === null || runs.includes(null)) return null;
+  return (await parts.store.getRun(newest)) === undefined ? null : newest;
+}
+
+function runIn(store: string, { original }: ForeignCheckpoint): string | null {
+  const document = original?.document;
+  const metadata = isJsonObject(document) ? document["metadata"] : undefined;
+  const mark = isJsonObject(metadata) ? metadata[WRITTEN_BY] : undefined;
+  if (typeof mark !== "string" || !mark.startsWith(`${store}/`)) return null;
+  return /^([^@]+)@\d+$/.exec(mark.slice(store.length + 1))?.[1] ?? null;
+}

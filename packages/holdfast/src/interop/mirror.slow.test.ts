@@ -1,0 +1,267 @@
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
+import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
+import { readSource } from "@holdfast/formats/source-files";
+import { readYaml } from "@holdfast/formats/strict-yaml";
+import { initialCrunchState } from "@holdfast/workflows/crunch/state";
+import { openHoldfast } from "../open.ts";
+
+/** A repository with a crunch run of issue 42, which is saved by hand here. */
+async function scene(config?: string) {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "layout-")));
+  const git = (...args: readonly string[]): string => execFileSync("git", args, { cwd: root, encoding: "utf8" });
+  git("init", "-q");
+  git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first");
+  const holdfast = await openHoldfast({ cwd: root });
+  onTestFinished(async () => {
+    await holdfast.close();
+    rmSync(root, { recursive: true });
+  });
+  const configure = (text: string): void => {
+    mkdirSync(join(root, ".claude"), { recursive: true });
+    writeFileSync(join(root, ".claude/checkpoint-config.yaml"), text);
+  };
+  if (config !== undefined) configure(config);
+  const handle = await holdfast.createRun({ id: "c", workflow: "crunch", work: { kind: "issue", number: 42 } });
+  const mirror = await holdfast.foreign.mirror({ run: "c", to: "crunch-yaml" });
+  const directory = join(root, ".claude/crunch/42/checkpoints");
+  let count = 0;
+  const save = async (trigger: Trigger, stage = "enrich"): Promise<void> => {
+    const { position } = emptyPlanes({ workflow: "crunch", stage });
+    count += 1;
+    const values = { ...(initialCrunchState as object as JsonObject), branch: `b${count}` };
+    await handle.save({ trigger, name: `${count}`, planes: { position, context: { values, tokens: {} } } });
+  };
+  return {
+    root,
+    git,
+    holdfast,
+    mirror,
+    directory,
+    configure,
+    save,
+    files: () => (existsSync(directory) ? readdirSync(directory).filter((name) => name.startsWith("CP-")) : []),
+    index: () => yamlOf(join(directory, "index.yaml")),
+    /** Triggers and phases that the index lists, oldest first. */
+    listed: (): readonly string[] => {
+      const entries = yamlOf(join(directory, "index.yaml"))["checkpoints"] as readonly JsonObject[];
+      return entries.map(({ trigger, phase }) => `${String(trigger)} ${String(phase)}`);
+    },
+  };
+}
+
+function yamlOf(path: string): JsonObject {
+  const { value } = readYaml(readFileSync(path, "utf8"), { format: "crunch-yaml", file: path });
+  return value as JsonObject;
+}
+
+describe("the directory of a crunch run", () => {
+  test("is in the main worktree, wherever one stands, and git does not see it", async () => {
+    const { root, git, save, mirror, directory, files, holdfast } = await scene();
+    await save("stage");
+    const other = `${root}-other`;
+    git("worktree", "add", "-q", other);
+    onTestFinished(() => rmSync(other, { recursive: true }));
+    await using elsewhere = await openHoldfast({ cwd: other });
+    expect((await elsewhere.foreign.mirror({ run: "c", to: "crunch-yaml" })).root).toBe(root);
+    await mirror.catchUp();
+    expect(files()).toHaveLength(1);
+    expect(git("status", "--porcelain")).toBe("");
+    expect(readlinkSync(join(directory, "latest"))).toBe(files()[0]);
+    expect(await holdfast.work.parts().then(({ crunchTriggers }) => crunchTriggers())).toMatchObject({
+      agent_complete: { taken: false },
+    });
+  });
+
+  test("one that somebody made before is not hidden behind their back", async () => {
+    const { save, mirror, directory } = await scene();
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, "notes.txt"), "mine");
+    await save("stage");
+    await mirror.catchUp();
+    expect(existsSync(join(directory, ".gitignore"))).toBe(false);
+  });
+
+  test("defects 5 and 6: index, count and latest follow every change, and the trigger stands in the file itself", async () => {
+    const { save, mirror, directory, files, index, listed } = await scene();
+    for (let round = 1; round <= 5; round += 1) {
+      await save("batch_complete");
+      await mirror.catchUp();
+      const kept = Math.min(round, 3);
+      expect(files()).toHaveLength(kept);
+      expect(index()).toMatchObject({ issue_number: 42, total_checkpoints: kept });
+      expect(`${String(index()["latest"])}.yaml`).toBe(readlinkSync(join(directory, "latest")));
+      expect(yamlOf(join(directory, "latest"))).toMatchObject({ trigger: "batch_complete" });
+    }
+    const before = listed();
+    unlinkSync(join(directory, "index.yaml"));
+    await save("manual");
+    await mirror.catchUp();
+    expect(listed()).toEqual([...before, "manual enrich"]);
+  });
+
+  test("a link that leads out of the repository is not followed", async () => {
+    const { root, save, mirror } = await scene();
+    const outside = mkdtempSync(join(tmpdir(), "outside-"));
+    onTestFinished(() => rmSync(outside, { recursive: true }));
+    symlinkSync(outside, join(root, ".claude"));
+    await save("stage");
+    await expect(mirror.catchUp()).rejects.toMatchObject({ code: "IO_FAILED" });
+    expect(readdirSync(outside)).toEqual([]);
+  });
+
+  test("what a kill left half-written is swept by the next mirror, and nothing else that is hidden", async () => {
+    const { save, mirror, directory } = await scene();
+    await save("stage");
+    await mirror.catchUp();
+    const left = join(directory, `.tmp-${"a".repeat(32)}-CP-x.yaml`);
+    const fresh = join(directory, `.tmp-${"b".repeat(32)}-CP-y.yaml`);
+    for (const path of [left, fresh, join(directory, ".tmp-mine")]) writeFileSync(path, "half");
+    utimesSync(left, 1, 1);
+    utimesSync(join(directory, ".tmp-mine"), 1, 1);
+    await save("stage");
+    await mirror.catchUp();
+    expect([left, fresh, join(directory, ".tmp-mine")].map((path) => existsSync(path))).toEqual([false, true, true]);
+  });
+});
+
+describe("defects 1 to 4: the rows of crunch's table of retention, in the directory", () => {
+  const repeat = (trigger: Trigger, times: number, phase: string): readonly (readonly [Trigger, string])[] =>
+    Array.from({ length: times }, () => [trigger, phase] as const);
+  const config = "checkpoint: {checkpoint_triggers: {agent_complete: true}}\n";
+
+  test.each<[string, Trigger, string, number, number]>([
+    ["phase_transition: all (a milestone)", "stage", "phase_transition", 6, 6],
+    ["batch_complete: the last 3 of each phase", "batch_complete", "batch_complete", 3, 3],
+    ["agent_complete: the last 1 of each phase", "agent_complete", "agent_complete", 1, 1],
+    ["conflict_resolved: all (an audit trail)", "conflict_resolved", "conflict_resolved", 6, 6],
+    ["conflict_start: all, as its resolution", "conflict_start", "conflict_start", 6, 6],
+    ["user_interrupt: the last 1", "interrupt", "user_interrupt", 0, 1],
+    ["session_end: the last 1, as an interrupt", "session_end", "session_end", 0, 1],
+    ["manual: all", "manual", "manual", 6, 6],
+  ])("%s", async (_, trigger, word, first, second) => {
+    const { save, mirror, listed } = await scene(config);
+    for (const [one, phase] of [...repeat(trigger, 6, "enrich"), ...repeat(trigger, 6, "implementing")])
+      await save(one, phase);
+    // The newest stays in any case: let that be another.
+    await save("fork", "implementing");
+    await mirror.catchUp();
+    const kept = listed().filter((line) => line.startsWith(word));
+    expect(kept.filter((line) => line.endsWith("enrich"))).toHaveLength(first);
+    expect(kept.filter((line) => line.endsWith("implementing"))).toHaveLength(second);
+  });
+
+  test("-1 keeps all, and 0 none but the newest", async () => {
+    const { save, mirror, listed } = await scene(
+      "checkpoint: {retention: {batch_complete: -1, manual: 0, phase_transition: 0}}\n",
+    );
+    for (const [one, phase] of [...repeat("batch_complete", 5, "enrich"), ...repeat("manual", 3, "enrich")])
+      await save(one, phase);
+    await mirror.catchUp();
+    expect(listed()).toEqual([...Array.from({ length: 5 }, () => "batch_complete enrich"), "manual enrich"]);
+    await save("stage");
+    await mirror.catchUp();
+    expect(listed().slice(5)).toEqual(["phase_transition enrich"]);
+  });
+});
+
+describe("checkpoint-config.yaml of a run that goes on", () => {
+  test("switches decide what is shown, from the next checkpoint on", async () => {
+    const { save, mirror, listed, configure } = await scene();
+    for (const trigger of ["agent_complete", "conflict_start", "stage"] as const) await save(trigger);
+    await mirror.catchUp();
+    expect(listed()).toEqual(["conflict_start enrich", "phase_transition enrich"]);
+    configure("checkpoint: {checkpoint_triggers: {conflict_events: false, agent_complete: true}}\n");
+    for (const trigger of ["agent_complete", "conflict_start", "conflict_resolved"] as const) await save(trigger);
+    await mirror.catchUp();
+    expect(listed().slice(2)).toEqual(["agent_complete enrich"]);
+    configure("checkpoint: {auto_checkpoint: false}\n");
+    for (const trigger of ["batch_complete", "timer", "manual", "interrupt"] as const) await save(trigger);
+    await mirror.catchUp();
+    expect(listed().slice(3)).toEqual(["manual enrich", "user_interrupt enrich"]);
+  });
+
+  test("a bad file is an error with its line, what is there stays, and mended it catches up", async () => {
+    const { save, mirror, files, configure, holdfast } = await scene();
+    await save("stage");
+    await mirror.catchUp();
+    const before = files();
+    configure("checkpoint:\n  retention:\n    manual: many\n");
+    await save("manual");
+    const wrong = expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ line: 3 }) });
+    await expect(mirror.catchUp()).rejects.toEqual(wrong);
+    const { crunchTriggers } = await holdfast.work.parts();
+    await expect(crunchTriggers()).rejects.toEqual(wrong);
+    expect(files()).toEqual(before);
+    configure("checkpoint:\n");
+    await mirror.catchUp();
+    expect(files()).toHaveLength(2);
+  });
+});
+
+test("read while it is written, it is whole at every moment", async () => {
+  const { save, mirror, directory, files } = await scene();
+  await save("stage");
+  await mirror.catchUp();
+  const over = new AbortController();
+  let looks = 0;
+  const reading = (async () => {
+    while (!over.signal.aborted) {
+      const source = readSource(directory, directory);
+      if (source.kind !== "directory") throw new Error("no directory");
+      const read = readCrunchDirectory({ files: source.files, link: source.link });
+      expect(read.broken).toEqual([]);
+      // The index may be a step behind the files, never ahead of them.
+      const names = new Set(read.checkpoints.map(({ name }) => name));
+      expect(names.has(source.link ?? "")).toBe(true);
+      expect(yamlOf(join(directory, "latest"))).toMatchObject({ recovery_info: { can_resume: true } });
+      looks += 1;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  for (let round = 0; round < 12; round += 1) {
+    await save(round % 2 === 0 ? "batch_complete" : "timer");
+    await mirror.catchUp();
+  }
+  over.abort();
+  await reading;
+  expect(looks).toBeGreaterThan(0);
+  expect(files().length).toBeLessThan(13);
+});
+
+test("crunch's own directory, imported and mirrored into itself, is left as it was and imported again the same run", async () => {
+  const { root, holdfast } = await scene();
+  const directory = join(root, ".claude/crunch/42/checkpoints");
+  mkdirSync(directory, { recursive: true });
+  const golden = join(import.meta.dirname, "../../../formats/golden/crunch-directory/42");
+  for (const name of readdirSync(golden).filter((one) => /^(?:CP-.*|index)\.yaml$/.test(one)))
+    writeFileSync(join(directory, name), readFileSync(join(golden, name)));
+  const all = (): object =>
+    Object.fromEntries(readdirSync(directory).map((name) => [name, readFileSync(join(directory, name), "utf8")]));
+  const before = all();
+  const [plan] = await holdfast.foreign.planImport({ paths: [directory] });
+  if (plan === undefined) return expect.unreachable();
+  await holdfast.foreign.applyImport(plan);
+  await (await holdfast.foreign.mirror({ run: plan.run, to: "crunch-yaml" })).catchUp();
+  // The index and `latest` may be made true; no checkpoint is another one.
+  expect(all()).toMatchObject(Object.fromEntries(Object.entries(before).filter(([name]) => name.startsWith("CP-"))));
+  expect(await holdfast.foreign.planImport({ paths: [directory] })).toMatchObject([{ run: plan.run, before: "whole" }]);
+});

@@ -1,0 +1,190 @@
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import { dirname, join } from "node:path";
+import type { Parts } from "@holdfast/core/adapters";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
+import type { ProgressListener } from "@holdfast/core/progress";
+import type { RunSummary } from "@holdfast/core/run";
+import { type CrunchConfig, defaultCrunchConfig } from "@holdfast/formats/crunch-config";
+import { idOfPath } from "@holdfast/formats/crunch-document";
+import { cachedDecoder } from "@holdfast/formats/crunch-yaml";
+import type { Encoded, FormatName, Loss } from "@holdfast/formats/format";
+import { readCrunchSettings } from "@holdfast/workflows/crunch/layout";
+import {
+  type FollowedRun,
+  crunchPlace,
+  followRun,
+  placeUnder,
+  refuseOutside,
+  setAside,
+  writeCrunchDirectory,
+  writeDocument,
+} from "@holdfast/workflows/layout-files";
+import { LoopLayout, type LoopPlace } from "@holdfast/workflows/ralph/layout";
+import { eachOnce, encodeCheckpoint } from "./export.ts";
+
+export interface MirrorReport {
+  /** Newest checkpoint that the mirror has; 0: none yet. */
+  readonly sequence: number;
+  /** Absolute; empty: it was up to date. */
+  readonly paths: readonly string[];
+  /** Gone by the other tool's own rules. */
+  readonly removed: readonly string[];
+  readonly losses: readonly Loss[];
+}
+
+/**
+ * Keeps another tool's layout up to date with a run. What is missing is told from what is there, never from what it remembers, so one that was killed
+ * catches up, and two at once write the same.
+ */
+export class Mirror {
+  readonly to: FormatName;
+  readonly root: string;
+  readonly #parts: Parts;
+  readonly #run: string;
+  #done = 0;
+  /** Crunch ids of the run's checkpoints: what the mirror itself may remove. */
+  readonly #ours = new Set<string>();
+  readonly #reader = cachedDecoder();
+
+  constructor(params: { readonly parts: Parts; readonly run: string; readonly to: FormatName; readonly root: string }) {
+    this.#parts = params.parts;
+    this.#run = params.run;
+    this.to = params.to;
+    this.root = params.root;
+  }
+
+  /** Writes all that is newer than what was written; a checkpoint that retention has dropped is not missed. */
+  async catchUp(): Promise<MirrorReport> {
+    const run = await this.#parts.store.getRun(this.#run);
+    const fresh = run === undefined ? [] : await this.#fresh();
+    if (run === undefined || fresh.length === 0) return { sequence: this.#done, paths: [], removed: [], losses: [] };
+    const report = this.to === "crunch-yaml" ? this.#writeCrunch(run, fresh) : this.#writeDocuments(run, fresh);
+    this.#done = fresh.at(-1)?.sequence ?? this.#done;
+    return { sequence: this.#done, ...report };
+  }
+
+  /** Oldest first. */
+  async #fresh(): Promise<readonly Checkpoint[]> {
+    const found: Checkpoint[] = [];
+    let before: number | undefined;
+    for (;;) {
+      const page = await this.#parts.store.listCheckpoints({
+        run: this.#run,
+        limit: 100,
+        ...(before === undefined ? {} : { before }),
+      });
+      const newer = page.filter(({ sequence }) => sequence > this.#done);
+      for (const { sequence, quarantined } of newer) {
+        if (!quarantined) found.push(await this.#parts.store.getCheckpoint({ run: this.#run, sequence }));
+      }
+      before = page.at(-1)?.sequence;
+      if (newer.length < page.length || page.length < 100) return found.toReversed();
+    }
+  }
+
+  /** Of several that go to one place the newest has it; the others stand beside it where the layout has room for them. */
+  #writeDocuments(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
+    const places = new Map<string, Encoded>();
+    for (const checkpoint of fresh) {
+      const { encoded } = encodeCheckpoint(run, checkpoint, this.to);
+      const other = places.get(encoded.path);
+      if (other?.elsewhere !== undefined) places.set(other.elsewhere, other);
+      places.set(encoded.path, encoded);
+    }
+    const written = [...places].flatMap(([place, one]) => {
+      const path = placeUnder(this.root, place);
+      refuseOutside(this.root, dirname(path));
+      const aside = place === one.path ? setAside({ to: this.to, root: this.root, path, encoded: one }) : [];
+      return [...aside, writeDocument(one, path)];
+    });
+    return {
+      paths: written.flatMap(({ paths }) => paths),
+      removed: [],
+      losses: eachOnce(written.flatMap(({ losses }) => losses)),
+    };
+  }
+
+  #writeCrunch(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
+    // A run of crunch's own goes by crunch's rules, written down or not.
+    const own = run.workflow === "crunch";
+    const config = readCrunchSettings(this.root) ?? (own ? defaultCrunchConfig() : null);
+    const all = fresh.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
+    for (const { encoded } of all) this.#ours.add(idOfPath(encoded.path));
+    const { wanted, losses } = wantedBy(config, all);
+    const [first] = wanted;
+    if (first === undefined) return { paths: [], removed: [], losses };
+    const directory = crunchPlace(this.root, config, first.foreign);
+    refuseOutside(this.root, directory);
+    const written = writeCrunchDirectory({
+      directory,
+      add: wanted.map(({ foreign }) => foreign),
+      config,
+      ours: this.#ours,
+      hide: own,
+      reader: this.#reader,
+    });
+    const encoded = wanted.flatMap((one) => one.encoded.losses);
+    return { ...written, losses: eachOnce([...losses, ...encoded, ...written.losses]) };
+  }
+}
+
+type Outgoing = ReturnType<typeof encodeCheckpoint>;
+
+/** What crunch's own configuration wants to be saved; what a person asked for and what an interrupt saved, whenever it is enabled. */
+function wantedBy(
+  config: CrunchConfig | null,
+  all: readonly Outgoing[],
+): { readonly wanted: readonly Outgoing[]; readonly losses: readonly Loss[] } {
+  if (config === null) return { wanted: all, losses: [] };
+  const remarks = config.remarks.map(({ path, text }) => ({ path: `checkpoint-config.yaml#${path}`, why: text }));
+  if (!config.enabled) {
+    const why = "checkpoint-config.yaml says enabled: false, so nothing is written";
+    return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
+  }
+  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger].shown);
+  const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
+  const losses = [...off].map((trigger) => ({
+    path: `checkpoints.${trigger}`,
+    why: "checkpoint-config.yaml switches this trigger off",
+  }));
+  return { wanted, losses: [...remarks, ...losses] };
+}
+
+/** A run of the ralph workflow has a layout of its own, with more than its checkpoints in it. */
+export function mirrorLoop(params: LoopPlace & { readonly run: string }): Pick<Mirror, "to" | "root" | "catchUp"> {
+  const { parts, run, root } = params;
+  const layout = new LoopLayout(params);
+  return {
+    to: "loop-json",
+    root,
+    async catchUp() {
+      const { written, removed } = await layout.catchUp();
+      const sequence = (await parts.store.getRun(run))?.latest?.sequence ?? 0;
+      const absolute = (paths: readonly string[]) => paths.map((path) => join(root, path));
+      return { sequence, paths: absolute(written), removed: absolute(removed), losses: [] };
+    },
+  };
+}
+
+/** Keeps crunch's directory in the main worktree up to date with a crunch run. */
+export async function followCrunch(params: {
+  readonly parts: Parts;
+  readonly run: string;
+  readonly cwd: string;
+  readonly listen: ProgressListener | undefined;
+}): Promise<FollowedRun> {
+  const { parts, run, listen } = params;
+  const root = await mainWorktreeRoot(parts.workspaces, params.cwd);
+  const fresh = (): Mirror => new Mirror({ parts, run, to: "crunch-yaml", root });
+  let mirror = fresh();
+  const catchUp = async (): Promise<void> => {
+    try {
+      await mirror.catchUp();
+    } catch (error) {
+      // What it had written it will find there.
+      mirror = fresh();
+      throw error;
+    }
+  };
+  return followRun({ run, listen, what: "Crunch's directory", catchUp });
+}

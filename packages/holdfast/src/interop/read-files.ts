@@ -1,0 +1,263 @@
+import { isJsonObject } from "@holdfast/core/json";
+import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
+import { sameJson } from "@holdfast/formats/document";
+import type { Encoded, ForeignCheckpoint, ForeignFile, FormatName, Remark } from "@holdfast/formats/format";
+import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
+import { chooseFormat, detectFormat, formatNamed } from "@holdfast/formats/registry";
+import { type ForeignSource, readSource } from "@holdfast/formats/source-files";
+import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+
+export interface DecodedSources {
+  readonly format: FormatName;
+  /** Oldest first. */
+  readonly checkpoints: readonly ForeignCheckpoint[];
+  readonly remarks: readonly Remark[];
+  /** Files of a directory that could not be read: told, never passed over in silence. */
+  readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
+}
+
+/** All that was pointed at, as one history. USAGE when it is not one. */
+function decodeSources(sources: readonly ForeignSource[], named: FormatName | undefined): DecodedSources {
+  const histories = decodeHistories(sources, named);
+  const [only] = histories;
+  if (only !== undefined && histories.length === 1) return only;
+  throw notOneHistory(`${histories.length} loops`);
+}
+
+/**
+ * The same, of a place where several loops lie: one history each. What could not be read stands with the first.
+ * Files of anything but loops must be of one piece of work.
+ */
+export function decodeHistories(
+  sources: readonly ForeignSource[],
+  named: FormatName | undefined,
+): readonly DecodedSources[] {
+  const parts = sources.map((source) => decodeSource(source, named));
+  const [first] = parts;
+  if (first === undefined) throw new HoldfastError({ code: "USAGE", message: "No file was named" });
+  for (const part of parts) {
+    if (part.format !== first.format) throw notOneHistory(`${first.format} and ${part.format}`);
+  }
+  const { format } = first;
+  const works = new Map<string, ForeignCheckpoint[]>();
+  for (const checkpoint of parts.flatMap((part) => part.checkpoints)) {
+    const key = historyOf(checkpoint);
+    const known = works.get(key);
+    if (known === undefined) works.set(key, [checkpoint]);
+    // A checkpoint may lie in two files: a mirror that was stopped leaves one that it had set aside in both places.
+    else if (!known.some((other) => isSame(other, checkpoint))) known.push(checkpoint);
+  }
+  if (works.size > 1 && format !== "loop-json") throw notOneHistory(`${works.size} pieces of work`);
+  const remarks = parts.flatMap((part) => part.remarks);
+  return [...works].map(([key, checkpoints], at) => ({
+    format,
+    checkpoints: inOrder(checkpoints),
+    // Those that are of no file of a loop stand with the first.
+    remarks: remarks
+      .filter(({ of }) => of === key || (at === 0 && of === undefined))
+      .map(({ path, text }) => ({ path, text })),
+    broken: at === 0 ? parts.flatMap((part) => part.broken) : [],
+  }));
+}
+
+/** Loops have no issue and no task: their own ids tell them apart. */
+function historyOf(checkpoint: ForeignCheckpoint): string {
+  const { workflow, work } = checkpoint;
+  return JSON.stringify([workflow, work, loopOf(checkpoint) ?? null]);
+}
+
+export function loopOf(
+  checkpoint: ForeignCheckpoint | undefined,
+): { readonly workflow: string; readonly loop: string | null } | undefined {
+  const extension = checkpoint?.planes.extensions[LOOP_EXTENSION];
+  if (!isJsonObject(extension)) return undefined;
+  const { workflow_id: workflow, loop_id: loop } = extension;
+  return { workflow: String(workflow), loop: typeof loop === "string" ? loop : null };
+}
+
+function isSame(one: ForeignCheckpoint, other: ForeignCheckpoint): boolean {
+  return one.id === other.id && one.id !== null && sameJson(one.original?.document, other.original?.document);
+}
+
+/** Where every one has a time, by time; equal times and all others stay as they were given. */
+function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignCheckpoint[] {
+  if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
+  return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
+}
+
+interface DecodedSource extends DecodedSources {
+  /** `of`: the history that the file is of; absent where it is of none, or of the only one. */
+  readonly remarks: readonly (Remark & { readonly of?: string | undefined })[];
+}
+
+function decodeSource(source: ForeignSource, named: FormatName | undefined): DecodedSource {
+  if (source.kind === "file") {
+    const format = chooseFormat(source.file, named);
+    return { format: format.name, ...format.decode(source.file), broken: [] };
+  }
+  const format = formatOfDirectory(source, named);
+  if (format === "crunch-yaml") return decodeCrunch(source);
+  const codec = formatNamed(format);
+  const read = {
+    checkpoints: [] as ForeignCheckpoint[],
+    remarks: [] as DecodedSource["remarks"][number][],
+    broken: [...source.broken],
+  };
+  for (const file of source.files) {
+    if (named === undefined && codec.detect(file).match === "no") {
+      read.remarks.push({ path: nameOf(file), text: `is not ${format}: left alone` });
+      continue;
+    }
+    try {
+      const { checkpoints, remarks } = codec.decode(file);
+      read.checkpoints.push(...checkpoints);
+      const of = checkpoints[0] === undefined ? undefined : historyOf(checkpoints[0]);
+      read.remarks.push(...remarks.map((remark) => ({ ...remark, path: `${nameOf(file)}#${remark.path}`, of })));
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      read.broken.push({ name: nameOf(file), error });
+    }
+  }
+  return { format, ...checked(source, read) };
+}
+
+function decodeCrunch(source: Extract<ForeignSource, { readonly kind: "directory" }>): DecodedSources {
+  const { checkpoints, broken, index, remarks } = readCrunchDirectory({ files: source.files, link: source.link });
+  const read = {
+    checkpoints: checkpoints.map(({ checkpoint }) => checkpoint),
+    remarks: [...remarks, ...index.problems.map((text) => ({ path: index.files[0]?.name ?? "index.yaml", text }))],
+    broken: [...source.broken, ...broken],
+  };
+  return { format: "crunch-yaml", ...checked(source, read) };
+}
+
+/** The one that all files agree on that any format is sure of. */
+function formatOfDirectory(
+  source: Extract<ForeignSource, { readonly kind: "directory" }>,
+  named: FormatName | undefined,
+): FormatName {
+  if (named !== undefined) return named;
+  const claims = source.files.flatMap((file) => {
+    const detected = detectFormat(file);
+    return detected.kind === "one" ? [{ name: detected.format.name, sure: detected.sure }] : [];
+  });
+  const sure = claims.filter((claim) => claim.sure);
+  const names = [...new Set((sure.length > 0 ? sure : claims).map(({ name }) => name))];
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return only;
+  throw new HoldfastError({
+    code: "FORMAT_UNKNOWN",
+    message:
+      only === undefined
+        ? `No file of ${source.path} is in a format that is known here`
+        : `${source.path} holds files of several formats: ${names.join(", ")}`,
+    hint: only === undefined ? "Name the file that is meant." : `Say which are meant: --format ${only}.`,
+    data: { file: source.path, several: only !== undefined, claims: names.map((format) => ({ format, why: "" })) },
+  });
+}
+
+function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(source: ForeignSource, read: T): T {
+  const [first] = read.broken;
+  if (read.checkpoints.length > 0) return read;
+  if (first !== undefined) throw first.error;
+  throw new HoldfastError({
+    code: "FORMAT_UNKNOWN",
+    message: `${source.path} holds no checkpoint`,
+    hint: "Name the directory that the checkpoints are in.",
+    data: { file: source.path, several: false, claims: [] },
+  });
+}
+
+function nameOf(file: ForeignFile): string {
+  return file.path.split(/[/\\]/).at(-1) ?? file.path;
+}
+
+function notOneHistory(what: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `These files are not of one run: they are about ${what}`,
+    hint: "Import them one by one: each becomes a run of its own.",
+  });
+}
+
+/** What came of one file. */
+export interface Validated {
+  readonly file: string;
+  /** null: none claims it. */
+  readonly format: FormatName | null;
+  readonly ok: boolean;
+  readonly code: ErrorCode | null;
+  readonly message: string | null;
+  readonly checkpoints: number;
+  readonly remarks: readonly Remark[];
+}
+
+/** One row a file; of a directory one for each file in it that a format claims. Never throws for what a file holds. */
+export function validateFiles(params: {
+  readonly paths: readonly string[];
+  readonly cwd: string;
+  readonly format?: FormatName;
+}): readonly Validated[] {
+  return params.paths.flatMap((path) => {
+    let source;
+    try {
+      source = readSource(path, params.cwd);
+    } catch (error) {
+      return [refused(path, null, error)];
+    }
+    if (source.kind === "file") return [validateFile(source.file, params.format)];
+    const broken = source.broken.map(({ name, error }) => refused(`${path}/${name}`, null, error));
+    const rows = source.files.map((file) => validateFile(file, params.format));
+    const claimed = rows.filter(({ code }) => code !== "FORMAT_UNKNOWN");
+    // Index files and notes lie about in such directories; only if nothing at all is known is that worth a word.
+    return [...broken, ...(claimed.length === 0 && broken.length === 0 ? rows : claimed)];
+  });
+}
+
+function validateFile(file: Parameters<typeof chooseFormat>[0], named: FormatName | undefined): Validated {
+  let format: FormatName | null = named ?? null;
+  try {
+    const codec = chooseFormat(file, named);
+    format = codec.name;
+    const { checkpoints, remarks } = codec.decode(file);
+    return { file: file.path, format, ok: true, code: null, message: null, checkpoints: checkpoints.length, remarks };
+  } catch (error) {
+    return refused(file.path, format, error);
+  }
+}
+
+function refused(file: string, format: FormatName | null, error: unknown): Validated {
+  if (!(error instanceof HoldfastError)) throw error;
+  const { code, message } = error;
+  return { file, format, ok: false, code, message, checkpoints: 0, remarks: [] };
+}
+
+export interface Converted {
+  readonly from: FormatName;
+  readonly to: FormatName;
+  /** Oldest first; one document each. */
+  readonly foreign: readonly ForeignCheckpoint[];
+  readonly encoded: readonly Encoded[];
+  readonly remarks: readonly Remark[];
+}
+
+/** From one foreign format to another, past any store. */
+export function convertFile(params: {
+  readonly path: string;
+  readonly cwd: string;
+  readonly to: FormatName;
+  readonly format?: FormatName;
+}): Converted {
+  const decoded = decodeSources([readSource(params.path, params.cwd)], params.format);
+  const [broken] = decoded.broken;
+  // A conversion of a part would look like a conversion of all.
+  if (broken !== undefined) throw broken.error;
+  const codec = formatNamed(params.to);
+  return {
+    from: decoded.format,
+    to: params.to,
+    foreign: decoded.checkpoints,
+    encoded: decoded.checkpoints.map((checkpoint) => codec.encode(checkpoint)),
+    remarks: decoded.remarks,
+  };
+}

@@ -1,0 +1,87 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Store } from "@holdfast/core/store";
+import type { Workspaces } from "@holdfast/core/workspace";
+import { systemClock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
+import { openSqliteStore } from "./stores/sqlite/open.ts";
+
+interface StorePlace {
+  /** A directory, relative to `cwd`. */
+  readonly store?: string;
+  readonly cwd?: string;
+}
+
+/** As named, else HOLDFAST_STORE, else in the git directory of the repository. NOT_A_REPOSITORY when none of them is there. */
+export function storeDirectory(place: StorePlace, repository: Pick<Workspaces, "commonDir"> | null): string {
+  const named = namedDirectory(place);
+  if (named !== undefined) return named;
+  if (repository !== null) return join(repository.commonDir, "holdfast");
+  throw new HoldfastError({
+    code: "NOT_A_REPOSITORY",
+    message: `${resolve(place.cwd ?? ".")} is not inside a git repository, so there is no place for a store`,
+    hint: "Run this inside a repository, or name a directory with --store or HOLDFAST_STORE.",
+  });
+}
+
+/** The same for those who need nothing else of the repository: git is looked for only where no directory is named. */
+export async function findStoreDirectory(place: StorePlace): Promise<string> {
+  const named = namedDirectory(place);
+  if (named !== undefined) return named;
+  const { openGitWorkspaces } = await import("@holdfast/git/workspaces");
+  const repository = await repositoryOrNull(openGitWorkspaces(resolve(place.cwd ?? ".")));
+  try {
+    return storeDirectory(place, repository);
+  } finally {
+    await repository?.close();
+  }
+}
+
+export async function repositoryOrNull(opening: Promise<Workspaces>): Promise<Workspaces | null> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return null;
+    throw error;
+  }
+}
+
+function namedDirectory({ store = process.env["HOLDFAST_STORE"], cwd = "." }: StorePlace): string | undefined {
+  return store === undefined || store === "" ? undefined : resolve(cwd, store);
+}
+
+/**
+ * A directory that is gone as a whole takes its marker with it. But the repository remembers: snapshots and worktrees of runs stay, and a fresh
+ * store would not know what they are. So none is made in silence, and nobody who looks is told that nothing was ever saved: it is missing, or they
+ * are of a store elsewhere. An empty directory there is somebody's word that it may be.
+ * `repository`: whose own store it is; null: a store elsewhere, of which the repository tells nothing.
+ */
+export async function openOwnStore(
+  directory: string,
+  access: { readonly create: boolean; readonly readOnly: boolean },
+  repository: Pick<Workspaces, "refs" | "list"> | null,
+): Promise<Store> {
+  if (repository !== null && !existsSync(directory)) {
+    const left = await remains(repository);
+    if (left.length > 0) throw missing(directory, left);
+  }
+  return await openSqliteStore({ directory, ...access, clock: systemClock });
+}
+
+async function remains(repository: Pick<Workspaces, "refs" | "list">): Promise<readonly string[]> {
+  const [refs, trees] = await Promise.all([repository.refs(), repository.list()]);
+  const runs = new Set(refs.map(({ run }) => run));
+  for (const { run } of trees) if (run !== null) runs.add(run);
+  return [...runs].toSorted();
+}
+
+function missing(directory: string, runs: readonly string[]): HoldfastError {
+  const named = runs.length > 3 ? `${runs.slice(0, 3).join(", ")} and ${runs.length - 3} more` : runs.join(", ");
+  return new HoldfastError({
+    code: "STORE_MISSING",
+    message: `There is no store in ${directory}, and yet the repository has snapshots or worktrees of runs (${named}): it is gone, or it is elsewhere`,
+    hint: `Restore the directory from a backup, or name the store with --store if it is elsewhere. To begin anew and give up their history, make the empty directory: \`mkdir ${directory}\`.`,
+    // It may never have been here at all.
+    data: { location: directory, runs, elsewhere: true },
+  });
+}

@@ -1,0 +1,289 @@
+import { join } from "node:path";
+import { type WorkParts, findRunWorkspace, lookParams } from "@holdfast/core/adapters";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
+import { MAY_PUBLISH } from "@holdfast/core/effects";
+import type { Forge } from "@holdfast/core/forge";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { Player } from "@holdfast/core/player";
+import type { Amounts } from "@holdfast/core/position";
+import type { RunOutcome } from "@holdfast/core/progress";
+import { type Wrap, eachForgeQuestion, eachRemoteQuestion } from "@holdfast/core/record-run";
+import { type RecordedLookup, changedVariables, parseRecordedCall } from "@holdfast/core/recorded-calls";
+import {
+  type Divergence,
+  type RunsCompared,
+  compareRuns,
+  divergenceText,
+  readOutcomes,
+} from "@holdfast/core/recording";
+import { type ReplayReport, replayRun } from "@holdfast/core/replay";
+import { RERUN_OF, type RunSummary, makeRunId } from "@holdfast/core/run";
+import { knownRun, newestWhole } from "@holdfast/core/store";
+import { openMemoryStore } from "@holdfast/core/store-memory";
+import { capture } from "@holdfast/core/values/capture";
+import type { Workflow } from "@holdfast/core/workflow";
+import { makeScratchRepository } from "@holdfast/git/repository";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
+import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
+import { currentEnvironment, maskOwnSecrets } from "./adapters.ts";
+import { type StartParams, type StartPlan, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
+
+/** In a temporary repository and a store in memory, both gone afterwards. Of the run and its repository nothing is changed. */
+export async function replay(
+  parts: WorkParts,
+  params: {
+    readonly run: RunSummary;
+    readonly to: number | null;
+    /** Of a run that follows one of its own; undefined: one that is built in. */
+    readonly workflow: Workflow<JsonObject> | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<ReplayReport> {
+  const { run, to, workflow, signal } = params;
+  const { workspaces } = parts;
+  await using scratch = workspaces === null ? null : await makeScratchRepository(workspaces.commonDir);
+  const places = scratch === null ? null : await openGitWorkspaces(scratch.root);
+  return await replayRun({
+    parts,
+    run,
+    to,
+    signal,
+    mask: maskOwnSecrets,
+    worktree: join(scratch?.root ?? "", "worktree"),
+    workflow: (played, options) => workflow ?? ownWorkflow(played, run, options),
+    scratch: (player) => ({
+      ...parts,
+      store: openMemoryStore({ clock: { now: () => player.time } }),
+      workspaces: places,
+      clock: { now: () => player.time, elapsed: () => 0 },
+      liveness: () => "dead",
+      requests: null,
+      worktreePath: undefined,
+      agent: (provider) => refuse(`agent ${provider}`),
+      checkpointEveryMs: null,
+      forge: parts.forge === null ? null : playedForge(parts.forge, player),
+      branches: {
+        of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), played(player)),
+        asking: () => refuse("question to the remote"),
+      },
+      commands: {
+        run: ({ command }) => refuse(`command ${command}`),
+        endMarked: () => Promise.resolve({ ended: 0, supported: true }),
+      },
+      syntax: { check: () => refuse("syntax gate") },
+      agentLog: () => ({ path: "", append: () => undefined, close: () => Promise.resolve() }),
+      wait: () => Promise.resolve(),
+    }),
+  });
+}
+
+export interface ReplayRequest<S extends JsonObject = JsonObject> {
+  readonly run: string;
+  /** Sequence of the last checkpoint to be made again; absent: as far as the record goes. */
+  readonly to?: number;
+  /** Needed for runs of a workflow of your own. */
+  readonly workflow?: Workflow<S>;
+  readonly signal?: AbortSignal;
+}
+
+/** Nothing that reaches beyond the scratch place may be called at all: all such calls are answered from the record before they come here. */
+function refuse(what: string): never {
+  throw new HoldfastError({
+    code: "INTERNAL",
+    message: `A replay came to the point of starting the ${what}, which must not be`,
+  });
+}
+
+function playedForge(forge: Forge, player: Player): Forge {
+  return eachForgeQuestion(forge, () => playedForge(forge, player), played(player));
+}
+
+function played(player: Player): Wrap {
+  return <A extends readonly unknown[], R>(method: string) =>
+    async (...args: A): Promise<R> => {
+      const asked = args.map((arg) => capture(arg));
+      // What was answered to this very question then.
+      return await Promise.resolve(answerOf(player.lookUp(method, asked)) as R);
+    };
+}
+
+function answerOf(answer: RecordedLookup["answer"]): Json {
+  if (answer.kind === "answered") return answer.value;
+  const code = ERROR_CODES.find((known) => known === answer.code) ?? "FORGE_FAILED";
+  throw new HoldfastError({ code, message: answer.message, retry: "later" });
+}
+
+/** What a run that was executed again came to, beside the first one. */
+export interface RerunReport {
+  readonly of: string;
+  readonly run: string;
+  readonly outcome: RunOutcome;
+  /** `a` is the first run, `b` this one. */
+  readonly compared: RunsCompared;
+  readonly spent: { readonly a: Amounts; readonly b: Amounts };
+  readonly ended: { readonly a: string; readonly b: string };
+}
+
+/**
+ * The same work, agent and mode, from the commit at which the first one began; options and limits as the first one had them last. One that was raised on the
+ * way could not come as far again with those of its beginning.
+ */
+export async function planRerun(
+  parts: WorkParts,
+  run: RunSummary,
+  plan: (params: StartParams) => Promise<StartPlan>,
+  more: Pick<StartParams, "workflow" | "id"> & { readonly publish: boolean },
+): Promise<StartPlan> {
+  const first = await firstCheckpoint(parts, run.id);
+  const { config, files } = first.planes;
+  const last = ((await newestWhole(parts.store, run.id)).checkpoint ?? first).planes;
+  const { worktree: _ofFirst, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
+  const consent = more.publish ? { [MAY_PUBLISH]: true } : {};
+  const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
+  const planned = await plan({
+    ...own,
+    ...(more.workflow === undefined ? {} : { workflow: more.workflow }),
+    id: more.id ?? makeRunId({ work: run.work, random: parts.random() }),
+    work: run.work,
+    options: last.config.inputs,
+    agent: config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":"),
+    limit: last.position.budget.limit,
+    labels: { ...labels, ...consent, [RERUN_OF]: run.id } satisfies JsonObject,
+    workspace: files === null ? "none" : "new",
+    mode: config.mode,
+    ...(config.seed === null ? {} : { seed: config.seed }),
+  });
+  const { place } = planned;
+  if (place === null || files === null || files.head === null) return planned;
+  return Object.assign(planned, {
+    place: { ...place, base: { branch: place.base?.branch ?? null, commit: files.head } },
+  });
+}
+
+export async function compareRerun(
+  parts: WorkParts,
+  params: { readonly of: string; readonly run: string; readonly outcome: RunOutcome },
+): Promise<RerunReport> {
+  const [a, b] = await Promise.all([params.of, params.run].map((run) => standing(parts, run)));
+  if (a === undefined || b === undefined) throw new TypeError("two runs were asked for");
+  return {
+    ...params,
+    compared: compareRuns(a.outcomes, b.outcomes, [params.of, params.run]),
+    spent: { a: a.spent, b: b.spent },
+    ended: { a: a.state, b: b.state },
+  };
+}
+
+async function standing(parts: WorkParts, run: string) {
+  const { store } = parts;
+  const [summary, latest] = await Promise.all([store.getRun(run), store.latest(run)]);
+  const spent: Amounts = latest?.planes.position.budget.spent ?? { tokens: 0, microUsd: 0, milliseconds: 0 };
+  const outcomes = readOutcomes(await Array.fromAsync(store.readJournal({ run })));
+  return { outcomes, spent, state: summary?.state.kind ?? "open" };
+}
+
+/** Retention may have dropped it: then there is no telling what the run began with. */
+async function firstCheckpoint(parts: WorkParts, run: string): Promise<Checkpoint> {
+  try {
+    return await parts.store.getCheckpoint({ run, sequence: 1 });
+  } catch (cause) {
+    if (!(cause instanceof HoldfastError)) throw cause;
+    throw new HoldfastError({
+      code: cause.code,
+      message: `Run ${run} cannot be executed again: the checkpoint with which it began is not there (${cause.message})`,
+      hint: "Start a new run with `holdfast run`. Runs that are recorded keep it: `--mode logged`.",
+      data: { run },
+      cause,
+    });
+  }
+}
+
+/**
+ * Of a run in mode "strict", before it goes on: what was recorded must come out of the workflow as it is now, agents must get the environment that they had,
+ * and the files must be those of the newest checkpoint. REPLAY_DIVERGED names the first thing that is not so. Changes nothing.
+ */
+export async function refuseChanged(
+  parts: WorkParts,
+  params: {
+    readonly run: string;
+    readonly workflow: Workflow<JsonObject> | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const run = await knownRun(parts.store, params.run);
+  const report = await replay(parts, { run, to: null, workflow: params.workflow, signal: params.signal });
+  const [problem] = report.problems;
+  if (problem !== undefined)
+    throw new HoldfastError({
+      code: problem.code === "TREE_MISSING" ? "TREE_MISSING" : "STORE_CORRUPT",
+      message: `The record of run ${run.id} is damaged: ${problem.what}`,
+      hint: `\`holdfast verify ${run.id}\` shows all of it. Nothing was changed.`,
+      data: { run: run.id, problems: report.problems },
+    });
+  const found = report.divergence ?? (await changedEnvironment(parts, run.id)) ?? (await changedFiles(parts, run));
+  if (found !== null) throw diverged(run.id, found);
+}
+
+function diverged(run: string, divergence: Divergence): HoldfastError {
+  return new HoldfastError({
+    code: "REPLAY_DIVERGED",
+    message: `Run ${run} is strict, and something is not as it was recorded: ${divergenceText(divergence)}`,
+    hint: `Bring it back to what it was, or go on from here in a run of its own: \`holdfast fork ${run}@latest\`. Nothing was changed.`,
+    retry: "ask",
+    data: { run, divergence },
+  });
+}
+
+async function changedEnvironment(parts: WorkParts, run: string): Promise<Divergence | null> {
+  const known = new Map<string, Readonly<Record<string, string>>>();
+  let last:
+    | { readonly hash: string; readonly entry: number; readonly step: string | null; readonly visit: number }
+    | undefined;
+  for await (const entry of parts.store.readJournal({ run })) {
+    if (entry.kind !== "call.recorded") continue;
+    const call = parseRecordedCall(entry);
+    if (call.kind === "forge" || call.kind === "clock") continue;
+    const { hash, values } = call.kind === "agent" ? call.ran.environment : call.environment;
+    if (values !== null) known.set(hash, values);
+    last = { hash, entry: entry.entry, step: call.step, visit: call.visit };
+  }
+  const now = currentEnvironment();
+  if (last === undefined || last.hash === now.hash) return null;
+  const before = known.get(last.hash) ?? {};
+  const [name = "hash"] = changedVariables(before, now.values);
+  const { stage, iteration } = (await parts.store.latest(run))?.planes.position ?? { stage: "", iteration: 0 };
+  return {
+    where: { stage, iteration, visit: last.visit, step: last.step, checkpoint: null, entry: last.entry },
+    what: "environment",
+    field: `$${name}`,
+    expected: before[name] ?? null,
+    actual: now.values[name] ?? null,
+  };
+}
+
+/** Half of a step that died is no difference: it is put back before anything else is done. */
+async function changedFiles(parts: WorkParts, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
+  const latest = await parts.store.latest(run.id);
+  const workspace = await findRunWorkspace(parts, run);
+  const files = latest?.planes.files ?? null;
+  if (latest === undefined || files === null || workspace === undefined || parts.workspaces === null) return null;
+  const underWay = await isUnderWay(parts, run.id, latest.entry);
+  if (underWay || latest.planes.position.visit.running !== undefined) return null;
+  const look = await workspace.look(lookParams(parts));
+  if (look.tree === files.tree) return null;
+  const { files: changed } = await parts.workspaces.diff({ from: files.tree, to: look.tree, format: "names" });
+  const { stage, iteration, visit } = latest.planes.position;
+  return {
+    where: { stage, iteration, visit: visit.number, step: null, checkpoint: latest.sequence, entry: latest.entry },
+    what: "files",
+    field: changed[0]?.path ?? "tree",
+    expected: files.tree,
+    actual: look.tree,
+  };
+}
+
+async function isUnderWay(parts: WorkParts, run: string, after: number): Promise<boolean> {
+  for await (const { kind, body } of parts.store.readJournal({ run, after }))
+    if (kind === "step.started" && body["files"] === true) return true;
+  return false;
+}

@@ -1,0 +1,350 @@
+import { type Parts, type WorkParts, runMark } from "@holdfast/core/adapters";
+import {
+  type FoundRun,
+  type OrderParams,
+  type Ordered,
+  answerDecision,
+  findRunFor,
+  giveOrder,
+} from "@holdfast/core/control-run";
+import type { JsonObject } from "@holdfast/core/json";
+import { priorityKey } from "@holdfast/core/lease";
+import { createMasking, maskValue } from "@holdfast/core/mask";
+import type { ProgressListener } from "@holdfast/core/progress";
+import type { ReplayReport } from "@holdfast/core/replay";
+import type { TakeUpPlan } from "@holdfast/core/resume";
+import type { Work } from "@holdfast/core/run";
+import { knownRun } from "@holdfast/core/store";
+import type { Workflow } from "@holdfast/core/workflow";
+import { createGitBranches } from "@holdfast/git/branches";
+import type { Clock } from "@holdfast/platform/clock";
+import type { LoopLayoutSettings, LoopSettings } from "@holdfast/workflows/ralph/options";
+import { type PartsOptions, buildParts, checkAgents, checkVersions, partsOfRun, recordedParts } from "./adapters.ts";
+import { type Announcement, type Starting, announceStart, readStarting } from "./announce-start.ts";
+import { type ForgeChoice, findForge } from "./find-forge.ts";
+import { adoptImport } from "./interop/adopt-import.ts";
+import {
+  type StartParams,
+  type StartPlan,
+  anyWorkflow,
+  chooseWorkflow,
+  chosenSeed,
+  fileTask,
+  placeRequest,
+  planStart,
+  seedNotice,
+} from "./plan-start.ts";
+import { type ReplayRequest, type RerunReport, compareRerun, planRerun, refuseChanged, replay } from "./replay.ts";
+import {
+  type Preflight,
+  type ResumeParams,
+  pendingImport,
+  planImported,
+  raiseIterations,
+  raiseTarget,
+  resumeRequest,
+} from "./resume-request.ts";
+import {
+  type Watching,
+  type WorkReport,
+  earlierReport,
+  planResumeRun,
+  resumeRun,
+  startRun,
+  stopOf,
+} from "./start-run.ts";
+
+/** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
+export class WorkDesk {
+  readonly #parts: Parts;
+  readonly #options: DeskOptions;
+  #built: Promise<WorkParts> | undefined;
+  /** A plan's workflow was made with these parts: whoever starts it works with the same. */
+  readonly #planned = new WeakMap<StartPlan, { readonly parts: WorkParts; readonly warnings: readonly string[] }>();
+
+  constructor(parts: Parts, options: DeskOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  async parts(): Promise<WorkParts> {
+    return await (this.#built ??= this.#build());
+  }
+
+  async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
+    const { mode = "default", seed } = chosenSeed(params);
+    const parts = recordedParts(await this.parts(), mode);
+    const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
+    const chosen = chooseWorkflow(parts, params);
+    const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
+    checkAgents(parts, agent, chosen.options);
+    const warnings = await checkVersions(parts, agent, chosen.options);
+    const asked = { work, agent, limit, labels, id: id ?? chosen.id, base, files, again, mode, seed };
+    const plan = await planStart(parts, { ...chosen, ...asked });
+    this.#planned.set(plan, { parts, warnings });
+    return plan;
+  }
+
+  /**
+   * Shows that this process (or `pid`) prepares a run, until it is passed to `start` or `resume` and the run's lease is held. null where the store is not
+   * in a directory.
+   */
+  announce(
+    params: Pick<Starting, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
+  ): Announcement | null {
+    if (this.#parts.requests === null) return null;
+    const { run = null, work, ...about } = params;
+    const masked = maskValue(work, createMasking().mask);
+    const now = this.#parts.clock.now();
+    return announceStart(this.#parts.store.location, { ...about, run, work: masked, now });
+  }
+
+  /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
+  async starting(): Promise<readonly Starting[]> {
+    const { store, requests } = this.#parts;
+    return requests === null ? [] : readStarting(store.location, await store.listLeases());
+  }
+
+  async start(
+    plan: StartPlan,
+    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
+  ): Promise<WorkReport> {
+    const { parts, warnings } = this.#planned.get(plan) ?? { parts: await this.parts(), warnings: [] };
+    const { workflow, id: run } = plan;
+    if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
+    watching.starting?.name(run);
+    for (const text of warnings) tellNote({ clock: parts.clock, run, listen: watching.listen }, text);
+    const untaken = seedNotice(parts, plan.config);
+    if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
+    const given = plan.config.inputs["priority"];
+    const priority = watching.priority ?? (typeof given === "number" && given !== 0 ? given : undefined);
+    if (priority !== undefined) await this.setPriority(run, priority);
+    const carried = { ...watching, run, workflow: workflow.shape.name };
+    return await this.#carry(carried, (watched) => startRun(parts, plan, watched));
+  }
+
+  /** What changed while nobody worked, and what a resume would do about it. */
+  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<Preflight> {
+    const parts = await partsOfRun(await this.parts(), params.run);
+    const pending = await pendingImport(parts, params);
+    if (pending !== null) return await planImported(parts, pending, params);
+    return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
+  }
+
+  async resume<S extends JsonObject>(params: ResumeParams<S> & Announced, planned?: TakeUpPlan): Promise<WorkReport> {
+    const parts = await partsOfRun(await this.parts(), params.run);
+    const pending = await pendingImport(parts, params);
+    if (pending !== null) {
+      // Looked at before anything is taken over: whoever is asked may still say no.
+      const held = stopOf(await planImported(parts, pending, params));
+      if (held !== null) return held;
+      await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
+    }
+    const request = await resumeRequest(parts, params);
+    const { run, priority, signal = new AbortController().signal } = params;
+    const workflow = params.workflow && anyWorkflow(params.workflow);
+    const refuse = async (): Promise<void> => {
+      if (request.config.mode === "strict") await refuseChanged(parts, { run, workflow, signal });
+    };
+    const again = async (): Promise<TakeUpPlan> => {
+      await refuse();
+      return await planResumeRun(parts, request);
+    };
+    await refuse();
+    const known = pending === null ? planned : undefined;
+    const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
+    // A run that has ended, or needs an answer first, calls no agent.
+    if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
+      const { agent, inputs } = request.config;
+      for (const text of await checkVersions(parts, agent, inputs))
+        tellNote({ clock: parts.clock, run, listen: params.listen }, text);
+    }
+    if (priority !== undefined) await this.setPriority(run, priority);
+    await this.takeOrderBack(run, params.force === true ? "any" : "pause");
+    const carried = { ...params, signal, workflow: request.workflow.shape.name };
+    return await this.#carry(carried, (watched) => resumeRun(parts, request, plans, watched));
+  }
+
+  /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */
+  async order(params: Omit<OrderParams, "parts">): Promise<Ordered> {
+    return await giveOrder({ parts: await this.parts(), ...params });
+  }
+
+  /** What was ordered and not done: "any", or a pause alone. Was there one? */
+  async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
+    const { requests } = this.#parts;
+    const order = (await requests?.orderFor(run)) ?? null;
+    if (requests === null || order === null || (kind === "pause" && order.kind !== "pause")) return false;
+    await requests.settle(order);
+    return true;
+  }
+
+  /** At any time, whoever carries it. */
+  async setPriority(run: string, priority: number): Promise<void> {
+    await this.#parts.store.setMeta(priorityKey(run), String(priority));
+  }
+
+  get loops(): LoopSettings {
+    return this.#options.loops;
+  }
+
+  /** Works a recorded run through once more, from its record alone, and compares. NOT_RECORDED when there is none. Changes nothing. */
+  async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
+    const parts = await this.parts();
+    const { workflow } = params;
+    const run = await knownRun(parts.store, params.run);
+    return await replay(parts, {
+      run,
+      to: params.to ?? null,
+      workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+      signal: params.signal ?? new AbortController().signal,
+    });
+  }
+
+  /** What executing a run again would be: a run of its own. Without `publish` it asks before its first outside effect. */
+  async planRerun<S extends JsonObject>(params: {
+    readonly run: string;
+    readonly id?: string;
+    readonly workflow?: Workflow<S>;
+    readonly publish?: boolean;
+  }): Promise<StartPlan> {
+    const parts = await this.parts();
+    const run = await knownRun(parts.store, params.run);
+    const { id, workflow, publish = false } = params;
+    return await planRerun(parts, run, (start) => this.plan(start), {
+      publish,
+      ...(id === undefined ? {} : { id }),
+      ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
+    });
+  }
+
+  /** Executes it, and says where it parted from the first one. */
+  async rerun(
+    params: { readonly of: string; readonly plan: StartPlan } & Pick<StartParams, "signal" | "listen" | "sessionMs">,
+  ): Promise<RerunReport> {
+    const { of, plan, ...watching } = params;
+    const { run, outcome } = await this.start(plan, watching);
+    return await compareRerun(await this.parts(), { of, run, outcome });
+  }
+
+  async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
+    await answerDecision({ parts: await this.parts(), ...params });
+  }
+
+  /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+  async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
+    return await fileTask(await this.parts(), text, labels);
+  }
+
+  /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
+  async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
+    await raiseTarget(await this.parts(), params);
+  }
+
+  /** A loop may go round so often in all; one that stopped at its limit is taken up by the next resume. */
+  async raiseIterations(params: { readonly run: string; readonly max: number }): Promise<void> {
+    await raiseIterations(await this.parts(), params);
+  }
+
+  /** Ends what is left of a run's processes on this host; how many there were. */
+  async endProcesses(run: string): Promise<number> {
+    const parts = await this.parts();
+    return (await parts.commands.endMarked(runMark(parts, run))).ended;
+  }
+
+  async findRunFor(issue: number): Promise<FoundRun> {
+    return await findRunFor({ parts: this.#parts, issue });
+  }
+
+  async #build(): Promise<WorkParts> {
+    const { forge: choice, decorate, ...options } = this.#options;
+    const { workspaces, clock } = this.#parts;
+    const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
+    const parts = buildParts({ ...options, parts: this.#parts, forge });
+    return decorate === undefined ? parts : decorate(parts);
+  }
+
+  /** With a place among the loops at work, and with those told who read its directories. */
+  async #carry(params: Carried, work: (watching: Watching) => Promise<WorkReport>): Promise<WorkReport> {
+    const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
+    const { directory: cwd, loopLayout, loops } = this.#options;
+    const mirrored = {
+      parts: this.#parts,
+      workflow,
+      run,
+      cwd,
+      listen: listening(params),
+      loopLayout,
+      maxLoops: loops.max,
+    };
+    try {
+      return await mirroredWork(mirrored, async (listen) => {
+        const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
+        const slot = placeRequest({ workflow, loops, place, signal, tell });
+        return await work({ signal, listen, sessionMs, slot });
+      });
+    } finally {
+      starting?.remove();
+    }
+  }
+}
+
+interface DeskOptions extends PartsOptions {
+  readonly forge: ForgeChoice;
+  readonly loopLayout: LoopLayoutSettings;
+  readonly loops: LoopSettings;
+  readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
+}
+
+interface Announced {
+  /** Removed when the run's lease is held, or when this ends. */
+  readonly starting?: Announcement | null;
+}
+
+/** What a run reports except notes, it reports with its lease held. */
+function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): ProgressListener | undefined {
+  if (starting === undefined || starting === null) return listen;
+  return (event) => {
+    if (event.kind !== "note") starting.remove();
+    listen?.(event);
+  };
+}
+
+interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "place">, Announced {
+  readonly run: string;
+  readonly workflow: string;
+}
+
+function tellNote(
+  to: { readonly clock: Clock; readonly run: string; readonly listen: ProgressListener | undefined },
+  text: string,
+): void {
+  to.listen?.({ run: to.run, at: new Date(to.clock.now()).toISOString(), kind: "note", text });
+}
+
+/** Crunch runs and loops keep the directories up to date that other readers of theirs look into, unasked. */
+async function mirroredWork(
+  params: {
+    readonly parts: Parts;
+    readonly workflow: string;
+    readonly run: string;
+    readonly cwd: string;
+    readonly listen: ProgressListener | undefined;
+    readonly loopLayout: LoopLayoutSettings;
+    readonly maxLoops: number | null;
+  },
+  work: (listen: ProgressListener | undefined) => Promise<WorkReport>,
+): Promise<WorkReport> {
+  const { workflow, loopLayout: settings, maxLoops: limit, ...followed } = params;
+  if (workflow === "crunch") {
+    const { followCrunch } = await import("./interop/mirror.ts");
+    await using mirror = await followCrunch(followed);
+    return await work(mirror.listen);
+  }
+  if (workflow === "ralph" && settings.mirror) {
+    const { followLoop } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    await using mirror = await followLoop({ ...followed, settings, limit });
+    return await work(mirror.listen);
+  }
+  return await work(params.listen);
+}

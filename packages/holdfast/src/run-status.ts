@@ -1,0 +1,465 @@
+import type { Parts } from "@holdfast/core/adapters";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
+import type { Graph } from "@holdfast/core/graph";
+import { graphMoveText } from "@holdfast/core/graph-state";
+import type { JournalEntry } from "@holdfast/core/journal";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type Lease, type OwnerLiveness, PRIORITIES, inTurn, priorityKey, readPriority } from "@holdfast/core/lease";
+import type { Budget, Position } from "@holdfast/core/position";
+import type { ParkedOn, RunSummary } from "@holdfast/core/run";
+import type { RunHandle } from "@holdfast/core/run-handle";
+import type { Order } from "@holdfast/core/signal-files";
+import { type StateEntry, loadState } from "@holdfast/core/state";
+import { type RunStanding, type StandingFacts, isAtWork, isResumable, standingOf } from "@holdfast/core/status";
+import { HoldfastError } from "@holdfast/platform/error";
+import { CRUNCH_SHAPE } from "@holdfast/workflows/crunch/options";
+import { type LoopPicture, loopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import { type GraphPicture, type Moment, pictureGraph } from "./graph-view.ts";
+
+/** Where a run stands, told from its journal and its lease: never from what somebody last wrote into a field. */
+export interface RunStatus {
+  readonly run: RunSummary;
+  readonly condition: Condition;
+  /** The same for people, with what is known besides: who is silent, what was ordered, whose turn it is. */
+  readonly standing: RunStanding;
+  readonly stage: string | null;
+  readonly iteration: number;
+  /** When the stage was entered. */
+  readonly since: string | null;
+  readonly scores: JournalPicture["scores"];
+  readonly best: Position["best"];
+  readonly budget: Budget | null;
+  /** The task graph of the stage, as the journal has it now; null when there is none. */
+  readonly graph: GraphPicture | null;
+  /** How a loop (ralph) goes, as far as its newest checkpoint knows; null for any other run. */
+  readonly loop: LoopPicture | null;
+  /** A step that has begun and not ended. */
+  readonly step: string | null;
+  readonly last: JournalPicture["last"];
+  readonly worktree: string | null;
+  readonly branch: string | null;
+  readonly issue: { readonly number: number; readonly title: string } | null;
+  /** The one that the run has opened or taken over, as far as its newest checkpoint knows. */
+  readonly pullRequest: { readonly number: number; readonly url: string } | null;
+  /** What agents were denied, each once. */
+  readonly denied: readonly string[];
+  /** Newest checkpoints that cannot be read, by sequence; what stands above is from the one before them. */
+  readonly damaged: readonly number[];
+}
+
+/** `now`: milliseconds since the epoch. */
+export async function readStatus(
+  handle: RunHandle,
+  params: { readonly now: number; readonly standing: RunStanding },
+): Promise<RunStatus> {
+  const { now, standing } = params;
+  const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
+  const { checkpoint: latest, damaged } = await handle.newestWhole();
+  let picture = NO_PICTURE;
+  let lastEntryAt: string | null = null;
+  const since: JournalEntry[] = [];
+  for await (const entry of handle.log()) {
+    picture = foldEntry(picture, entry);
+    if (isSignOfLife(entry)) lastEntryAt = entry.at;
+    if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
+  }
+  const planes = latest?.planes;
+  const issue = planes?.inputs.issue ?? null;
+  const condition = conditionOf({ run, holder, question: picture.question, worked: picture.stage !== null });
+  const graph = latest === undefined ? null : graphNow(latest, since);
+  return {
+    run,
+    condition,
+    standing,
+    stage: picture.stage ?? planes?.position.stage ?? null,
+    iteration: picture.stage === null ? (planes?.position.iteration ?? 0) : picture.iteration,
+    since: picture.since,
+    scores: picture.scores,
+    best: planes?.position.best ?? null,
+    budget: planes?.position.budget ?? null,
+    graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
+    loop: planes === undefined ? null : loopPicture(planes),
+    step: picture.step,
+    denied: picture.denied,
+    last: picture.last,
+    worktree: workspace?.root ?? null,
+    branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
+    issue: issue === null ? null : { number: issue.number, title: issue.title },
+    pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
+    damaged,
+  };
+}
+
+/** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */
+export function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
+  if (!isJsonObject(value)) return null;
+  const { number, url } = value;
+  return typeof number === "number" && typeof url === "string" ? { number, url } : null;
+}
+
+/** An end is an end, whoever holds the lease; then a live holder; a parked run keeps its reason also when nobody holds it. */
+export function conditionOf(params: {
+  readonly run: Pick<RunSummary, "state">;
+  readonly holder: { readonly lease: Lease; readonly alive: OwnerLiveness } | undefined;
+  readonly question: Question | null;
+  /** Has a workflow entered a stage? */
+  readonly worked: boolean;
+}): Condition {
+  const { state } = params.run;
+  const { holder } = params;
+  if (state.kind === "done") return { kind: "done", at: state.at };
+  if (state.kind === "fatal") return { kind: "fatal", at: state.at, reason: state.reason };
+  if (holder?.alive === "alive") return { kind: "running", lease: holder.lease };
+  if (state.kind === "parked")
+    return {
+      kind: "parked",
+      on: state.on,
+      reason: state.reason,
+      until: state.until,
+      question: state.on === "person" ? params.question : null,
+    };
+  if (holder?.alive === "unknown") return { kind: "held", lease: holder.lease };
+  if (!params.worked) return { kind: "manual" };
+  return holder === undefined ? { kind: "stopped" } : { kind: "crashed", lease: holder.lease };
+}
+
+export type Condition =
+  /** A living process on this host carries it. */
+  | { readonly kind: "running"; readonly lease: Lease }
+  /** Somebody holds it whose life cannot be seen from here (another host). */
+  | { readonly kind: "held"; readonly lease: Lease }
+  | {
+      readonly kind: "parked";
+      readonly on: ParkedOn;
+      readonly reason: string;
+      readonly until: string | null;
+      readonly question: Question | null;
+    }
+  /** Its process died without letting go. `resume` takes it up. */
+  | { readonly kind: "crashed"; readonly lease: Lease }
+  /** Let go in order (Ctrl+C, stop) before the end. `resume` takes it up. */
+  | { readonly kind: "stopped" }
+  /** Saved by hand or by a program of its own: no workflow carries it. */
+  | { readonly kind: "manual" }
+  | { readonly kind: "done"; readonly at: string }
+  | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
+
+/** A run as a person sees it, told from its journal and its lease at this moment. */
+export interface Stood {
+  readonly run: RunSummary;
+  readonly standing: RunStanding;
+  /** Would `resume` take it up now? */
+  readonly resumable: boolean;
+  readonly priority: number;
+  /** Who holds it; null: nobody. */
+  readonly holder: (Pick<Lease["owner"], "label" | "pid" | "host"> & Pick<Lease, "takenAt" | "heartbeatAt">) | null;
+  /** Its turn among those who wait for a place, from 1; null: it does not. */
+  readonly turn: number | null;
+  readonly order: Order | null;
+}
+
+export interface Loops {
+  /** When the look began. */
+  readonly at: string;
+  /** How many may be at work at once; null: as many as want to. */
+  readonly limit: number | null;
+  readonly atWork: number;
+  /** At work first, then in the order of the queue, then the others; each the newest first. */
+  readonly loops: readonly Stood[];
+}
+
+export async function readLoops(
+  parts: Parts,
+  params: { readonly runs: () => Promise<readonly RunSummary[]>; readonly limit: number | null },
+): Promise<Loops> {
+  const at = new Date(parts.clock.now()).toISOString();
+  const loops = await standAll(parts, params.runs);
+  return {
+    at,
+    limit: params.limit,
+    atWork: loops.filter(({ standing }) => isAtWork(standing)).length,
+    loops: loops.toSorted((a, b) => rank(a) - rank(b) || (a.turn ?? 0) - (b.turn ?? 0)),
+  };
+}
+
+/** In the order given. The runs are read after who holds them: one that came to its end in between has ended, and does not look crashed. */
+export async function standAll(parts: Parts, read: () => Promise<readonly RunSummary[]>): Promise<readonly Stood[]> {
+  const holders = await readHolders(parts);
+  const runs = await read();
+  const now = parts.clock.now();
+  const stood = await Promise.all(runs.map((run) => standOne(parts, run, holders.get(run.id) ?? null, now)));
+  const queue = stood
+    .flatMap((one) => {
+      const lease = holders.get(one.run.id)?.lease;
+      return one.standing.kind === "queued" && lease !== undefined ? [{ lease, priority: one.priority }] : [];
+    })
+    .toSorted(inTurn)
+    .map(({ lease }) => lease.run);
+  return stood.map((one) => ({ ...one, turn: one.standing.kind === "queued" ? queue.indexOf(one.run.id) + 1 : null }));
+}
+
+type Holder = NonNullable<StandingFacts["holder"]>;
+
+/** Whoever let go and ended between the two looks is no holder that died: the leases must be the same before and after. */
+async function readHolders(parts: Parts): Promise<ReadonlyMap<string, Holder>> {
+  let leases = await parts.store.listLeases();
+  for (;;) {
+    const holders = new Map(leases.map((lease) => [lease.run, holderOf(parts, lease)]));
+    const after = await parts.store.listLeases();
+    if (signatureOf(leases) === signatureOf(after)) return holders;
+    leases = after;
+  }
+}
+
+function signatureOf(leases: readonly Lease[]): string {
+  return leases.map(({ run, epoch }) => `${run} ${epoch}`).join("\n");
+}
+
+async function standOne(parts: Parts, run: RunSummary, holder: Holder | null, now: number): Promise<Stood> {
+  const ended = run.state.kind === "done" || run.state.kind === "fatal";
+  const order = ended ? null : ((await parts.requests?.orderFor(run.id)) ?? null);
+  const standing = standingOf({
+    state: run.state,
+    manual: isManual(run),
+    stage: run.latest?.stage ?? null,
+    completing: completingStages(run.workflow),
+    holder,
+    order,
+    now,
+  });
+  const kept = await parts.store.getMeta(priorityKey(run.id));
+  return {
+    run,
+    standing,
+    resumable: isResumable(standing),
+    priority: kept === undefined ? PRIORITIES.normal : readPriority(kept),
+    holder: holder === null ? null : briefOf(holder.lease),
+    turn: null,
+    order,
+  };
+}
+
+function holderOf(parts: Parts, lease: Lease): Holder {
+  const liveness = parts.liveness(lease.owner);
+  return { lease, liveness, suspended: liveness === "alive" && parts.suspended?.(lease.owner) === true };
+}
+
+function isManual({ workflow, latest }: RunSummary): boolean {
+  return workflow === "manual" || latest?.stage === "none";
+}
+
+function briefOf({ owner, takenAt, heartbeatAt }: Lease): NonNullable<Stood["holder"]> {
+  const { label, pid, host } = owner;
+  return { label, pid, host, takenAt, heartbeatAt };
+}
+
+function rank({ standing }: Stood): number {
+  if (isAtWork(standing) || standing.kind === "elsewhere") return 0;
+  if (standing.kind === "queued") return 1;
+  return ENDED.has(standing.kind) ? 3 : 2;
+}
+
+const ENDED: ReadonlySet<RunStanding["kind"]> = new Set(["completed", "failed", "aborted", "limit_reached"]);
+
+/** Stages in which the work itself is done and only its end is left; of a workflow of somebody's own nobody knows. */
+function completingStages(workflow: string): ReadonlySet<string> {
+  return STAGES[workflow] ?? NONE;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+const STAGES: Readonly<Record<string, ReadonlySet<string>>> = {
+  impl: new Set(["done", "fatal"]),
+  crunch: new Set(Object.keys(CRUNCH_SHAPE.ends)),
+  ralph: new Set(["publish", "done", "limit", "fatal"]),
+};
+
+/** What a journal says about where a run stands, for people who look while it works, after it died, or next year. */
+interface JournalPicture {
+  readonly stage: string | null;
+  readonly iteration: number;
+  readonly since: string | null;
+  readonly scores: readonly { readonly iteration: number; readonly score: number }[];
+  /** Begun and neither finished nor failed. */
+  readonly step: string | null;
+  readonly last: { readonly at: string; readonly text: string } | null;
+  /** The question that the run waits for an answer to. */
+  readonly question: Question | null;
+  readonly endReason: string | null;
+  /** What agents were denied, each once. */
+  readonly denied: readonly string[];
+}
+
+export interface Question {
+  readonly name: string;
+  readonly question: string;
+  readonly options: readonly string[];
+}
+
+export const NO_PICTURE: JournalPicture = {
+  stage: null,
+  iteration: 0,
+  since: null,
+  scores: [],
+  step: null,
+  last: null,
+  question: null,
+  endReason: null,
+  denied: [],
+};
+
+/** Bodies are read with care: an entry of an older or newer Holdfast may lack a field, and looking must not fail. */
+export function foldEntry(picture: JournalPicture, entry: Pick<JournalEntry, "kind" | "at" | "body">): JournalPicture {
+  const { kind, at, body } = entry;
+  const last = (text: string) => ({ at, text });
+  switch (kind) {
+    case "stage.entered":
+      return {
+        ...picture,
+        stage: textOf(body["stage"]) ?? picture.stage,
+        iteration: numberOf(body["iteration"]) ?? picture.iteration,
+        since: at,
+        step: null,
+      };
+    case "stage.ended": {
+      const score = numberOf(body["score"]);
+      const scores = score === null ? picture.scores : [...picture.scores, { iteration: picture.iteration, score }];
+      const reason = textOf(body["reason"]) ?? "";
+      const what = `${textOf(body["stage"]) ?? picture.stage ?? "stage"} ended with ${textOf(body["event"]) ?? "?"}`;
+      return { ...picture, scores, step: null, last: last(reason === "" ? what : `${what}: ${reason}`) };
+    }
+    case "step.started": {
+      const step = textOf(body["step"]);
+      return { ...picture, step, last: last(`${step ?? "a step"} began`) };
+    }
+    case "step.finished": {
+      const step = textOf(body["step"]);
+      return {
+        ...picture,
+        step: step === picture.step ? null : picture.step,
+        last: last(`${step ?? "a step"} finished`),
+        denied: withDenial(picture.denied, body["result"] ?? null),
+      };
+    }
+    case "graph.moved": {
+      const events = Array.isArray(body["events"]) ? body["events"] : [];
+      return { ...picture, last: last(events.map(graphMoveText).join(", ")) };
+    }
+    case "step.failed": {
+      const step = textOf(body["step"]);
+      const why = textOf(body["reason"]) ?? "no reason given";
+      return {
+        ...picture,
+        step: step === picture.step ? null : picture.step,
+        last: last(`${step ?? "a step"} failed: ${why}`),
+      };
+    }
+    case "effect.settled":
+      return { ...picture, last: last(`${effectOf(body)} ${textOf(body["outcome"]) ?? "settled"}`) };
+    case "effect.unknown":
+      return { ...picture, last: last(`${effectOf(body)}: not known whether it happened`) };
+    case "note":
+      return { ...picture, last: last(textOf(body["text"]) ?? "") };
+    case "run.parked":
+      return {
+        ...picture,
+        step: null,
+        question: questionOf(body["decision"]),
+        last: last(textOf(body["reason"]) ?? "parked"),
+      };
+    case "run.unparked":
+    case "run.reopened":
+      return { ...picture, question: null, endReason: null };
+    case "run.ended":
+      return { ...picture, step: null, question: null, endReason: textOf(body["reason"]) };
+    default:
+      return picture;
+  }
+}
+
+function effectOf(body: JsonObject): string {
+  return (textOf(body["key"]) ?? "an effect").split("/").slice(1).join("/");
+}
+
+function questionOf(value: Json | undefined): Question | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || !isObject(value)) return null;
+  const name = textOf(value["name"]);
+  const question = textOf(value["question"]);
+  const options = Array.isArray(value["options"])
+    ? value["options"].filter((option) => typeof option === "string")
+    : [];
+  return name === null || question === null ? null : { name, question, options };
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function textOf(value: Json | undefined): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+function numberOf(value: Json | undefined): number | null {
+  return typeof value === "number" ? value : null;
+}
+
+function withDenial(denied: JournalPicture["denied"], result: Json): JournalPicture["denied"] {
+  if (!isJsonObject(result) || result["cause"] !== "permission_denied") return denied;
+  const message = textOf(result["message"]);
+  return message === null || denied.includes(message) ? denied : [...denied, message];
+}
+
+/**
+ * The graph of a run alone, with the picture that `status` gives of it; null when it has none. Asks neither git nor the journal before the newest
+ * checkpoint, so that a live view can look often.
+ */
+export async function readGraph(
+  handle: RunHandle,
+  now: number,
+): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
+  const [run, holder, { checkpoint }] = await Promise.all([handle.summary(), handle.holder(), handle.newestWhole()]);
+  if (checkpoint === undefined) return null;
+  const since = await Array.fromAsync(handle.log({ after: checkpoint.entry }));
+  const graph = graphNow(checkpoint, since);
+  if (graph === null) return null;
+  const lastEntryAt = since.findLast(isSignOfLife)?.at ?? checkpoint.createdAt;
+  const condition = conditionOf({ run, holder, question: null, worked: true });
+  return { graph, picture: pictureGraph(graph, momentOf({ condition, now, lastEntryAt })) };
+}
+
+/** Tags and drops need no lease: anybody may have written them. */
+export function isSignOfLife({ epoch }: Pick<JournalEntry, "epoch">): boolean {
+  return epoch > 0;
+}
+
+/** The graph as it stands now: that of the newest checkpoint, and what the journal tells since. Looking must not fail. */
+export function graphNow(
+  newest: Pick<Checkpoint, "run" | "sequence" | "planes">,
+  since: readonly StateEntry[],
+): Graph | null {
+  const { position } = newest.planes;
+  try {
+    const entries = since.filter(({ kind }) => GRAPH_KINDS.has(kind));
+    const { state } = loadState({ run: newest.run, checkpoint: newest, entries, effects: [], apply: null });
+    return state.position.graph;
+  } catch (error) {
+    // An entry that cannot be read is for verify to tell.
+    if (error instanceof HoldfastError) return position.graph;
+    throw error;
+  }
+}
+
+/** A newer checkpoint that cannot be used means that the entries do not count. */
+const GRAPH_KINDS: ReadonlySet<string> = new Set(["graph.set", "graph.moved", "checkpoint"]);
+
+/** Nobody runs the nodes of a run that nobody carries, whatever their states say. */
+export function momentOf(params: {
+  readonly condition: Condition;
+  readonly now: number;
+  readonly lastEntryAt: string | null;
+}): Moment {
+  const { condition, now, lastEntryAt } = params;
+  const live = condition.kind === "running" || condition.kind === "held";
+  const heartbeat = condition.kind === "crashed" ? condition.lease.heartbeatAt : null;
+  const later = heartbeat !== null && (lastEntryAt === null || Date.parse(heartbeat) > Date.parse(lastEntryAt));
+  return { live, now, seenAt: later ? heartbeat : lastEntryAt };
+}

@@ -1,0 +1,320 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { ExecutionConfig } from "@holdfast/core/checkpoint";
+import { beginRun, raiseLimits } from "@holdfast/core/control-run";
+import { checkAsleep, conduct, outcomeOfEnded } from "@holdfast/core/execute";
+import { type Finding, defaultFindingPolicy } from "@holdfast/core/findings";
+import { type SlotRequest, holdLease, holdSlot } from "@holdfast/core/hold-lease";
+import { type JsonObject, isJsonObject } from "@holdfast/core/json";
+import type { Budget } from "@holdfast/core/position";
+import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
+import type { RestoreStep } from "@holdfast/core/restore";
+import { type TakeUpPlan, applyTakeUp, planTakeUp } from "@holdfast/core/resume";
+import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
+import type { RunSummary } from "@holdfast/core/run";
+import type { Workflow } from "@holdfast/core/workflow";
+import type { Workspace } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { StartPlan } from "./plan-start.ts";
+
+export interface Watching {
+  /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
+  readonly signal: AbortSignal;
+  readonly listen: ProgressListener | undefined;
+  /** How long this process works on the run at most; then it is parked on "session". */
+  readonly sessionMs: number | undefined;
+  /** Its place among the loops at work; null: it is none whose number is limited. */
+  readonly slot: SlotRequest | null;
+}
+
+export interface WorkReport {
+  readonly run: string;
+  readonly outcome: RunOutcome;
+  /** The work had ended before: this is the outcome of that run, and nothing was done. */
+  readonly earlier?: true;
+}
+
+/** The outcome of a run that has ended. */
+export async function earlierReport(parts: WorkParts, run: RunSummary): Promise<WorkReport> {
+  const outcome = await outcomeOfEnded(parts, run);
+  if (outcome === null) throw new TypeError(`run ${run.id} has not ended`);
+  return { run: run.id, outcome, earlier: true };
+}
+
+/** Killed anywhere and called again with the same plan, it is the same run. */
+export async function startRun<S extends JsonObject>(
+  parts: WorkParts,
+  plan: StartPlan<S>,
+  watching: Watching,
+): Promise<WorkReport> {
+  const { id, work, workflow, config, inputs, limit, labels } = plan;
+  const { slot } = watching;
+  const birth = { workflow: workflow.shape.name, work, labels };
+  // Whoever waits may be told to pause, or be killed: what is there by then is resumed as any other run.
+  const waits = slot?.whenFull === "wait";
+  if (waits) {
+    await parts.store.createRun({ id, ...birth });
+    await begin();
+  }
+  if (slot !== null) return await withSlot(parts, id, { ...slot, birth }, carry);
+  // Held from the first act to the last: at no moment is it a run that was begun and left, for somebody else to find.
+  await using _lease = await holdLease(parts, id, undefined, birth);
+  return await carry({ waited: false });
+
+  async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
+    if (!waits) await begin();
+    // Another process may have finished the work since it was planned.
+    const found = await parts.store.getRun(id);
+    if (found?.state.kind === "done" || found?.state.kind === "fatal") return await earlierReport(parts, found);
+    if (waited) {
+      const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
+      return await carryOn(parts, request, await planResumeRun(parts, request), watching, []);
+    }
+    const outcome = await conduct({
+      parts,
+      run: id,
+      workflow,
+      signal: watching.signal,
+      ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+      ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    });
+    return { run: id, outcome };
+  }
+
+  /** The lease comes before the worktree: of two who start at once, one makes it and the other is told who that is. */
+  async function begin(): Promise<void> {
+    await using _lease = await holdLease(parts, id);
+    const workspace = await makePlace(parts, plan);
+    await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });
+  }
+}
+
+/** Nothing has been done yet, so what the issue says now is the order, without a question. */
+const AS_IT_IS_NOW: Answers = {
+  issue_title_changed: "accept",
+  issue_body_changed: "accept",
+  issue_labels_changed: "accept",
+};
+
+async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan<S>): Promise<Workspace | undefined> {
+  const { place, id } = plan;
+  if (place === null || parts.workspaces === null) return undefined;
+  return await parts.workspaces.create({
+    run: id,
+    path: place.worktree,
+    branch: place.branch,
+    ...(place.base === null ? {} : { base: place.base.commit }),
+  });
+}
+
+export interface ResumeRequest<S extends JsonObject> {
+  readonly run: string;
+  readonly workflow: Workflow<S>;
+  /** What would carry it on. */
+  readonly config: ExecutionConfig;
+  readonly answers: Answers;
+  /** Sequence of a checkpoint to go back to. */
+  readonly from: number | undefined;
+  readonly force: boolean;
+  readonly limit: Partial<Budget["limit"]>;
+  /** See ConductParams. */
+  readonly wakes?: string;
+}
+
+/** The pre-flight. Changes nothing (a fetch apart). */
+export async function planResumeRun<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+): Promise<TakeUpPlan> {
+  const { run, workflow, config, answers, force, from } = request;
+  return await planTakeUp({
+    parts,
+    run,
+    current: { definition: workflow.definition, config },
+    policy: defaultFindingPolicy,
+    freshness: workflow.freshness,
+    answers,
+    force,
+    ...(from === undefined ? {} : { chosen: from }),
+  });
+}
+
+/**
+ * Does what was planned, then carries the run on. What stands in the way is an error; a question is an outcome. Who had to wait for a place looks `again`: by
+ * then the issue, the branch and the files may be others than those that were planned for.
+ */
+export async function resumeRun<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+  { planned, again }: { readonly planned: TakeUpPlan; readonly again: () => Promise<TakeUpPlan> },
+  watching: Watching,
+): Promise<WorkReport> {
+  const { run, wakes } = request;
+  checkAsleep(planned.run, wakes);
+  refuseStanding(run, planned);
+  // One that has come to its end, or needs a decision first, takes nobody's place.
+  return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
+    if (!waited) return await carryOn(parts, request, planned, watching);
+    const now = await again();
+    return await carryOn(parts, request, now, watching, planned.findings);
+  });
+}
+
+/** With a place, where it needs one. */
+async function carryOn<S extends JsonObject>(
+  parts: WorkParts,
+  request: ResumeRequest<S>,
+  planned: TakeUpPlan,
+  watching: Omit<Watching, "slot">,
+  told: readonly Finding[] = planned.findings,
+): Promise<WorkReport> {
+  const { run, workflow, limit, wakes } = request;
+  const known = new Set(told.map(({ summary }) => summary));
+  for (const { summary } of planned.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
+  refuseStanding(run, planned);
+  for (const { step, outcome, text } of await apply(parts, planned))
+    if (outcome !== "skipped") tell(parts, run, watching, `restore, ${step}: ${text}`);
+  const waiting = await parkOnForge(parts, planned);
+  if (waiting !== null) return { run, outcome: waiting };
+  const ended = outcomeOf(planned);
+  if (ended !== null) return { run, outcome: ended };
+  if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
+  const outcome = await conduct({
+    parts,
+    run,
+    workflow,
+    signal: watching.signal,
+    ...(watching.listen === undefined ? {} : { listen: watching.listen }),
+    ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
+    ...(wakes === undefined ? {} : { wakes }),
+  });
+  return { run, outcome };
+}
+
+/**
+ * A resume that is kept only by a forge that does not answer for now waits for it, on record, so that `--wait` and supervisors try again. null: it is not
+ * that, or a question to the user is open, which a new wait would replace.
+ */
+async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise<RunOutcome | null> {
+  const { state } = run;
+  if (plan.kind !== "ask" || (state.kind === "parked" && state.decision !== undefined)) return null;
+  const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
+  const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
+  const [first] = waits;
+  if (first === undefined || first === null || waits.includes(null)) return null;
+  // A longer wait for something else stays: after the shorter one the run would continue too early.
+  if (state.kind === "parked" && state.on !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
+    const { on, reason, until } = state;
+    return { kind: "parked", on, reason, until };
+  }
+  const until =
+    typeof first["until"] === "string" ? first["until"] : new Date(parts.clock.now() + ASK_AGAIN_MS).toISOString();
+  const body = {
+    on: "forge",
+    reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
+    until,
+  } as const;
+  await using lease = await holdLease(parts, run.id);
+  await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.parked", body }] });
+  return { kind: "parked", ...body };
+}
+
+/** When a forge that names no time is asked again. */
+const ASK_AGAIN_MS = 15_000;
+
+function tell(parts: WorkParts, run: string, { listen }: Pick<Watching, "listen">, text: string): void {
+  listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
+}
+
+/** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */
+export function stopOf(planned: TakeUpPlan): WorkReport | null {
+  const run = planned.run.id;
+  refuseStanding(run, planned);
+  const outcome = planned.plan.kind === "ask" ? outcomeOf(planned) : null;
+  return outcome === null ? null : { run, outcome };
+}
+
+async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<readonly RestoreStep[]> {
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") return [];
+  if (plan.actions.length === 0 && plan.judgements.length === 0) return [];
+  await using lease = await holdLease(parts, planned.run.id);
+  return (await applyTakeUp({ parts, lease: lease.lease, planned })).steps ?? [];
+}
+
+/** null: it goes on. */
+function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
+  switch (plan.kind) {
+    case "ask":
+      return {
+        kind: "ask",
+        findings: plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding),
+      };
+    case "done":
+      return { kind: "done", reason: plan.why };
+    case "nothing":
+    case "refuse":
+      return { kind: "ask", findings };
+    case "resume":
+    case "warn":
+      return null;
+  }
+}
+
+function refuseStanding(run: string, planned: TakeUpPlan): void {
+  const { plan } = planned;
+  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
+}
+
+function refusal(
+  run: string,
+  planned: TakeUpPlan,
+  plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
+): HoldfastError {
+  const { why: message } = plan;
+  const hint = endedLoopHint(planned) ?? plan.hint;
+  const data = { run, findings: planned.findings };
+  if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
+  const kinds = planned.findings.map(({ kind }) => kind);
+  const code =
+    planned.run.state.kind === "fatal" && planned.findings.length === 0
+      ? "RUN_FATAL"
+      : kinds.includes("lease_held")
+        ? "LEASE_HELD"
+        : kinds.includes("tree_missing")
+          ? "TREE_MISSING"
+          : "NEEDS_DECISION";
+  return new HoldfastError({ code, message, hint, retry: "ask", data });
+}
+
+/** A loop that went round as often as it was to is resumed with more of the same, one that gave up by letting it go on. null: no such loop. */
+function endedLoopHint({ run }: TakeUpPlan): string | null {
+  if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
+  if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
+  if (run.latest?.stage !== "fatal") return null;
+  return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first. Where its iterations are used up too, add \`--max N\`.`;
+}
+
+/**
+ * The work, with a place held from its first act to its last. What was ordered of a run while it waited is its outcome. `waited`: there was no place at first,
+ * so what was seen before may not be so any more.
+ */
+async function withSlot(
+  parts: WorkParts,
+  run: string,
+  slot: SlotRequest | null,
+  work: (how: { readonly waited: boolean }) => Promise<WorkReport>,
+): Promise<WorkReport> {
+  if (slot === null) return await work({ waited: false });
+  let waited = false;
+  const onWaiting: SlotRequest["onWaiting"] = (atWork) => {
+    waited = true;
+    slot.onWaiting(atWork);
+  };
+  const held = await holdSlot(parts, run, { ...slot, onWaiting }).catch((error: unknown) => {
+    if (error instanceof Stopped) return error;
+    throw error;
+  });
+  if (held instanceof Stopped) return { run, outcome: held.outcome };
+  await using _place = held;
+  return await work({ waited });
+}

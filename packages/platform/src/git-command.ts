@@ -1,0 +1,238 @@
+import { existsSync } from "node:fs";
+import { devNull } from "node:os";
+import { HoldfastError, placeGone } from "./error.ts";
+import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, startProcess } from "./subprocess.ts";
+
+/**
+ * The only way to call git. A repository is untrusted text: its config may name programs for hooks, filters, diffs, pagers,
+ * monitors and transports. Each is defused here, for every call, whether or not that call could reach it.
+ */
+export function createGit(place: GitPlace): Git {
+  const env = { ...scrubbedEnvironment(process.env), ...placeEnvironment(place) };
+  const spawnParams = (call: GitCall) => {
+    refuseNul(call.args);
+    return {
+      command: "git",
+      args: [...DEFUSED, ...call.args],
+      cwd: place.cwd,
+      env: call.env === undefined ? env : { ...env, ...call.env },
+      timeoutMs: TIMEOUT_MS,
+    };
+  };
+  const result = async (call: GitCall): Promise<ProcessResult> =>
+    runProcess({ ...spawnParams(call), input: call.input, maxOutputBytes: call.maxOutputBytes });
+  return {
+    result,
+    async output(call) {
+      const done = await result(call);
+      if (done.kind === "not_started" && place.cwd !== undefined && !existsSync(place.cwd))
+        throw placeGone(place.cwd, done.cause);
+      if (done.kind !== "exited" || done.code !== 0) throw gitFailure(call.args, done);
+      return done.stdout;
+    },
+    async line(call) {
+      return (await this.output(call)).toString("utf8").replace(/\n$/, "");
+    },
+    start: (call) => startProcess(spawnParams(call)),
+  };
+}
+
+export interface Git {
+  /** Standard output of a call that must succeed. */
+  output(call: GitCall): Promise<Buffer>;
+  /** The same as text without its last newline. */
+  line(call: GitCall): Promise<string>;
+  /** For calls whose exit code is an answer. */
+  result(call: GitCall): Promise<ProcessResult>;
+  start(call: GitCall): RunningProcess;
+}
+
+interface GitCall {
+  readonly args: readonly string[];
+  readonly input?: Uint8Array;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly maxOutputBytes?: number;
+}
+
+interface GitPlace {
+  readonly cwd?: string;
+  readonly gitDir?: string;
+  readonly workTree?: string;
+  /** Set for our private git directory: then no config of the user or the machine is read either. */
+  readonly objectDirectory?: string;
+  readonly indexFile?: string;
+}
+
+/** The system ends an argument at a NUL byte; it could only come from a name that the caller made up. */
+function refuseNul(args: readonly string[]): void {
+  const bad = args.find((arg) => arg.includes("\0"));
+  if (bad === undefined) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(bad)} holds a NUL byte, which no name in git can`,
+  });
+}
+
+export function gitFailure(args: readonly string[], exit: ProcessExit): HoldfastError {
+  const name = `git ${args.find((arg) => /^[a-z][a-z-]*$/.test(arg)) ?? ""}`.trim();
+  const reason = exit.stderr.trim().split("\n").slice(-3).join("; ");
+  if (exit.kind === "not_started") {
+    const isExhausted = /\b(?:EMFILE|ENFILE|EAGAIN|ENOMEM)\b/.test(exit.stderr);
+    if (isExhausted) {
+      return new HoldfastError({
+        code: "IO_FAILED",
+        message: `git could not be started: ${exit.stderr}`,
+        hint: "The system is out of processes, memory or open files. Close what is not needed and run the command again.",
+        retry: "later",
+        cause: exit.cause,
+      });
+    }
+    return new HoldfastError({
+      code: "GIT_MISSING",
+      message: `git could not be started: ${exit.stderr}`,
+      hint: `Install git ${GIT_FLOOR} or newer and make sure that it is on PATH.`,
+      cause: exit.cause,
+    });
+  }
+  if (/no space left on device|disk quota exceeded/i.test(exit.stderr)) {
+    return new HoldfastError({
+      code: "DISK_FULL",
+      message: `${name} found the disk full`,
+      hint: "Free some space and run the command again; nothing was lost.",
+      retry: "later",
+      data: { stderr: exit.stderr },
+    });
+  }
+  const dubious = exit.stderr.includes("dubious ownership");
+  return new HoldfastError({
+    code: "GIT_FAILED",
+    message: `${name} failed (${exit.kind === "exited" ? `exit ${exit.code}` : exit.kind}): ${reason}`,
+    hint: dubious
+      ? "The repository belongs to another user; add it to safe.directory in your own git configuration if you trust it."
+      : "Run `git fsck` if the repository may be damaged.",
+    data: { args, stderr: exit.stderr, ended: exit.kind },
+  });
+}
+
+const TIMEOUT_MS = 10 * 60_000;
+
+function placeEnvironment(place: GitPlace): NodeJS.ProcessEnv {
+  return {
+    ...(place.gitDir === undefined ? {} : { GIT_DIR: place.gitDir }),
+    ...(place.workTree === undefined ? {} : { GIT_WORK_TREE: place.workTree }),
+    ...(place.indexFile === undefined ? {} : { GIT_INDEX_FILE: place.indexFile }),
+    ...(place.objectDirectory === undefined
+      ? {}
+      : {
+          GIT_OBJECT_DIRECTORY: place.objectDirectory,
+          GIT_CONFIG_NOSYSTEM: "1",
+          GIT_CONFIG_GLOBAL: devNull,
+          GIT_ATTR_NOSYSTEM: "1",
+        }),
+  };
+}
+
+const known = new Map<string, string>();
+
+/** GIT_MISSING when git is not there or too old. Asked once a process: an old one would sync nothing, and not say so. */
+export async function checkGitVersion(): Promise<void> {
+  const path = process.env["PATH"] ?? "";
+  const version = known.get(path) ?? (await askVersion());
+  known.set(path, version);
+  if (!isOldGit(version)) return;
+  throw new HoldfastError({
+    code: "GIT_MISSING",
+    message: `${version} is too old`,
+    hint: `Install git ${GIT_FLOOR} or newer and make sure that it comes first on PATH.`,
+  });
+}
+
+async function askVersion(): Promise<string> {
+  const args = ["--version"];
+  const asked = await runProcess({ command: "git", args });
+  if (asked.kind !== "exited" || asked.code !== 0) throw gitFailure(args, asked);
+  return asked.stdout.toString("utf8").trim();
+}
+
+/** The oldest git that serves: the first whose `merge-tree` works in objects alone. Those before 2.36 also sync nothing. */
+export const GIT_FLOOR = "2.38";
+
+/** Of what `git --version` prints; unknown words are not held against it. */
+export function isOldGit(version: string): boolean {
+  const [major, minor] = numbersOf(version);
+  const [floorMajor, floorMinor] = numbersOf(GIT_FLOOR);
+  return major < floorMajor || (major === floorMajor && minor < floorMinor);
+}
+
+function numbersOf(version: string): readonly [number, number] {
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(version) ?? [];
+  return [Number(major ?? Infinity), Number(minor ?? Infinity)];
+}
+
+/**
+ * A repository is untrusted text: its config may name programs for hooks, filters, diffs, pagers, monitors and transports. Every git
+ * that works on our own account is started with these, whether or not that call could reach any of them.
+ */
+export const DEFUSED: readonly string[] = [
+  "--no-pager",
+  ...[
+    `core.hooksPath=${devNull}`,
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.askPass=",
+    "core.sshCommand=false",
+    "core.gitProxy=",
+    "core.alternateRefsCommand=",
+    "core.logAllRefUpdates=false",
+    "credential.helper=",
+    "diff.external=",
+    "interactive.diffFilter=",
+    "sequence.editor=false",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "log.showSignature=false",
+    "submodule.recurse=false",
+    "protocol.allow=never",
+    "protocol.ext.allow=never",
+    "safe.bareRepository=explicit",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    // Not indexes: the user's is never written, and ours is a cache that does not outlive a power cut.
+    "core.fsync=all,-index",
+    "core.fsyncMethod=batch",
+  ].flatMap((setting) => ["-c", setting]),
+];
+
+/** Ours without what would lead git elsewhere, make it ask a person, or speak another language. */
+export function scrubbedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(([name]) => !/^(GIT_|SSH_ASKPASS|PAGER$|LESS|EDITOR$|VISUAL$)/i.test(name));
+  return {
+    ...Object.fromEntries(kept),
+    LC_ALL: "C",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_LITERAL_PATHSPECS: "1",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    GIT_ALLOW_PROTOCOL: "none",
+  };
+}
+
+/** Author and committer in one, as git takes them from the environment. */
+export function gitIdentity(params: {
+  readonly name: string;
+  readonly mail: string;
+  readonly epochSeconds: number;
+}): Readonly<Record<string, string>> {
+  const { name, mail } = params;
+  const date = `@${params.epochSeconds} +0000`;
+  return {
+    GIT_AUTHOR_NAME: name,
+    GIT_AUTHOR_EMAIL: mail,
+    GIT_AUTHOR_DATE: date,
+    GIT_COMMITTER_NAME: name,
+    GIT_COMMITTER_EMAIL: mail,
+    GIT_COMMITTER_DATE: date,
+  };
+}

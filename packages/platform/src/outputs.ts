@@ -1,0 +1,169 @@
+import { lstatSync, realpathSync, unlinkSync } from "node:fs";
+import { isAbsolute, join, sep } from "node:path";
+import { HoldfastError } from "./error.ts";
+import { makeDurableDirectory, readRegularFile, sweepTemporary, writeDurable } from "./files.ts";
+
+/** Files of a run in its worktree. Agents work there too: anything may be a link, a directory or a pipe by now. */
+export function createOutputs(root: string): Outputs {
+  return {
+    async read(path) {
+      const parts = partsOf(path);
+      return told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind !== "inside") return null;
+        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        return file.kind === "read" ? decode(file.bytes) : null;
+      });
+    },
+    async write(path, text) {
+      const parts = partsOf(path);
+      const directory = ensureDirectory(root, parts.slice(0, -1));
+      // Renamed into place: a link there is replaced, never followed.
+      told(path, () =>
+        writeDurable({ path: join(directory, parts.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
+      );
+    },
+    async remove(path) {
+      const parts = partsOf(path);
+      told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind === "inside") unlinkIfThere(join(directory.path, parts.at(-1) ?? ""));
+      });
+    },
+    async refusal(path) {
+      const parts = partsOf(path);
+      return told(path, () => {
+        const directory = existingDirectory(root, parts.slice(0, -1));
+        if (directory.kind !== "inside") return directory.kind === "outside" ? "it leads out of the worktree" : null;
+        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        if (file.kind === "refused") return file.why;
+        return file.kind === "read" && decode(file.bytes) === null ? "it is not UTF-8" : null;
+      });
+    },
+    async hide(directory) {
+      const parts = partsOf(directory);
+      told(directory, () => clearPlace(root, parts));
+      const place = ensureDirectory(root, parts);
+      if ((await this.read(`${directory}/.gitignore`)) !== "*\n") await this.write(`${directory}/.gitignore`, "*\n");
+      told(directory, () => sweepTemporary(place, { olderThanMs: 0 }));
+    },
+  };
+}
+
+const MAX_BYTES = 1024 * 1024;
+
+function partsOf(path: string): readonly string[] {
+  const parts = path.split("/");
+  const isPlain = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
+  if (isPlain && !isAbsolute(path) && parts[0]?.toLowerCase() !== ".git") return parts;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(path)} is no place for an output file`,
+    hint: "Give a path below the worktree, without dots, and not in .git.",
+  });
+}
+
+type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "inside"; readonly path: string };
+
+/** Links are followed as long as they stay in the worktree. */
+function existingDirectory(root: string, parts: readonly string[]): Directory {
+  const home = realpathSync(root);
+  try {
+    const path = realpathSync(join(home, ...parts));
+    if (path !== home && !path.startsWith(home + sep)) return { kind: "outside" };
+    return lstatSync(path).isDirectory() ? { kind: "inside", path } : { kind: "absent" };
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR" || codeOf(error) === "ELOOP")
+      return { kind: "absent" };
+    throw error;
+  }
+}
+
+/** A file or a link where a directory of ours belongs: through a link we would write, and hide, what is somebody else's. */
+function clearPlace(root: string, parts: readonly string[]): void {
+  const parent = existingDirectory(root, parts.slice(0, -1));
+  if (parent.kind !== "inside") return;
+  const path = join(parent.path, parts.at(-1) ?? "");
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory()) unlinkSync(path);
+}
+
+/** One level after the other, each looked at before the next is made below it. */
+function ensureDirectory(root: string, parts: readonly string[]): string {
+  const name = parts.join("/");
+  return told(name, () => {
+    let place = existingDirectory(root, []);
+    for (let depth = 1; depth <= parts.length && place.kind === "inside"; depth += 1) {
+      const next = existingDirectory(root, parts.slice(0, depth));
+      const path = join(place.path, parts[depth - 1] ?? "");
+      const isFree = next.kind === "absent" && lstatSync(path, { throwIfNoEntry: false }) === undefined;
+      if (isFree) makeDurableDirectory(path, 0o755);
+      place = isFree ? { kind: "inside", path } : next;
+    }
+    if (place.kind === "inside") return place.path;
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message:
+        place.kind === "outside"
+          ? `${name} is a link that leads out of the worktree ${root}; nothing was written there`
+          : `${name} in ${root} is not a directory, so nothing can be written into it`,
+      hint: `Remove ${name} or move it away.`,
+      data: { root, path: name },
+    });
+  });
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function unlinkIfThere(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+  }
+}
+
+function told<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof HoldfastError) throw cause;
+    const isFull = codeOf(cause) === "ENOSPC" || codeOf(cause) === "EDQUOT";
+    throw new HoldfastError({
+      code: isFull ? "DISK_FULL" : "IO_FAILED",
+      message: `The output file ${path} failed: ${cause instanceof Error ? cause.message : String(cause)}`,
+      hint: isFull
+        ? "Free some space and resume; nothing was lost."
+        : "Check that the worktree is there and may be written.",
+      retry: "later",
+      data: { path },
+      cause,
+    });
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+/** Small text files in a run's worktree that people and tools expect (`.tmp/…`). Never through a symlink out of it. */
+export interface Outputs {
+  /** null when it is not there, is no regular file, is over a megabyte, or is not UTF-8. */
+  read(path: string): Promise<string | null>;
+  /** Why `read` gives nothing although something is there; null: nothing is, or it can be read. */
+  refusal(path: string): Promise<string | null>;
+  /** Atomic and durable when it returns: the old text or the new one, never a part. */
+  write(path: string, text: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /**
+   * Git never offers this directory for a commit: it gets a .gitignore of its own. The user's ignore files stay as they are. A file or a link in
+   * its place is removed; what a link leads to is not touched.
+   */
+  hide(directory: string): Promise<void>;
+}

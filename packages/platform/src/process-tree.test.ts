@@ -1,0 +1,239 @@
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { randomId } from "./identity.ts";
+import { type ProcessEntry, type Target, endTree, findTargets, readProcess, strangersOf } from "./process-tree.ts";
+
+describe("process tree", () => {
+  describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc shows", () => {
+    test("its own session, double forks and deaf ears do not save a process", async () => {
+      const mark = `run-${randomId()}`;
+      const pids = await startTree({
+        mark: `${mark}/3/implement`,
+        // Each line writes a pid: a new session; a double fork whose parent is gone; one that ignores SIGTERM, with its child.
+        script: `
+        setsid sh -c 'echo $$; exec sleep 600' &
+        (setsid sh -c 'echo $$; exec sleep 600' &)
+        setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 600; done' &
+        echo $$; wait`,
+        count: 4,
+      });
+      expect(await endTree({ mark, graceMs: 100 })).toMatchObject({ supported: true });
+      expect(pids.filter(isAlive)).toEqual([]);
+      expect(await endTree({ mark })).toEqual({ ended: 0, supported: true });
+    });
+
+    test("asking comes first: what wants to tidy up can", async () => {
+      const mark = `run-${randomId()}`;
+      const file = join(scratchDirectory(onTestFinished), "tidied");
+      await startTree({
+        mark,
+        script: `trap 'echo yes > ${file}; exit 0' TERM; echo $$; while :; do sleep 0.05; done`,
+        count: 1,
+      });
+      await endTree({ mark, graceMs: 20_000 });
+      expect(readFileSync(file, "utf8")).toBe("yes\n");
+    });
+
+    test.for([{ graceMs: 20_000 }, { graceMs: 0 }])(
+      "no script goes on because a command of it was ended before the script was, with $graceMs ms to tidy up",
+      async ({ graceMs }) => {
+        const mark = `run-${randomId()}`;
+        const file = join(scratchDirectory(onTestFinished), "went on");
+        const one = `sh -c 'sleep 600 & echo $!; wait; echo on >> "${file}"; sleep 600' &`;
+        await startTree({ mark, script: `${one.repeat(30)} echo $$; wait`, count: 31 });
+        await endTree({ mark, graceMs });
+        expect(existsSync(file)).toBe(false);
+      },
+    );
+
+    test("children that are started while it ends go too", async () => {
+      const mark = `run-${randomId()}`;
+      const directory = scratchDirectory(onTestFinished);
+      const note = join(directory, "pids");
+      writeFileSync(note, "");
+      // Asked to end, it starts another session that is deaf, and dies.
+      await startTree({
+        mark,
+        script: `trap 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ >> ${note}; sleep 600"& exit 0' TERM; echo $$; while :; do sleep 0.02; done`,
+        count: 1,
+      });
+      const { ended } = await endTree({ mark, graceMs: 500 });
+      const late = readFileSync(note, "utf8").trim().split("\n").map(Number);
+      expect(late).toHaveLength(1);
+      expect(ended).toBeGreaterThanOrEqual(2);
+      expect(late.filter(isAlive)).toEqual([]);
+    });
+
+    test("one that forks and exits, over and over, is caught", async () => {
+      const mark = `run-${randomId()}`;
+      const directory = scratchDirectory(onTestFinished);
+      const beat = join(directory, "beat");
+      // A millisecond each, deaf, and a session of its own for each: gone before a look at all processes is over. Should
+      // it not be caught, it ends by itself after a while.
+      const hop = `use POSIX; $SIG{TERM} = "IGNORE"; my $end = time + 30; while (time < $end) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
+      await startTree({ mark, script: `echo $$; perl -e '${hop}' ${beat} & wait`, count: 1 });
+      await until(() => existsSync(beat));
+      await endTree({ mark, graceMs: 50 });
+      const before = statSync(beat).size;
+      await pause(100);
+      expect(statSync(beat).size).toBe(before);
+    });
+
+    test("a child that dropped its mark goes with its parent", async () => {
+      const mark = `run-${randomId()}`;
+      const pids = await startTree({
+        mark,
+        script: `env -i sh -c 'echo $$; exec sleep 600' & echo $$; wait`,
+        count: 2,
+      });
+      expect(pids.map((pid) => readProcess(pid)?.mark)).toContain(null);
+      await endTree({ mark, graceMs: 100 });
+      expect(pids.filter(isAlive)).toEqual([]);
+    });
+
+    test("a mark is a whole name: run-1 does not reach run-12, nor a step its neighbour", async () => {
+      const mark = `run-${randomId()}`;
+      const script = "echo $$; exec sleep 600";
+      const [other] = await startTree({ mark: `${mark}2/1/a`, script, count: 1 });
+      const [neighbour] = await startTree({ mark: `${mark}/1/ab`, script, count: 1 });
+      const [wanted] = await startTree({ mark: `${mark}/1/a`, script, count: 1 });
+      expect((await endTree({ mark: `${mark}/1/a` })).ended).toBe(1);
+      expect([other, neighbour, wanted].map((pid) => isAlive(pid ?? 0))).toEqual([true, true, false]);
+      await endTree({ mark });
+      await endTree({ mark: `${mark}2` });
+    });
+
+    test("what cannot be ended is said, with its pid", async () => {
+      const mark = `run-${randomId()}`;
+      const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
+      // No time at all to die in stands for a process that cannot be killed.
+      await expect(endTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
+        code: "WORKSPACE_BUSY",
+        message: expect.stringContaining(`Process ${pid} of ${mark}`),
+        data: { pids: [pid] },
+      });
+    });
+
+    test("we ourselves and our ancestors are spared, even with the mark", async () => {
+      const mark = `run-${randomId()}`;
+      const module = JSON.stringify(new URL("process-tree.ts", import.meta.url).href);
+      // A marked shell starts a marked Node that ends the mark: a marked bystander goes, the two stay to tell.
+      const program = `const { endTree } = await import(${module}); console.log(JSON.stringify(await endTree({ mark: ${JSON.stringify(mark)}, graceMs: 100 })));`;
+      const output = await collect({
+        mark,
+        script: `setsid sleep 600 & sleep 0.1; "$NODE" --input-type=module -e "$PROGRAM"; echo still here`,
+        env: { NODE: process.execPath, PROGRAM: program },
+      });
+      expect(output.trim().split("\n")).toEqual(['{"ended":1,"supported":true}', "still here"]);
+    });
+  });
+
+  test("without a process there is nothing to do", async () => {
+    expect((await endTree({ mark: `run-${randomId()}` })).ended).toBe(0);
+  });
+
+  function isAlive(pid: number): boolean {
+    return readProcess(pid) !== null;
+  }
+
+  async function until(holds: () => boolean): Promise<void> {
+    while (!holds()) await pause(5);
+  }
+
+  /** Starts a shell and waits until `count` pids were written by it and its children. */
+  async function startTree(params: {
+    readonly mark: string;
+    readonly script: string;
+    readonly count: number;
+  }): Promise<readonly number[]> {
+    const child = spawn("sh", ["-c", params.script], {
+      env: { ...process.env, HOLDFAST_MARK: params.mark },
+      stdio: ["ignore", "pipe", "ignore"],
+      detached: true,
+    });
+    onTestFinished(() => endTree({ mark: params.mark, graceMs: 20 }).then(() => undefined));
+    const pids: number[] = [];
+    let text = "";
+    for await (const chunk of child.stdout.setEncoding("utf8")) {
+      text += String(chunk);
+      pids.splice(0, pids.length, ...text.split("\n").filter(Boolean).map(Number));
+      if (pids.length === params.count && text.endsWith("\n")) break;
+    }
+    return pids;
+  }
+
+  async function collect(params: {
+    readonly mark: string;
+    readonly script: string;
+    readonly env: Readonly<Record<string, string>>;
+  }): Promise<string> {
+    const child = spawn("sh", ["-c", params.script], {
+      env: { ...process.env, ...params.env, HOLDFAST_MARK: params.mark },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let text = "";
+    for await (const chunk of child.stdout.setEncoding("utf8")) text += String(chunk);
+    return text;
+  }
+});
+
+describe("process targets", () => {
+  const process = (pid: number, parent: number, mark: string | null = null, started = "1"): ProcessEntry => ({
+    pid,
+    parent,
+    mark,
+    started,
+  });
+
+  function pidsOf(processes: readonly ProcessEntry[], seen: readonly Target[] = [], spared: readonly number[] = [1]) {
+    const targets = findTargets({
+      processes,
+      mark: "run",
+      seen: new Map(seen.map((target) => [target.entry.pid, target])),
+      spared: new Set(spared),
+    });
+    return targets.map((target) => target.entry.pid).toSorted((a, b) => a - b);
+  }
+
+  test("the marked, those below a mark, and what they started, however deep", () => {
+    const processes = [
+      process(20, 12),
+      process(12, 11),
+      process(11, 10),
+      process(10, 1, "run/1/a"),
+      process(13, 1, "run"),
+      process(14, 1, "run2/1/a"),
+      process(15, 1, "other"),
+      process(16, 13, "inner/1/b"),
+    ];
+    expect(pidsOf(processes)).toEqual([10, 11, 12, 13, 16, 20]);
+  });
+
+  test("the spared are spared, and their children are judged by their own mark", () => {
+    const processes = [process(10, 1, "run"), process(11, 10, "run"), process(12, 10), process(13, 11)];
+    expect(pidsOf(processes, [], [1, 10])).toEqual([11, 13]);
+  });
+
+  test("once seen, a process stays a target without parent or mark; a later one with its pid is none", () => {
+    const seen: Target[] = [{ entry: process(10, 9, null, "5"), foundBy: "parent" }];
+    expect(pidsOf([process(10, 1, null, "5")], seen)).toEqual([10]);
+    expect(pidsOf([process(10, 1, null, "6")], seen)).toEqual([]);
+  });
+
+  test("only strangers need not be read again", () => {
+    const live = [process(5, 1), process(6, 1, "run"), process(7, 6), process(8, 1, "other/1/a"), process(9, 1)];
+    const targets: Target[] = [
+      { entry: process(6, 1, "run"), foundBy: "mark" },
+      { entry: process(7, 6), foundBy: "parent" },
+    ];
+    const doubts = [
+      { pid: 9, why: "blank 1" },
+      { pid: 10, why: "vanished" },
+    ];
+    expect([...strangersOf({ live, doubts }, targets).keys()]).toEqual([5, 8]);
+  });
+});

@@ -1,0 +1,59 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { SUPERVISOR_VARIABLE, endTree } from "./process-tree.ts";
+
+/*
+ * The program of the watchdog (see watchdog.ts). Its argument is the supervisor's id, its input names process groups: `+PID` began, `-PID` ended.
+ * The end of its input is the end of the supervisor. It looks until it finds nothing, and then exits: after a supervisor that ended in
+ * order that is its first look.
+ */
+
+const SWEEP_MS = 250;
+/** About a minute: a process that outlives SIGKILL for so long hangs in the kernel. */
+const MAX_SWEEPS = 6;
+
+const [, , supervisor = ""] = process.argv;
+// A folder that it stands in could not be unmounted.
+process.chdir("/");
+// Its supervisor decides what a signal to everybody means, and the pipe tells when that has ended.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
+
+const groups = new Set<number>();
+let rest = "";
+process.stdin.setEncoding("utf8");
+process.stdin.on("data", (text: string) => {
+  const lines = (rest + text).split("\n");
+  rest = lines.pop() ?? "";
+  for (const line of lines) {
+    const pid = Number(line.slice(1));
+    if (line.startsWith("+")) groups.add(pid);
+    else groups.delete(pid);
+  }
+});
+process.stdin.once("close", () => void endAll());
+process.stdin.on("error", () => undefined);
+
+async function endAll(): Promise<void> {
+  if (supervisor === "") return;
+  for (let sweep = 0; sweep < MAX_SWEEPS; sweep += 1) {
+    const { ended, supported } = await endTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE }).catch(() => STUCK);
+    if (!supported) return await endGroups();
+    if (ended === 0) return;
+    await pause(SWEEP_MS);
+  }
+}
+
+const STUCK = { ended: 1, supported: true };
+const GRACE_MS = 1000;
+
+async function endGroups(): Promise<void> {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    for (const pid of groups) {
+      try {
+        process.kill(process.platform === "win32" ? pid : -pid, signal);
+      } catch {
+        groups.delete(pid);
+      }
+    }
+    if (groups.size > 0) await pause(GRACE_MS);
+  }
+}

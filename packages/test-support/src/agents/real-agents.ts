@@ -1,0 +1,201 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { createAcpAgent } from "@holdfast/agents/acp";
+import { createClaudeAgent } from "@holdfast/agents/claude";
+import { createCodexAgent } from "@holdfast/agents/codex";
+import { createGeminiAgent } from "@holdfast/agents/gemini";
+import type { Agent, AgentTask } from "@holdfast/core/agent";
+import { systemClock } from "@holdfast/platform/clock";
+import { scratchDirectory } from "../scratch-directory.ts";
+import type { ModelScript } from "./model-script.ts";
+import { type ModelServer, startModelServer } from "./model-server.ts";
+
+/** A real agent with a home of its own, and a scripted model that it talks to. */
+export async function openAgentScene(params: {
+  readonly agent: Agent;
+  /** What it finds in its environment, besides PATH and HOME. It may be given files in its home. */
+  readonly settle: (at: { readonly home: string; readonly url: string }) => AgentTask["env"];
+  readonly script: ModelScript;
+  readonly later: (undo: () => void | Promise<void>) => void;
+}): Promise<AgentScene> {
+  const { agent, settle, script, later } = params;
+  const server = await startModelServer(script);
+  later(() => server.close());
+  const home = scratchDirectory(later);
+  const found = findRealAgent(agent.name);
+  const path = found.kind === "found" ? found.path : "";
+  const env = { PATH: path, HOME: home, TMPDIR: home, ...settle({ home, url: server.url }) };
+  const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
+  return { server, env, agent: wrapped, cwd: scratchDirectory(later) };
+}
+
+export interface AgentScene {
+  readonly server: ModelServer;
+  readonly agent: Agent;
+  readonly cwd: string;
+  readonly env: AgentTask["env"];
+}
+
+/** An agent as its maker ships it, from test-agents/, where `npm run test:slow` installs it; else why it is not there, for a skip that says so. */
+export function findRealAgent(
+  program: string,
+): { readonly kind: "found"; readonly path: string } | { readonly kind: "absent"; readonly why: string } {
+  if (process.env["HOLDFAST_NO_AGENTS"] === "1")
+    return { kind: "absent", why: "HOLDFAST_NO_AGENTS=1 asks for no real agents" };
+  const bin = join(ROOT, "test-agents/node_modules/.bin");
+  if (existsSync(join(bin, program))) return { kind: "found", path: [bin, process.env["PATH"]].join(delimiter) };
+  const log = join(ROOT, "test-agents/install-problem.log");
+  const reason = existsSync(log) ? readFileSync(log, "utf8").trim() : "npm run test:slow installs it";
+  return { kind: "absent", why: `the real ${program} is not installed: ${reason}` };
+}
+
+const ROOT = join(import.meta.dirname, "../../../..");
+
+export const REAL_CLAUDE = findRealAgent("claude");
+/** One whose price it knows: 3 and 15 US dollars a million. */
+export const MODEL = "claude-sonnet-4-5";
+
+/** The real Claude Code with a home of its own, and a scripted model that it talks to. */
+export async function openClaudeScene(params: {
+  readonly script: ModelScript;
+  readonly later: (undo: () => void | Promise<void>) => void;
+}): Promise<ClaudeScene> {
+  const server = await startModelServer(params.script);
+  params.later(() => server.close());
+  const home = scratchDirectory(params.later);
+  const env = {
+    PATH: REAL_CLAUDE.kind === "found" ? REAL_CLAUDE.path : "",
+    HOME: home,
+    CLAUDE_CONFIG_DIR: join(home, ".claude"),
+    ANTHROPIC_BASE_URL: server.url,
+    ANTHROPIC_API_KEY: "a-key-for-tests-only",
+    // Nothing but the model is talked to, and it is not asked ten times.
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+    DISABLE_TELEMETRY: "1",
+    DISABLE_AUTOUPDATER: "1",
+    CLAUDE_CODE_MAX_RETRIES: "1",
+  };
+  const agent = createClaudeAgent({ clock: systemClock });
+  const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
+  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
+}
+
+interface ClaudeScene {
+  readonly server: ModelServer;
+  readonly agent: Agent;
+  readonly cwd: string;
+  readonly env: AgentTask["env"];
+}
+
+export const REAL_CODEX = findRealAgent("codex");
+/** One that it knows: others are not given its tool for patches. */
+export const CODEX_MODEL = "gpt-5.5";
+
+/** The real Codex with a home of its own, and a scripted model that it talks to. */
+export async function openCodexScene(params: {
+  readonly script: ModelScript;
+  readonly later: (undo: () => void | Promise<void>) => void;
+}): Promise<CodexScene> {
+  const server = await startModelServer(params.script);
+  params.later(() => server.close());
+  const home = join(scratchDirectory(params.later), ".codex");
+  mkdirSync(home);
+  writeFileSync(join(home, "config.toml"), configOf(server.url));
+  const env = {
+    PATH: REAL_CODEX.kind === "found" ? REAL_CODEX.path : "",
+    HOME: join(home, ".."),
+    CODEX_HOME: home,
+    SCRIPTED_KEY: "scripted",
+  };
+  const agent = createCodexAgent({ clock: systemClock });
+  const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
+  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
+}
+
+export interface CodexScene {
+  readonly server: ModelServer;
+  readonly agent: Agent;
+  readonly cwd: string;
+  readonly env: AgentTask["env"];
+}
+
+/** Not asked four times, and not waited for five minutes. */
+function configOf(url: string): string {
+  return [
+    `model = "${CODEX_MODEL}"`,
+    'model_provider = "scripted"',
+    "check_for_update_on_startup = false",
+    "[features]",
+    "plugins = false",
+    "[analytics]",
+    "enabled = false",
+    "[model_providers.scripted]",
+    'name = "scripted"',
+    `base_url = "${url}/v1"`,
+    'env_key = "SCRIPTED_KEY"',
+    'wire_api = "responses"',
+    "request_max_retries = 1",
+    "stream_max_retries = 1",
+    "stream_idle_timeout_ms = 60000",
+  ].join("\n");
+}
+
+export const REAL_GEMINI = findRealAgent("gemini");
+export const GEMINI_MODEL = "gemini-2.5-pro";
+
+/** The real Gemini CLI with a home of its own, and a scripted model that it talks to. */
+export async function openGeminiScene(params: {
+  readonly script: ModelScript;
+  readonly later: (undo: () => void | Promise<void>) => void;
+}): Promise<GeminiScene> {
+  const server = await startModelServer(params.script);
+  params.later(() => server.close());
+  const home = scratchDirectory(params.later);
+  mkdirSync(join(home, ".gemini"));
+  writeFileSync(join(home, ".gemini", "settings.json"), JSON.stringify(SETTINGS));
+  const env = {
+    PATH: REAL_GEMINI.kind === "found" ? REAL_GEMINI.path : "",
+    HOME: home,
+    // It leaves reports of failed requests there.
+    TMPDIR: home,
+    GEMINI_API_KEY: "scripted",
+    GOOGLE_GEMINI_BASE_URL: server.url,
+  };
+  const agent = createGeminiAgent({ clock: systemClock });
+  const wrapped: Agent = {
+    ...agent,
+    run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }),
+  };
+  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
+}
+
+export interface GeminiScene {
+  readonly server: ModelServer;
+  readonly agent: Agent;
+  readonly cwd: string;
+  readonly env: AgentTask["env"];
+}
+
+/** Nothing but the model is talked to, and it is not asked ten times. */
+const SETTINGS = {
+  security: { auth: { selectedType: "gemini-api-key" } },
+  privacy: { usageStatisticsEnabled: false },
+  // What it would choose by itself it chooses by asking a second model.
+  // A script may say the same thing over and over, which it would take for a model gone astray.
+  model: { name: GEMINI_MODEL, disableLoopDetection: true },
+  general: { disableAutoUpdate: true, disableUpdateNag: true, maxAttempts: 1 },
+};
+
+/** The real Gemini CLI, spoken to in the Agent Client Protocol: it asks before it acts, and reads and writes files through its client. */
+export const ACP_LINE = "exec gemini --acp --skip-trust";
+
+export async function openAcpScene(params: Parameters<typeof openGeminiScene>[0]): Promise<GeminiScene> {
+  const scene = await openGeminiScene(params);
+  const agent = createAcpAgent({ clock: systemClock });
+  const env = { ...scene.env, GEMINI_CLI_NO_RELAUNCH: "true" };
+  const wrapped: Agent = {
+    ...agent,
+    run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }),
+  };
+  return { ...scene, agent: wrapped };
+}

@@ -1,0 +1,95 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { cp, mkdtemp, realpath, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+/** For tests: the real entry over a bundle of the sources as they are, in a package of its own. */
+export interface BuiltCommand {
+  readonly entry: string;
+  readonly directory: string;
+  run(args: readonly string[], options?: RunOptions): Promise<Finished>;
+  start(args: readonly string[], options?: RunOptions): ChildProcess;
+  remove(): Promise<void>;
+}
+
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
+  /** Arguments for Node itself. */
+  readonly node?: readonly string[];
+}
+
+export interface Finished {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const repository = fileURLToPath(new URL("../../../", import.meta.url));
+
+export async function buildCommand(): Promise<BuiltCommand> {
+  const directory = await realpath(await mkdtemp(join(tmpdir(), "holdfast-cli-")));
+  const source = join(repository, "packages/holdfast");
+  await Promise.all([
+    bundleInto(join(directory, "dist")),
+    cp(join(source, "bin"), join(directory, "bin"), { recursive: true }),
+    cp(join(source, "schemas"), join(directory, "schemas"), { recursive: true }),
+    cp(join(source, "package.json"), join(directory, "package.json")),
+    symlink(join(repository, "node_modules"), join(directory, "node_modules")),
+  ]);
+  const entry = join(directory, "bin/holdfast.cjs");
+  const start: BuiltCommand["start"] = (args, options = {}) =>
+    spawn(process.execPath, [...(options.node ?? []), entry, ...args], {
+      cwd: options.cwd ?? directory,
+      env: { ...plainEnvironment(directory), ...options.env },
+      stdio: "pipe",
+    });
+  return {
+    entry,
+    directory,
+    start,
+    run: (args, options = {}) => finish(start(args, options), options.input ?? ""),
+    remove: () => rm(directory, { recursive: true, force: true }),
+  };
+}
+
+/** `npm test` has built the sources as they are just before. */
+async function bundleInto(dist: string): Promise<void> {
+  const built = process.env["HOLDFAST_TEST_DIST"];
+  if (built !== undefined) return await cp(join(built, "cli"), join(dist, "cli"), { recursive: true });
+  await promisify(execFile)(process.execPath, [join(repository, "scripts/build.mjs"), "--cli-only", "--out", dist]);
+}
+
+/** Nothing of the machine's own settings: no colours forced, no store named, nobody's git config. */
+function plainEnvironment(directory: string): Record<string, string> {
+  return {
+    PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`,
+    HOME: directory,
+    TZ: "UTC",
+    LANG: "C.UTF-8",
+    COLUMNS: "80",
+    // Tests write the settings of their repositories themselves. Those of the consent unset it; the record lies below HOME.
+    HOLDFAST_TRUST: "1",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_AUTHOR_NAME: "A",
+    GIT_AUTHOR_EMAIL: "a@example.com",
+    GIT_COMMITTER_NAME: "A",
+    GIT_COMMITTER_EMAIL: "a@example.com",
+  };
+}
+
+function finish(child: ChildProcess, input: string): Promise<Finished> {
+  return new Promise((resolve, reject) => {
+    let stdout = "";
+    let stderr = "";
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.on("error", reject);
+    child.on("close", (status) => resolve({ status, stdout, stderr }));
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(input);
+  });
+}

@@ -1,0 +1,142 @@
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { WorkParts } from "@holdfast/core/adapters";
+import { conduct } from "@holdfast/core/execute";
+import type { RunOutcome } from "@holdfast/core/progress";
+import type { Workflow } from "@holdfast/core/workflow";
+import { openGitWorkspaces } from "@holdfast/git/workspaces";
+import { systemClock } from "@holdfast/platform/clock";
+import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
+import { ID, type State, begin, createBenchAgent, createCrashingStore, createWorkBench, define } from "./work-bench.ts";
+
+/** Carries the run of killWorkflow to its end, or to its death at a commit; begins it when it is not there. */
+export async function carryKillRun(params: {
+  readonly directory: string;
+  readonly repository: string;
+  readonly at: number;
+  readonly moment: "before" | "after";
+  readonly die: () => void;
+}): Promise<{ readonly outcome: RunOutcome; readonly commits: number }> {
+  const { directory } = params;
+  const real = await openSqliteStore({ directory });
+  const workspaces = await openGitWorkspaces(params.repository);
+  try {
+    const store = createCrashingStore(real, params);
+    const outside = createOutside(join(directory, "outside.log"));
+    const agent = createBenchAgent("toy", ({ cwd }) => {
+      outside.tell("agent");
+      appendFileSync(join(cwd, "agent.txt"), "by the agent\n");
+      return { text: "done" };
+    });
+    const { parts } = createWorkBench({ store, clock: systemClock, workspaces, agents: [agent] });
+    const workflow = killWorkflow(outside);
+    await begin(parts, workflow, await workspaces.create({ run: ID }));
+    const outcome = await conduct({ parts, run: ID, workflow, signal: new AbortController().signal });
+    return { outcome, commits: store.commits };
+  } finally {
+    await real.close();
+    await workspaces.close();
+  }
+}
+
+/** The world outside as a file of lines: what was done stays done, whoever dies. */
+interface Outside {
+  tell(line: string): void;
+  lines(): readonly string[];
+}
+
+export function createOutside(path: string): Outside {
+  return {
+    tell: (line) => appendFileSync(path, `${line}\n`),
+    lines: () => (existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : []),
+  };
+}
+
+/** One of everything: plain steps, steps at once, a step that changes files, an agent, an effect. */
+function killWorkflow(outside: Outside): Workflow<State> {
+  return define({
+    work: async ({ step, agent, effect, position, workspace, state }) => {
+      const visit = position.visit.number;
+      const once = (name: string) =>
+        step(name, () => {
+          outside.tell(`step ${visit} ${name}`);
+          return name;
+        });
+      const seen = [await once("a"), ...(await Promise.all([once("b"), once("c")]))];
+      await step(
+        "write",
+        () => {
+          outside.tell(`step ${visit} write`);
+          appendFileSync(join(workspace?.root ?? "", "written.txt"), `visit ${visit}\n`);
+          return null;
+        },
+        { changesFiles: true },
+      );
+      await agent({ name: "edit", role: "impl", prompt: "p", model: null, yolo: true });
+      const key = `effect ${visit}`;
+      await effect({
+        purpose: "tell",
+        kind: "toy.tell",
+        target: "outside",
+        payload: { visit },
+        lookUp: async () => (outside.lines().includes(key) ? { kind: "present", receipt: key } : { kind: "absent" }),
+        act: async () => {
+          outside.tell(key);
+          return { kind: "done", receipt: key };
+        },
+      });
+      return { event: "worked", reason: "did it", state: { seen: [...state.seen, ...seen] } };
+    },
+  });
+}
+
+/** Thrown where a process would have been killed. */
+export class Killed extends Error {}
+
+/**
+ * The same parts, dead at the n-th call that changes something, before it acts: what was done up to there is done, and nothing after.
+ * Everything behind the calls is real and stays as the dead process left it.
+ */
+export function dyingParts(
+  parts: WorkParts,
+  call: number,
+): { readonly parts: WorkParts; readonly died: () => boolean } {
+  let calls = 0;
+  let dead = false;
+  const mortal = <T extends object>(inner: T): T =>
+    new Proxy(inner, {
+      get(target, name): unknown {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== "function" || typeof name !== "string" || !(CHANGES.has(name) || OPENS.has(name)))
+          return value;
+        return async (...args: readonly unknown[]) => {
+          if (CHANGES.has(name)) calls += 1;
+          if (calls >= call) dead = true;
+          if (dead) throw new Killed();
+          const answer: unknown = await Reflect.apply(value, target, args);
+          return OPENS.has(name) && isWorkspace(answer) ? mortal(answer) : answer;
+        };
+      },
+    });
+  const { store, workspaces } = parts;
+  return {
+    parts: { ...parts, store: mortal(store), workspaces: workspaces === null ? null : mortal(workspaces) },
+    died: () => dead,
+  };
+}
+
+const CHANGES: ReadonlySet<string> = new Set([
+  "commit",
+  "quarantine",
+  "keep",
+  "createBranch",
+  "create",
+  "snapshot",
+  "applyRestore",
+  "standOn",
+]);
+const OPENS: ReadonlySet<string> = new Set(["create", "find", "open"]);
+
+function isWorkspace(answer: unknown): answer is object {
+  return typeof answer === "object" && answer !== null && "applyRestore" in answer;
+}

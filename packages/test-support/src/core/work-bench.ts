@@ -1,0 +1,301 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Agent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
+import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
+import { beginRun } from "@holdfast/core/control-run";
+import { defaultErrorPolicy } from "@holdfast/core/error-policy";
+import { type ConductParams, conduct } from "@holdfast/core/execute";
+import type { EntryKind } from "@holdfast/core/journal";
+import type { RunOutcome } from "@holdfast/core/progress";
+import { defaultRetention } from "@holdfast/core/retention";
+import type { Run } from "@holdfast/core/run";
+import type { Store } from "@holdfast/core/store";
+import { openMemoryStore } from "@holdfast/core/store-memory";
+import { type StageFunction, type Workflow, type WorkflowParams, defineWorkflow } from "@holdfast/core/workflow";
+import type { Workspace, Workspaces } from "@holdfast/core/workspace";
+import { DEFAULT_SWITCHES, crunchTriggers } from "@holdfast/formats/crunch-config";
+import type { Clock } from "@holdfast/platform/clock";
+import type { Outputs } from "@holdfast/platform/outputs";
+import { createSetClock } from "@holdfast/testing/store-contract/harness";
+import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
+import { scratchDirectory } from "../scratch-directory.ts";
+
+export const ID = "run-1";
+export const TOY_INPUTS = { issue: null, task: "t", base: null, plan: null };
+export const TOY_CONFIG = {
+  agent: "toy",
+  model: null,
+  temperature: null,
+  seed: null,
+  mode: "default",
+  tools: [],
+  inputs: {},
+} as const;
+
+export type State = { readonly seen: readonly string[] };
+
+export const worked: StageFunction<State> = async () => ({ event: "worked", reason: "did it" });
+
+/** work → check → done, and back to work when the check fails. */
+export function define(
+  stages: Record<string, StageFunction<State>>,
+  more: Partial<WorkflowParams<State>> = {},
+): Workflow<State> {
+  return defineWorkflow<State>({
+    name: "toy",
+    initial: "work",
+    transitions: { work: { worked: "check" }, check: { passed: "done", failed: "work" } },
+    ends: { done: "done" },
+    initialState: () => ({ seen: [] }),
+    ...more,
+    stages: { check: async () => ({ event: "passed", reason: "fine" }), ...stages },
+  });
+}
+
+export function begin(parts: WorkParts, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
+  const work = { kind: "none" } as const;
+  return beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace });
+}
+
+export interface ToyRun extends WorkBench {
+  readonly store: Store;
+  go(workflow: Workflow<State>, more?: Partial<ConductParams<State>>): Promise<RunOutcome>;
+  /** Plays the death of the process at a commit; "ended" when it ended before. */
+  crash(workflow: Workflow<State>, at: number, moment: "before" | "after"): Promise<"died" | "ended">;
+  kinds(): Promise<readonly EntryKind[]>;
+  pass(milliseconds: number): void;
+}
+
+export async function startToy(
+  kind: WorkStore,
+  later: (dispose: () => void | Promise<void>) => void,
+  more: { readonly workspaces?: Workspaces; readonly agents?: readonly Agent[] } = {},
+): Promise<ToyRun> {
+  const clock = createSetClock();
+  const store = await kind.open(clock, later);
+  const pass = (milliseconds: number): void => clock.set(new Date(clock.now() + milliseconds).toISOString());
+  const bench = createWorkBench({ ...more, store, clock, onWait: pass });
+  const { parts } = bench;
+  const go: ToyRun["go"] = (workflow, given = {}) =>
+    conduct({ parts, run: ID, workflow, signal: new AbortController().signal, ...given });
+  return {
+    ...bench,
+    store,
+    pass,
+    go,
+    async crash(workflow, at, moment) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const dying = createCrashingStore(store, { at, moment, die: resolve });
+      await Promise.race([promise, go(workflow, { parts: { ...parts, store: dying } })]);
+      return dying.commits < at ? "ended" : "died";
+    },
+    async kinds() {
+      return (await Array.fromAsync(store.readJournal({ run: ID }))).map((entry) => entry.kind);
+    },
+  };
+}
+
+/** What an engine works with, over a real store and real worktrees, with an agent of a few lines. Nothing waits. */
+interface WorkBench {
+  readonly parts: WorkParts;
+  /** Milliseconds of every wait that was asked for, in order. */
+  readonly waits: readonly number[];
+  /** Marks that were ended, in order. */
+  readonly ended: readonly string[];
+  /** Raw lines of agents, by step. */
+  readonly logs: ReadonlyMap<string, readonly string[]>;
+}
+
+export function createWorkBench(params: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly workspaces?: Workspaces | null;
+  readonly agents?: readonly Agent[];
+  /** Time passes by what is waited for. */
+  readonly onWait?: (milliseconds: number) => void;
+}): WorkBench {
+  const waits: number[] = [];
+  const ended: string[] = [];
+  const logs = new Map<string, string[]>();
+  const agents = new Map((params.agents ?? []).map((agent) => [agent.name, agent]));
+  const unused = (): never => {
+    throw new Error("no part of this bench");
+  };
+  const parts: WorkParts = {
+    store: params.store,
+    workspaces: params.workspaces ?? null,
+    clock: params.clock,
+    random: () => "abc12",
+    retention: defaultRetention,
+    maxUntrackedBytes: undefined,
+    includeIgnored: false,
+    ownsRefs: true,
+    liveness: () => "alive",
+    leaseWaitMs: 0,
+    requests: null,
+    worktreePath: undefined,
+    agent: (provider) => agents.get(provider) ?? unused(),
+    agentIdleMs: 60_000,
+    checkpointEveryMs: null,
+    errorPolicy: defaultErrorPolicy,
+    checkpoints: ALL_CHECKPOINTS,
+    prices: {},
+    checksState: true,
+    forge: null,
+    branches: { of: unused, asking: unused },
+    commands: {
+      run: unused,
+      endMarked: (mark) => {
+        ended.push(mark);
+        return Promise.resolve({ ended: 0, supported: true });
+      },
+    },
+    syntax: { check: unused },
+    outputs: plainOutputs,
+    implDocument: unused,
+    crunchTriggers: () => Promise.resolve(crunchTriggers(DEFAULT_SWITCHES)),
+    agentLog: ({ step }) => ({
+      path: step,
+      append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),
+      close: () => Promise.resolve(),
+    }),
+    // As if each process died before an answer was kept; memoryAnswers() keeps them.
+    agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
+    wait: async (milliseconds, signal) => {
+      signal.throwIfAborted();
+      waits.push(milliseconds);
+      params.onWait?.(milliseconds);
+      await Promise.resolve();
+      signal.throwIfAborted();
+    },
+  };
+  return { parts, waits, ended, logs };
+}
+
+/** Results of calls as files would keep them over the death of a process. */
+export function memoryAnswers(): WorkParts["agentAnswer"] {
+  const answers = new Map<string, string>();
+  return ({ run, visit, step }) => {
+    const key = `${run}/${visit}/${step}`;
+    return {
+      write: (text) => void answers.set(key, text),
+      read: () => answers.get(key) ?? null,
+      remove: () => void answers.delete(key),
+    };
+  };
+}
+
+export function createBenchAgent(
+  name: string,
+  run: (task: AgentTask) => Promise<BenchOutcome> | BenchOutcome,
+  capabilities: Partial<Agent["capabilities"]> = {},
+  sessions: Agent["sessions"] = null,
+): Agent {
+  const none = { resume: false, forkAtMessage: false, chooseSession: false };
+  return {
+    name,
+    capabilities: { ...none, usage: true, cost: true, structuredOutput: false, ...capabilities },
+    sessions,
+    run: async (task) => complete(await run(task)),
+    probe: () => Promise.resolve({ installed: true, version: "1", problem: null, hint: null }),
+  };
+}
+
+/** What is not given is unremarkable. */
+export type BenchOutcome =
+  | Partial<Extract<AgentOutcome, { readonly kind: "completed" }>>
+  | ({ readonly kind: "failed" } & Partial<Extract<AgentOutcome, { readonly kind: "failed" }>>);
+
+function complete(outcome: BenchOutcome): AgentOutcome {
+  const usage = outcome.usage ?? { inputTokens: null, outputTokens: null, microUsd: null };
+  const session = outcome.session ?? null;
+  if (outcome.kind !== "failed") return { text: "ok", ...outcome, kind: "completed", session, usage };
+  const failed = { cause: "crash", message: "it failed", hint: null, until: null, instant: false } as const;
+  return { ...failed, ...outcome, kind: "failed", session, usage };
+}
+
+function plainOutputs(root: string): Outputs {
+  return {
+    read: (path) => {
+      const file = join(root, path);
+      return Promise.resolve(existsSync(file) ? readFileSync(file, "utf8") : null);
+    },
+    refusal: () => Promise.resolve(null),
+    write: (path, text) => {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+      return Promise.resolve();
+    },
+    remove: (path) => {
+      rmSync(join(root, path), { force: true });
+      return Promise.resolve();
+    },
+    hide: () => Promise.resolve(),
+  };
+}
+
+interface WorkStore {
+  readonly name: string;
+  open(clock: Clock, later: (dispose: () => void | Promise<void>) => void): Promise<Store>;
+}
+
+export const SQLITE: WorkStore = {
+  name: "sqlite",
+  async open(clock, later) {
+    const store = await openSqliteStore({ directory: scratchDirectory(later), clock });
+    later(() => store.close());
+    return store;
+  },
+};
+
+export const MEMORY: WorkStore = {
+  name: "memory",
+  open: (clock) => Promise.resolve(openMemoryStore({ clock })),
+};
+
+/** Both stores, for suites of what stands on one. */
+export const WORK_STORES: readonly WorkStore[] = [MEMORY, SQLITE];
+
+interface CrashingStore extends Store {
+  /** Commits that were called. */
+  readonly commits: number;
+}
+
+/**
+ * A store whose process dies at its n-th commit, before it or after it is durable. `die` does not return; where it does
+ * (a death that is only played), nothing that is called afterwards is ever answered.
+ */
+export function createCrashingStore(
+  store: Store,
+  params: { readonly at: number; readonly moment: "before" | "after"; readonly die: () => void },
+): CrashingStore {
+  let commits = 0;
+  let dead = false;
+  const never = new Promise<never>(() => {});
+  const die = (): Promise<never> => {
+    dead = true;
+    params.die();
+    return never;
+  };
+  const dying: Pick<Store, "commit"> & { readonly commits: number } = {
+    get commits() {
+      return commits;
+    },
+    async commit(commit) {
+      if (dead) return await never;
+      commits += 1;
+      const mine = commits === params.at;
+      if (mine && params.moment === "before") return await die();
+      const committed = await store.commit(commit);
+      return mine ? await die() : committed;
+    },
+  };
+  return new Proxy(store, {
+    get: (target, key) => {
+      if (key in dying) return Reflect.get(dying, key);
+      if (dead) return () => never;
+      return Reflect.get(target, key);
+    },
+  }) as CrashingStore;
+}

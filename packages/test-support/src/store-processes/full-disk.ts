@@ -1,0 +1,38 @@
+import { mkdirSync } from "node:fs";
+import { HoldfastError } from "@holdfast/platform/error";
+import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { openDurableStore } from "../durable-stores.ts";
+
+/** Saves into a file system of a few hundred kilobytes until it is full, then tells what can still be read. */
+const [directory = ""] = process.argv.slice(2);
+
+let seed = 3;
+function noise(length: number): string {
+  let text = "";
+  while (text.length < length) text += (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0).toString(36);
+  return text.slice(0, length);
+}
+
+mkdirSync(directory, { recursive: true });
+const store = await openDurableStore({ directory });
+const lease = await leasedRun(store);
+let acknowledged = 0;
+let refusal = "none";
+for (let n = 1; n <= 1000 && refusal === "none"; n++) {
+  try {
+    await save(store, lease, { values: { n, text: noise(n % 3 === 0 ? 12_000 : 500) } });
+    acknowledged = n;
+  } catch (error) {
+    refusal = error instanceof HoldfastError ? error.code : String(error);
+  }
+}
+const latest = await store.latest("sample");
+await store.close().catch(() => {});
+const again = await openDurableStore({ directory, readOnly: true });
+const reread = await again.latest("sample");
+let problems = 0;
+for await (const event of again.verify()) if (event.kind === "problem") problems += 1;
+await again.close();
+process.stdout.write(
+  `${JSON.stringify({ acknowledged, refusal, latest: latest?.sequence, reread: reread?.planes.context.values["n"], problems })}\n`,
+);

@@ -1,0 +1,15 @@
+import { HoldfastError } from "@holdfast/platform/error";
+import { openDurableStore } from "../durable-stores.ts";
+
+/** Reads a store whose file system cannot be written. */
+const [directory = ""] = process.argv.slice(2);
+const store = await openDurableStore({ directory });
+const latest = await store.latest("sample");
+const refusal = await store.setMeta("k", "v").then(
+  () => "written",
+  (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
+);
+let problems = 0;
+for await (const event of store.verify()) if (event.kind === "problem") problems += 1;
+await store.close();
+process.stdout.write(`${JSON.stringify({ latest: latest?.sequence, refusal, problems })}\n`);

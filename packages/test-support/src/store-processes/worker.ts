@@ -1,0 +1,165 @@
+import type { Lease } from "@holdfast/core/lease";
+import type { Store } from "@holdfast/core/store";
+import { HoldfastError } from "@holdfast/platform/error";
+import { processIdentity } from "@holdfast/platform/identity";
+import { save } from "@holdfast/testing/store-contract/harness";
+import { openDurableStore } from "../durable-stores.ts";
+
+/** A process of its own that does one thing with a store, and prints what was acknowledged. store-process-suite.ts starts it. */
+const [role = "", directory = "", run = "", count = "0"] = process.argv.slice(2);
+const times = Number(count);
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Small and large states in turn, so that all tables are written; the text is the same in every process, so that chunks are shared. */
+async function write(store: Store, lease: Lease, last: (n: number) => Promise<boolean>): Promise<void> {
+  const messages: string[] = [];
+  for (let n = 1; ; n++) {
+    messages.push(`message ${n}: ${"text ".repeat(n % 200)}`);
+    if (messages.length > 60) messages.splice(0, 30);
+    const { checkpoint } = await save(store, lease, { values: n % 2 === 0 ? { n } : { n, messages } });
+    print(`saved ${checkpoint?.sequence}`);
+    if (await last(n)) return;
+  }
+}
+
+const isOver = async (store: Store): Promise<boolean> => (await store.getMeta("over")) !== undefined;
+
+async function until(check: () => Promise<boolean>): Promise<void> {
+  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
+  async write(store) {
+    await store.createRun({ id: run, workflow: "sample", work: { kind: "none" } });
+    const lease = await store.takeLease({ run, label: `writer ${process.pid}` });
+    print(`epoch ${lease.epoch}`);
+    await write(store, lease, async (n) => n === times);
+  },
+  async "write-on"(store) {
+    await store.createRun({ id: run, workflow: "sample", work: { kind: "none" } });
+    const lease = await store.takeLease({ run, label: `writer ${process.pid}` });
+    await write(store, lease, async (n) => n % 10 === 0 && (await isOver(store)));
+    print("ended");
+  },
+  /** Until its lease is lost: its owner is on another host as far as the others can see. */
+  async "write-elsewhere"(store) {
+    const lease = await store.takeLease({ run, label: "elsewhere" });
+    print(`epoch ${lease.epoch}`);
+    await write(store, lease, async () => false);
+  },
+  async tag(store) {
+    for (let n = 1; n <= times; n++) {
+      const latest = await store.latest(run);
+      if (latest !== undefined) await store.tag({ run, sequence: latest.sequence, name: `t${n}`, move: true });
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    print("tagged");
+  },
+  async read(store) {
+    let seen = 0;
+    for (let n = 1; n <= times; n++) {
+      const latest = await store.latest(run);
+      const found = latest?.sequence ?? 0;
+      if (found < seen) throw new Error(`latest went back from ${seen} to ${found}`);
+      if (latest !== undefined && latest.planes.context.values["n"] === undefined)
+        throw new Error("a part of a commit");
+      seen = found;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    print(`read up to ${seen}`);
+  },
+  async take(store) {
+    const lease = await store.takeLease({ run, label: "taker" });
+    print(`epoch ${lease.epoch}`);
+  },
+  /** Takes each of the runs `<run>-1`, `<run>-2` … when the fact "round" names it, and holds it until the round is over. */
+  async race(store) {
+    const birth = { workflow: "sample", work: { kind: "none" } } as const;
+    for (let n = 1; n <= times; n++) {
+      await until(async () => Number((await store.getMeta("round")) ?? 0) >= n);
+      try {
+        const lease = await store.takeLease({ run: `${run}-${n}`, label: "racer", birth });
+        const { checkpoint } = await save(store, lease, { values: { n } });
+        print(`won ${n} epoch ${lease.epoch} saved ${checkpoint?.sequence}`);
+      } catch (error) {
+        if (!(error instanceof HoldfastError)) throw error;
+        print(`lost ${n} ${error.code}`);
+      }
+    }
+    await until(() => isOver(store));
+  },
+  /** Takes one of a limited number of places to work for a run of its own, and holds it until all have tried. */
+  async slot(store) {
+    const slot = { limit: times, wait: false };
+    try {
+      const lease = await store.takeLease({
+        run,
+        label: "x",
+        slot,
+        birth: { workflow: "sample", work: { kind: "none" } },
+      });
+      print(`slot ${lease.slot}`);
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      print(`slot ${error.code}`);
+    }
+    await until(() => isOver(store));
+  },
+  /** Tags and drops checkpoints of the runs that are there, until told to stop. */
+  async drop(store) {
+    let dropped = 0;
+    for (let n = 1; !(await isOver(store)); n++) {
+      for (const { id } of await store.listRuns()) {
+        const [, ...older] = await store.listCheckpoints({ run: id, limit: 20 });
+        const [tagged, ...rest] = older;
+        if (tagged !== undefined)
+          await store.tag({ run: id, sequence: tagged.sequence, name: `t${n % 3}`, move: true });
+        const drops = rest.filter(({ tags }) => tags.length === 0).map(({ sequence }) => ({ sequence, why: "old" }));
+        dropped += (await store.drop({ run: id, drops })).length;
+      }
+      print(`dropped ${dropped}`);
+    }
+  },
+  async sweep(store) {
+    let chunks = 0;
+    while (!(await isOver(store))) {
+      chunks += (await store.sweep()).chunks;
+      print(`swept ${chunks}`);
+    }
+  },
+  /** Opens handles and tries for leases that others hold. */
+  async thief(store) {
+    let refused = 0;
+    while (!(await isOver(store))) {
+      const other = await openDurableStore({ directory, create: false });
+      for (const { run: held } of await other.listLeases()) {
+        const code = await other.takeLease({ run: held, label: "thief", staleAfterMs: 0 }).then(
+          () => "stolen",
+          (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
+        );
+        if (code === "stolen") print(`stole ${held}`);
+        refused += 1;
+      }
+      await other.close();
+      print(`tried ${refused}`);
+    }
+  },
+};
+
+const elsewhere = { ...processIdentity(), host: "elsewhere" };
+const store = await openDurableStore({
+  directory,
+  create: false,
+  busyMs: 120_000,
+  ...(role === "write-elsewhere" ? { identity: elsewhere } : {}),
+});
+try {
+  await roles[role]?.(store);
+} catch (error) {
+  if (!(error instanceof HoldfastError)) throw error;
+  print(`refused ${error.code}`);
+}
+await store.close();

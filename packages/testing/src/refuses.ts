@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+
+/** The rejection must be ours, with this code, a message and a hint. */
+export async function refuses(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
+  try {
+    await work();
+  } catch (error) {
+    assert.ok(error instanceof HoldfastError, `expected a HoldfastError, got ${String(error)}`);
+    assert.equal(error.code, code, error.message);
+    assert.notEqual(error.message, "");
+    assert.ok(error.hint !== undefined && error.hint !== "", `${code} comes without a hint`);
+    return error;
+  }
+  assert.fail(`expected ${code}, but it succeeded`);
+}

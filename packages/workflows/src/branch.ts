@@ -1,0 +1,359 @@
+import { isAcceptedTip } from "@holdfast/core/findings";
+import type { Forge } from "@holdfast/core/forge";
+import { object, oneOf, parseShape, pureSha256, text } from "@holdfast/core/json";
+import type { EffectOutcome } from "@holdfast/core/workflow";
+import type { Branch, RebaseResult, Refusal } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { askForge, parkOnce, publishable } from "./forge.ts";
+import { type AnyContext, OUTPUT_DIRECTORY, type Worktree } from "./worktree.ts";
+
+export type Pushed =
+  | { readonly kind: "pushed"; readonly commit: string; readonly remote: string }
+  | { readonly kind: "refused"; readonly refusal: Refusal; readonly remote: string };
+
+type Receipt = { readonly commit: string };
+
+/**
+ * Pushes the head, once, over `expected` and nothing else. A failure on the remote side is tried again, then waited for. What the user has to fix
+ * (access, a secret) waits for the user and is tried again under a purpose of its own afterwards.
+ */
+export async function pushBranch(
+  context: AnyContext,
+  worktree: Worktree,
+  params: { readonly head: string; readonly expected: string | null },
+): Promise<Pushed> {
+  const { branch } = worktree;
+  const remote = await branch.pushRemote();
+  if (remote === null)
+    return await context.park({
+      on: "person",
+      reason: "The repository has no remote to push to. Add one, then resume.",
+    });
+  await settleCommits(context, worktree);
+  for (let attempt = 1; ; attempt += 1) {
+    const outcome: EffectOutcome<Receipt> = await context.effect<Receipt>({
+      purpose: attempt === 1 ? "push" : `push-${attempt}`,
+      kind: "push",
+      target: `${remote.url} ${branch.name}`,
+      payload: { commit: params.head, expected: params.expected },
+      ...(params.expected === null ? {} : { risk: `push over ${branch.name} on ${remote.name}` }),
+      lookUp: async () => {
+        const found = await branch.lookUpRemote(branch.name);
+        if (found.kind === "unknown") return { ...found, ...(found.isTemporary ? { later: { until: null } } : {}) };
+        return found.commit === params.head
+          ? { kind: "present", receipt: { commit: params.head } }
+          : { kind: "absent" };
+      },
+      act: () => push(branch, remote.name, params),
+    });
+    if (outcome.kind === "done") return { kind: "pushed", commit: params.head, remote: remote.name };
+    const refusal = parseShape({ shape: REFUSAL, value: outcome.detail, what: "The refusal of a push" });
+    const wait = REFUSED_WAITS_MS[refusal.cause]?.[attempt - 1];
+    if (wait !== undefined) {
+      await context.sleep(`push-again-${attempt}`, wait);
+      continue;
+    }
+    if (ANSWER_TO[refusal.cause] !== "park") return { kind: "refused", refusal, remote: remote.name };
+    const hint = REFUSAL_HINT[refusal.cause] ?? "";
+    const reason = `The push to ${remote.name} was refused (${refusal.cause}): ${refusal.message.trim()}. ${hint}${hint === "" ? "" : " "}Fix this, then run \`holdfast resume ${context.run.id}\`.`;
+    await parkOnce(context, { name: `push-parked-${attempt}`, on: "person", reason });
+  }
+}
+
+/** A connection that fails in the middle says nothing about what arrived: the caller asks the remote before it tries again. */
+async function push(
+  branch: Branch,
+  remote: string,
+  params: { readonly head: string; readonly expected: string | null },
+): Promise<EffectOutcome<Receipt>> {
+  const result = await branch.push({ expected: params.expected });
+  if (result.kind !== "refused") return { kind: "done", receipt: { commit: result.commit } };
+  const { cause, message } = result.refusal;
+  const refused: EffectOutcome<Receipt> = {
+    kind: "failed",
+    reason: `${cause}: ${message}`,
+    detail: { cause, message },
+  };
+  if (!isTemporary(cause)) return refused;
+  throw new HoldfastError({
+    code: "FORGE_FAILED",
+    message: `Pushing ${branch.name} to ${remote} failed (${cause}): ${message.trim()}`,
+    hint: "Resume when the remote answers: it is asked before anything is pushed again.",
+    retry: "later",
+  });
+}
+
+const REFUSAL = object<{ cause: Refusal["cause"]; message: string }>({
+  cause: oneOf<Refusal["cause"]>({
+    non_fast_forward: true,
+    stale_lease: true,
+    hook: true,
+    local_hook: true,
+    protected: true,
+    secret: true,
+    auth: true,
+    network: true,
+    remote: true,
+    missing_remote: true,
+    other: true,
+  }),
+  message: text,
+});
+
+type RefusalAnswer = "rebase" | "fixable" | "fatal" | "park";
+
+/** What a refused push calls for, by its real cause. Total: a new cause cannot be forgotten. */
+export const ANSWER_TO: Readonly<Record<Refusal["cause"], RefusalAnswer>> = {
+  non_fast_forward: "rebase",
+  stale_lease: "rebase",
+  // A hook judges the commits, and its message says what to change in them.
+  hook: "fixable",
+  local_hook: "fixable",
+  // No edit makes a protected branch accept us.
+  protected: "fatal",
+  // Whether it is a secret, and what becomes of it, is for the user to say.
+  secret: "park",
+  auth: "park",
+  network: "park",
+  remote: "park",
+  missing_remote: "park",
+  other: "park",
+};
+
+/** The remote side failed, and may not the next time: nothing was judged. */
+function isTemporary(cause: Refusal["cause"]): boolean {
+  return cause === "network" || cause === "remote";
+}
+
+/** Waits before a push is tried again that the remote refused for a reason that may be gone by then. */
+const REFUSED_WAITS_MS: Readonly<Partial<Record<Refusal["cause"], readonly number[]>>> = {
+  hook: [2_000],
+  other: [2_000, 10_000],
+};
+
+/** What the user can do, where the remote's own message does not say it. */
+const REFUSAL_HINT: Readonly<Partial<Record<Refusal["cause"], string>>> = {
+  secret:
+    "Remove the secret from every commit of the branch and revoke it, or allow it at the forge (its message has the link).",
+};
+
+/**
+ * Before a push: secrets in the commits, what could not be searched for them, and messages that take effect at the forge stop it until the user decides.
+ * Commits are never rewritten: the user may have made them. They are read again each time, since the user may have changed them; an answer holds for what was
+ * found, and not for anything else.
+ */
+async function settleCommits(context: AnyContext, { branch }: Worktree): Promise<void> {
+  const { secrets, unsearched, references } = await branch.inspectPush({ issue: context.inputs.issue?.number ?? null });
+  const places = [...secrets, ...unsearched].map(
+    ({ path, line, kind, commit }) => `${path}:${line} (${kind}, commit ${commit.slice(0, 10)})`,
+  );
+  const what =
+    unsearched.length === 0
+      ? "what looks like a secret"
+      : secrets.length === 0
+        ? "what could not be searched for secrets"
+        : "what looks like a secret, and what could not be searched";
+  const resume = `run \`holdfast resume ${context.run.id} --accept head_moved\``;
+  await ask(context, {
+    name: "secrets",
+    found: places,
+    what,
+    fix: `If it is one, remove it from every commit of ${branch.name} in ${branch.root}, revoke it, then ${resume}.`,
+    otherwise: "If it is none, answer push.",
+  });
+  await ask(context, {
+    name: "references",
+    found: references.map(({ commit, text }) => `commit ${commit.slice(0, 10)}: ${text}`),
+    what: "commit messages that close other issues or notify a group",
+    fix: `To change them, reword the commits of ${branch.name} in ${branch.root}, then ${resume}.`,
+    otherwise: "To publish them as they are, answer push.",
+  });
+}
+
+async function ask(
+  context: AnyContext,
+  params: {
+    readonly name: string;
+    readonly found: readonly string[];
+    readonly what: string;
+    readonly fix: string;
+    readonly otherwise: string;
+  },
+): Promise<void> {
+  const { name, found, what, fix, otherwise } = params;
+  if (found.length === 0) return;
+  const shown = [...new Set(found)].slice(0, SHOWN);
+  const more = found.length > SHOWN ? ` and ${found.length - SHOWN} more` : "";
+  const list = `${shown.join(", ")}${more}`;
+  const answer = await context.decide({
+    name: `${name}-${pureSha256(JSON.stringify(found)).slice(0, 12)}`,
+    question: `The push would publish ${what}: ${list}. Nothing was pushed. ${fix} ${otherwise}`,
+    options: ["push", "stop"],
+    recheck: true,
+  });
+  if (answer === "push") return;
+  await context.park({ on: "person", reason: `Nothing was pushed: the commits hold ${what}: ${list}. ${fix}` });
+}
+
+const SHOWN = 10;
+
+type RemoteAnswer =
+  /** What the remote has of the branch, which may be pushed over; null: nothing. */
+  { readonly kind: "go"; readonly expected: string | null } | { readonly kind: "stop"; readonly reason: string };
+
+/** Commits of others on the run's branch are never pushed over unless a person says so. */
+export async function settleRemote(
+  context: AnyContext,
+  { branch }: Worktree,
+  { head }: { readonly head: string },
+): Promise<RemoteAnswer> {
+  const found = await askForge(context, () =>
+    context.step("remote-tip", async () => {
+      const fetched = await branch.fetch();
+      if (fetched.kind === "failed")
+        throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+      const tip = await branch.remoteBranch(branch.name);
+      return { tip, ours: tip === null || (await branch.isAncestor({ ancestor: tip, of: head })) };
+    }),
+  );
+  if (found.ours || isAcceptedTip(context.extensions, found.tip)) return { kind: "go", expected: found.tip };
+  const answer = await context.decide({
+    name: "foreign-commits",
+    question: `${branch.name} on the remote is at ${found.tip ?? "nothing"}, which is not part of this run's work (${head}). Replace it, or stop?`,
+    options: ["replace", "stop"],
+  });
+  if (answer === "replace") return { kind: "go", expected: found.tip };
+  return { kind: "stop", reason: `Stopped by a person: ${branch.name} on the remote has commits of others` };
+}
+
+type Synced =
+  /** `pushed`: what the remote has of this branch, which we now build on. */
+  | { readonly kind: "synced"; readonly pushed: string | null }
+  | { readonly kind: "conflict"; readonly reason: string }
+  /** The user decided against building on it and against replacing it. */
+  | { readonly kind: "stopped"; readonly reason: string };
+
+/**
+ * Brings a branch that was there before up to date: on top of what the remote has of it, then on top of the base. Commits on the remote that are not in
+ * the branch here are built upon only if the user says so. A conflict is reported and changes nothing.
+ */
+export async function syncBranch(
+  context: AnyContext,
+  worktree: Worktree,
+  params: { readonly base: Base; readonly at: string },
+): Promise<Synced> {
+  const { base, at } = params;
+  const { branch } = worktree;
+  const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name));
+  const isForeign = pushed !== null && (await context.step("pushed-foreign", () => isNew(worktree, pushed, base)));
+  const isOpen = isForeign && !isAcceptedTip(context.extensions, pushed);
+  const answer = isOpen ? await askForeign(context, worktree, pushed) : "ours";
+  if (answer === "stop")
+    return {
+      kind: "stopped",
+      reason: `Stopped by you: ${branch.name} on the remote has commits of others (${pushed})`,
+    };
+  for (const [step, onto, name] of [
+    ["sync-own", answer === "theirs" ? pushed : null, `${branch.name} on the remote`],
+    ["sync-base", base.commit, base.branch],
+  ] as const) {
+    if (onto === null) continue;
+    const result = await rebaseOnto(context, worktree, { step, onto, at });
+    if (result.kind === "conflict")
+      return {
+        kind: "conflict",
+        reason: `${branch.name} does not go onto ${name} without conflicts in ${result.files.join(", ")}; nothing was changed. Rebase it by hand, or remove the branch and start again`,
+      };
+  }
+  return { kind: "synced", pushed };
+}
+
+async function isNew({ branch }: Worktree, tip: string, base: Base): Promise<boolean> {
+  if (await branch.isAncestor({ ancestor: tip, of: await branch.head() })) return false;
+  return !(await branch.isAncestor({ ancestor: tip, of: base.commit }));
+}
+
+async function askForeign(context: AnyContext, { branch }: Worktree, tip: string): Promise<string> {
+  return await context.decide({
+    name: "foreign-branch",
+    question: `The remote already has a branch ${branch.name} with commits that are not part of this run (${tip}). Build on theirs, replace them with ours, or stop?`,
+    options: ["theirs", "ours", "stop"],
+  });
+}
+
+/** A step of its own, so that it is done once; up to date already, no step that changes files is begun. */
+export async function rebaseOnto(
+  context: AnyContext,
+  { branch }: Worktree,
+  params: { readonly step: string; readonly onto: string; readonly at: string },
+): Promise<RebaseResult> {
+  const { step, onto, at } = params;
+  const there = await context.step(`${step}-look`, async () => {
+    const head = await branch.head();
+    return (await branch.isAncestor({ ancestor: onto, of: head })) ? head : null;
+  });
+  if (there !== null) return { kind: "up_to_date", commit: there };
+  const result = await context.step(
+    step,
+    async () => {
+      const done = await branch.rebase({ onto, at });
+      return { ...done };
+    },
+    { changesFiles: true, risk: `rebase of ${branch.name}` },
+  );
+  return result;
+}
+
+/** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
+export type Base = { readonly branch: string; readonly commit: string };
+
+type BaseAnswer =
+  | { readonly kind: "found"; readonly base: Base }
+  | { readonly kind: "missing"; readonly reason: string };
+
+/** The base branch's tip on the remote, freshly fetched. FORGE_FAILED when there is no remote or it does not answer. */
+export async function findBase(params: {
+  readonly branch: Branch;
+  readonly forge: Forge;
+  readonly named: string | null;
+}): Promise<BaseAnswer> {
+  const { branch } = params;
+  const remote = await branch.remote();
+  if (remote === null)
+    throw new HoldfastError({ code: "FORGE_FAILED", message: "The repository has no remote to push to" });
+  const fetched = await branch.fetch();
+  if (fetched.kind === "failed") throw unreachable(remote.name, fetched.refusal);
+  const name = params.named ?? (await branch.defaultBranch()) ?? (await params.forge.defaultBranch());
+  const commit = await branch.remoteBranch(name);
+  if (commit === null) return { kind: "missing", reason: `The remote ${remote.name} has no branch ${name}` };
+  return { kind: "found", base: { branch: name, commit } };
+}
+
+export function unreachable(remote: string, { cause, message }: Refusal): HoldfastError {
+  return new HoldfastError({
+    code: cause === "auth" ? "FORGE_DENIED" : "FORGE_FAILED",
+    message: `The remote ${remote} cannot be reached (${cause}): ${message.trim()}`,
+    retry: isTemporary(cause) ? "later" : "ask",
+  });
+}
+
+/**
+ * Commits the files as they are. `moved` compares with the head of before, not with what this try committed: killed after the commit
+ * and before it was recorded, the second try finds nothing to commit and must still say that there was something.
+ */
+export async function commitWork(
+  context: AnyContext,
+  { branch }: Worktree,
+  params: { readonly step: string; readonly message: string; readonly before: string; readonly at: string },
+): Promise<{ readonly head: string; readonly moved: boolean }> {
+  const message = await publishable(context, { what: "The commit message", text: params.message, kind: "plain" });
+  return await context.step(
+    params.step,
+    async () => {
+      await branch.commit({ message, at: params.at, exclude: [OUTPUT_DIRECTORY] });
+      const head = await branch.head();
+      return { head, moved: head !== params.before };
+    },
+    { changesFiles: true },
+  );
+}

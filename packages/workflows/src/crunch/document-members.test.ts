@@ -1,0 +1,317 @@
+import { describe, expect, test } from "vitest";
+import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import type { Graph } from "@holdfast/core/graph";
+import { type GraphEvent, stepGraph } from "@holdfast/core/graph-state";
+import type { JsonObject } from "@holdfast/core/json";
+import { decodeCrunch, encodeCrunch } from "@holdfast/formats/crunch-yaml";
+import type { ForeignCheckpoint } from "@holdfast/formats/format";
+import { readYaml } from "@holdfast/formats/strict-yaml";
+import type { Conflict, Message } from "./messages.ts";
+import { type CrunchEvent, type CrunchState, initialCrunchState, parseCrunchState, reduceCrunch } from "./state.ts";
+
+const AT = "2026-01-14T10:00:00.000Z";
+
+function request(id: string): Message {
+  return {
+    id,
+    type: "REQUEST",
+    from: "orchestrator",
+    to: "system-architect",
+    correlation: null,
+    timestamp: AT,
+    priority: "NORMAL",
+    metadata: { issue: 42, phase: "implementing", attempt: 1, checkpoint: null },
+    payload: {
+      action: "create_spec",
+      node: "spec",
+      prompt: "Write it.",
+      context: {},
+      constraints: { timeoutMs: null, requiredOutputs: [], forbiddenActions: [] },
+    },
+  };
+}
+
+const conflict: Conflict = {
+  id: "CONF-1",
+  topic: "storage",
+  phase: "implementing",
+  detectedAt: AT,
+  domains: [],
+  participants: ["a", "b"],
+  choices: ["x", "y"],
+  recommendations: [],
+  rounds: [],
+  escalation: null,
+  resolution: null,
+};
+
+const EVENTS: readonly CrunchEvent[] = [
+  { kind: "branch_made", branch: "feature/issue-42-jwt", base: { branch: "main", commit: "c0" } },
+  { kind: "phase_entered", phase: "implementing", at: AT },
+  {
+    kind: "team_composed",
+    team: {
+      id: "TEAM-20260114-a3f2",
+      issue: 42,
+      complexity: {
+        score: 5,
+        level: "HIGH",
+        factors: {
+          multiDomain: true,
+          fileCount: false,
+          securityInvolved: true,
+          breakingChange: false,
+          priorFailures: false,
+        },
+      },
+      domains: ["security"],
+      members: [{ agent: "system-architect", role: "supervisor", phases: ["implementing"], routingScore: 80 }],
+      tasks: {},
+    },
+  },
+  { kind: "task_moved", task: "spec", agent: "system-architect", phase: "implementing", status: "completed" },
+  { kind: "task_moved", task: "code", agent: "system-architect", phase: "implementing", status: "active" },
+  {
+    kind: "output_delivered",
+    output: {
+      agent: "system-architect",
+      action: "create_spec",
+      node: "spec",
+      phase: "implementing",
+      completedAt: AT,
+      summary: "Spec created",
+      location: ".claude/crunch/42/spec.md",
+    },
+  },
+  ...(["implementing", "e2e", "docs"] as const).map((phase): CrunchEvent => ({
+    kind: "output_delivered",
+    output: {
+      agent: "orchestrator",
+      action: "merge_findings",
+      node: "report",
+      phase,
+      completedAt: AT,
+      summary: `Report of ${phase}`,
+      location: null,
+    },
+  })),
+  { kind: "message_sent", message: request("MSG-1") },
+  { kind: "message_sent", message: request("MSG-2") },
+  { kind: "message_delivered", id: "MSG-2" },
+  { kind: "conflict_detected", conflict },
+  {
+    kind: "capture_planned",
+    capture: {
+      name: "n",
+      type: "decision",
+      content: "JWT",
+      tags: ["auth"],
+      source: { type: "issue", ref: "42", phase: "implementing" },
+      issue: 42,
+    },
+  },
+];
+const state = EVENTS.reduce(reduceCrunch, initialCrunchState);
+
+const node = (id: string, dependencies: readonly string[] = []): Graph["nodes"][number] => ({
+  id,
+  agent: "system-architect",
+  action: "implement",
+  dependencies,
+  priority: "normal",
+  timeoutMs: 300_000,
+  retries: 2,
+  idempotent: true,
+  outputs: [],
+});
+const moves: readonly GraphEvent[] = [
+  { kind: "start", node: "spec", at: AT },
+  { kind: "complete", node: "spec", at: AT, result: "done" },
+  { kind: "start", node: "code", at: AT },
+];
+const graph = moves.reduce<Graph>(stepGraph, {
+  id: "GRAPH-1",
+  nodes: [node("spec"), node("code", ["spec"]), node("test", ["code"])],
+  edges: [{ from: "code", to: "test", type: "approval", by: "reviewer", approvedAt: null }],
+  states: {},
+  meta: {},
+});
+
+function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchState = state): ForeignCheckpoint {
+  const planes = emptyPlanes({ workflow: "crunch", stage: "implementing" });
+  const visit = { number: 3, steps: { a: 1 }, failures: {}, graph: true };
+  return {
+    id: null,
+    createdAt: AT,
+    trigger: "batch_complete",
+    workflow: "crunch",
+    work: { kind: "issue", number: 42 },
+    planes: {
+      ...planes,
+      position: { ...planes.position, attempts: { e2e: 1 }, graph, visit, ...change },
+      // A state is JSON.
+      context: { values: values as object as JsonObject, tokens: {} },
+    },
+    original: null,
+  };
+}
+
+function written(one: ForeignCheckpoint): { readonly document: JsonObject; readonly back: ForeignCheckpoint } {
+  const { bytes, path } = encodeCrunch(one);
+  const source = { format: "crunch-yaml", file: path } as const;
+  const { value } = readYaml(new TextDecoder().decode(bytes), source);
+  const [back] = decodeCrunch({ path, bytes, compression: "none" }).checkpoints;
+  if (back === undefined) throw new Error("nothing came back");
+  return { document: value as JsonObject, back };
+}
+
+describe("a crunch run that Holdfast carries, in crunch's own members", () => {
+  const { document } = written(checkpoint());
+
+  test("where it stands", () => {
+    expect(document["workflow_state"]).toEqual({
+      current_phase: "implementing",
+      current_state_label: "state:implementing",
+      phase_started_at: AT,
+      phase_attempt: 1,
+    });
+    expect(document["trigger"]).toBe("batch_complete");
+    expect(document["issue_snapshot"]).toMatchObject({ branch: "feature/issue-42-jwt" });
+  });
+
+  test("team with counts, outputs with place, messages and conflicts by id, knowledge", () => {
+    expect(document["team_state"]).toMatchObject({
+      team_id: "TEAM-20260114-a3f2",
+      members: [
+        { agent: "system-architect", role: "supervisor", status: "active", tasks_completed: 1, tasks_pending: 2 },
+      ],
+    });
+    expect(document["agent_outputs"]).toMatchObject({
+      "system-architect": {
+        create_spec: { output_summary: "Spec created", output_location: ".claude/crunch/42/spec.md" },
+      },
+      orchestrator: {
+        merge_findings: { output_summary: "Report of implementing" },
+        "merge_findings (report)": { output_summary: "Report of e2e" },
+        "merge_findings (docs/report)": { output_summary: "Report of docs" },
+      },
+    });
+    expect(document["acp_state"]).toEqual({
+      pending_messages: ["MSG-1"],
+      awaiting_response: ["MSG-2"],
+      conflicts_in_progress: ["CONF-1"],
+    });
+    expect(document["knowledge_context"]).toEqual({
+      injected_entries: [],
+      captured_entries: [],
+      pending_captures: [{ name: "n", type: "decision", tags: ["auth"] }],
+    });
+  });
+
+  test("defect 10: the graph's definition stands beside the states of its nodes, and one that ran is still there", () => {
+    expect(document["execution_graph"]).toMatchObject({
+      graph_id: "GRAPH-1",
+      completed_batches: [1],
+      current_batch: 2,
+      node_states: { spec: { status: "complete" }, code: { status: "running", started_at: AT } },
+      nodes: [{ id: "spec" }, { id: "code", dependencies: ["spec"] }, { id: "test" }],
+      edges: [{ from: "code", to: "test", type: "approval", approval_required_from: "reviewer" }],
+    });
+  });
+
+  test("defect 13: resume_from is the id of a node, and names the one that had begun", () => {
+    expect(document["recovery_info"]).toMatchObject({ can_resume: true, resume_from: "code" });
+    const done = stepGraph(graph, { kind: "complete", node: "code", at: AT, result: 1 });
+    const approved = stepGraph(done, { kind: "approve", from: "code", to: "test", at: AT });
+    expect(written(checkpoint({ graph: approved })).document["recovery_info"]).toMatchObject({ resume_from: "test" });
+  });
+
+  test("a run that was given up says so; at its target it can go on", () => {
+    const fatal = written(checkpoint({ stage: "fatal", reason: "Too many failures" })).document;
+    expect(fatal["workflow_state"]).toMatchObject({ current_phase: "implementing" });
+    expect(fatal["recovery_info"]).toMatchObject({ can_resume: false, warnings: ["Too many failures"] });
+    expect(written(checkpoint({ stage: "stopped" })).document["recovery_info"]).toMatchObject({ can_resume: true });
+  });
+
+  test("the graph of the phase before is not told as this one's", () => {
+    const visit = { number: 4, steps: {}, failures: {} };
+    const moved = written(checkpoint({ stage: "e2e", visit })).document;
+    expect(moved).toMatchObject({ workflow_state: { current_phase: "e2e", phase_attempt: 1 }, execution_graph: {} });
+    expect(moved["recovery_info"]).toMatchObject({ resume_from: "e2e" });
+  });
+
+  test("what was recorded by a hand that could not take it in is told too", () => {
+    const visit = {
+      ...checkpoint().planes.position.visit,
+      unreduced: [{ kind: "message_withdrawn", id: "MSG-1", why: "no" }],
+    };
+    expect(written(checkpoint({ visit })).document["acp_state"]).toMatchObject({ pending_messages: [] });
+  });
+});
+
+describe("imported again", () => {
+  test("it has its phase, graph, team, messages, knowledge, counters: all but the steps of its stay", () => {
+    const { back } = written(checkpoint());
+    const { position } = back.planes;
+    expect(position).toMatchObject({ stage: "implementing", attempts: { e2e: 1 }, graph });
+    expect(parseCrunchState(back.planes.context.values)).toEqual(state);
+    expect(back.trigger).toBe("batch_complete");
+    // None that would go stale as the run goes on.
+    expect(Object.keys(back.planes.extensions)).toEqual(["crunch"]);
+    expect(encodeCrunch(back).bytes).toEqual(encodeCrunch({ ...back, original: null }).bytes);
+  });
+
+  test("as it goes on, its members follow, and the document's own fields stay", () => {
+    const { back, document } = written(checkpoint());
+    const original = { format: "crunch-yaml", document: { ...document, mine: "kept" } } as const;
+    const further = reduceCrunch(state, { kind: "message_withdrawn", id: "MSG-1", why: "no" });
+    const next = { ...back, id: null, original, planes: checkpoint({}, further).planes };
+    expect(written(next).document).toMatchObject({ mine: "kept", acp_state: { pending_messages: [] } });
+  });
+
+  test("a graph or a phase that another tool moved counts, and is remarked", () => {
+    const { document } = written(checkpoint());
+    const states = { spec: { status: "complete" }, code: { status: "complete" } };
+    const edited = {
+      ...document,
+      workflow_state: { current_phase: "validation" },
+      execution_graph: { ...(document["execution_graph"] as JsonObject), node_states: states },
+    };
+    const bytes = new TextEncoder().encode(JSON.stringify(edited));
+    const { checkpoints, remarks } = decodeCrunch({ path: "a.json", bytes, compression: "none" });
+    expect(remarks).toContainEqual({ path: "/execution_graph", text: expect.stringContaining("it counts") });
+    expect(checkpoints[0]?.planes.position).toMatchObject({
+      stage: "e2e",
+      graph: { states: { code: { status: "complete" } } },
+    });
+  });
+
+  test("a member that is not what Holdfast writes is passed over, aloud", () => {
+    const { document } = written(checkpoint());
+    const bytes = new TextEncoder().encode(JSON.stringify({ ...document, holdfast: { version: 9 } }));
+    const { checkpoints, remarks } = decodeCrunch({ path: "a.json", bytes, compression: "none" });
+    expect(remarks).toContainEqual({ path: "/holdfast", text: expect.stringContaining("ignored") });
+    expect(checkpoints[0]?.planes).toMatchObject({
+      context: { values: {} },
+      extensions: { team: { team_id: expect.any(String) } },
+    });
+  });
+});
+
+describe("crunch's own file", () => {
+  test("is given back as it was: the trigger that its index told does not become part of it", () => {
+    const document = {
+      checkpoint_id: "CP-enrich-20250114-a3f2",
+      workflow_state: { current_phase: "enrich" },
+      recovery_info: { can_resume: true },
+    };
+    const bytes = new TextEncoder().encode(JSON.stringify(document));
+    const [own] = decodeCrunch({ path: "a.json", bytes, compression: "none" }).checkpoints;
+    if (own === undefined) return expect.unreachable();
+    const again = encodeCrunch({ ...own, trigger: "stage" }, "json");
+    expect(JSON.parse(new TextDecoder().decode(again.bytes))).toEqual(document);
+    // A later one, made from it, tells its own.
+    const later = encodeCrunch({ ...own, id: null, createdAt: AT, trigger: "stage" }, "json");
+    expect(JSON.parse(new TextDecoder().decode(later.bytes))).toMatchObject({ trigger: "phase_transition" });
+  });
+});

@@ -1,0 +1,259 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { SAMPLE_AT, sampleCapture } from "@holdfast/test-support/workflows/crunch-sample";
+import {
+  type BookChange,
+  type KnowledgeBook,
+  type KnowledgeEntry,
+  type PendingCapture,
+  captureKnowledge,
+  capturedEntries,
+  decayed,
+  emptyKnowledge,
+  injectKnowledge,
+  injectedEntries,
+  knowledgeDocument,
+  knowledgeId,
+  knowledgeIndex,
+  parseKnowledge,
+  planCapture,
+  selectKnowledge,
+} from "./knowledge.ts";
+
+describe("knowledge book", () => {
+  function after(book: KnowledgeBook, change: BookChange): KnowledgeBook {
+    return change.kind === "changed" ? change.book : book;
+  }
+
+  function capture(book: KnowledgeBook, one: PendingCapture, at = SAMPLE_AT): KnowledgeBook {
+    const planned = after(book, planCapture(book, one));
+    return after(planned, captureKnowledge(planned, { name: one.name, at }));
+  }
+
+  test("planned, then kept: its id has type, date and four digits of its content's hash", () => {
+    const planned = after(emptyKnowledge, planCapture(emptyKnowledge, sampleCapture("n", "Keep tokens in Redis")));
+    expect(planned.pending).toHaveLength(1);
+    const book = capture(emptyKnowledge, sampleCapture("n", "Keep tokens in Redis"));
+    expect(book.pending).toEqual([]);
+    expect(book.entries).toMatchObject([{ id: expect.stringMatching(/^KE-decision-20260114-[0-9a-f]{4}$/), decay: 1 }]);
+    expect(capturedEntries(book)).toEqual([book.entries[0]?.id]);
+  });
+
+  describe("nothing is kept twice", () => {
+    test("the same name, on resume", () => {
+      const book = capture(emptyKnowledge, sampleCapture("n", "x"));
+      expect(planCapture(book, sampleCapture("n", "x"))).toEqual({ kind: "same" });
+      expect(captureKnowledge(book, { name: "n", at: "2027-01-01T00:00:00.000Z" })).toEqual({ kind: "same" });
+    });
+
+    test("the same content under another name is a link", () => {
+      const first = capture(emptyKnowledge, sampleCapture("n", "Keep it\nsimple"));
+      const second = capture(
+        first,
+        sampleCapture("m", " Keep it simple ", { issue: 43, tags: ["more"] }),
+        "2026-02-01T00:00:00.000Z",
+      );
+      expect(second.entries).toMatchObject([
+        { tags: ["auth", "more"], relationships: { issues: [42, 43] }, updatedAt: "2026-02-01T00:00:00.000Z" },
+      ]);
+      expect(second.captured).toMatchObject([{ made: true }, { made: false }]);
+    });
+
+    test("the same content of what the run was told is a link too", () => {
+      const told = capture(emptyKnowledge, sampleCapture("n", "x")).entries;
+      const book = after(
+        emptyKnowledge,
+        injectKnowledge(emptyKnowledge, { phase: "enrich", entries: told, at: SAMPLE_AT }),
+      );
+      expect(capture(book, sampleCapture("mine", "x"), "2030-01-01T00:00:00.000Z").entries).toHaveLength(1);
+    });
+  });
+
+  test.each([
+    ["nothing was planned", captureKnowledge(emptyKnowledge, { name: "n", at: SAMPLE_AT })],
+    ["it says nothing", planCapture(emptyKnowledge, sampleCapture("n", " \n"))],
+    [
+      "another capture has this name",
+      planCapture({ ...emptyKnowledge, pending: [sampleCapture("n", "x")] }, sampleCapture("n", "y")),
+    ],
+  ])("refused: %s", (why, change) => {
+    expect(change).toMatchObject({ kind: "refused", why: expect.stringContaining(why) });
+  });
+
+  test("defect 14: four digits collide, and then the id is longer, never another's", () => {
+    const parts = { type: "pattern", at: SAMPLE_AT, content: "x" } as const;
+    const short = knowledgeId({ ...parts, taken: new Set() });
+    const longer = knowledgeId({ ...parts, taken: new Set([short]) });
+    expect(short).toMatch(/^KE-pattern-20260114-[0-9a-f]{4}$/);
+    expect(longer).toMatch(/^KE-pattern-20260114-[0-9a-f]{8}$/);
+    expect(longer.startsWith(short)).toBe(true);
+  });
+
+  test("a phase is told once a stay, and an entry once a run", () => {
+    const { entries } = capture(emptyKnowledge, sampleCapture("n", "x"));
+    const once = after(emptyKnowledge, injectKnowledge(emptyKnowledge, { phase: "enrich", entries, at: SAMPLE_AT }));
+    expect(injectKnowledge(once, { phase: "enrich", entries, at: SAMPLE_AT })).toEqual({ kind: "same" });
+    const twice = after(once, injectKnowledge(once, { phase: "implementing", entries, at: SAMPLE_AT }));
+    expect(twice.injected.map((one) => one.entries.length)).toEqual([1, 0]);
+    expect(injectedEntries(twice)).toHaveLength(1);
+  });
+
+  test("keeping is idempotent by content: as many entries as there are different contents, whatever the order and the repeats", () => {
+    const some = fc.array(
+      fc.record({
+        name: fc.constantFrom("a", "b", "c", "d", "e"),
+        content: fc.constantFrom("x", "y", " x ", "z  z", "z z"),
+      }),
+    );
+    fc.assert(
+      fc.property(some, (drawn) => {
+        const book = drawn.reduce((held, one) => capture(held, sampleCapture(one.name, one.content)), emptyKnowledge);
+        const first = new Map<string, string>();
+        for (const { name, content } of drawn)
+          if (!first.has(name)) first.set(name, content.trim().replaceAll(/\s+/g, " "));
+        expect(book.entries).toHaveLength(new Set(first.values()).size);
+        expect(new Set(book.entries.map((entry) => entry.id)).size).toBe(book.entries.length);
+        expect(book.captured).toHaveLength(first.size);
+        expect(drawn.reduce((held, one) => capture(held, sampleCapture(one.name, one.content)), book)).toEqual(book);
+      }),
+    );
+  });
+});
+
+describe("select knowledge", () => {
+  function entry(id: string, changes: Partial<KnowledgeEntry> = {}, issues: readonly number[] = []): KnowledgeEntry {
+    return {
+      id: `KE-${id}`,
+      type: "pattern",
+      createdAt: SAMPLE_AT,
+      updatedAt: SAMPLE_AT,
+      decay: 1,
+      tags: ["auth"],
+      source: { type: "issue", ref: "#1", phase: null },
+      content: `content of ${id}`,
+      relationships: { issues, entries: [], supersedes: [], supersededBy: null },
+      ...changes,
+    };
+  }
+
+  function select(entries: readonly KnowledgeEntry[], changes: Partial<Parameters<typeof selectKnowledge>[0]> = {}) {
+    const chosen = selectKnowledge({
+      entries,
+      tags: ["Auth", "go"],
+      issue: 42,
+      told: [],
+      at: SAMPLE_AT,
+      maxEntries: 10,
+      maxCharacters: 10_000,
+      ...changes,
+    });
+    return chosen.map((one) => one.id);
+  }
+
+  test("what fits best comes first: the issue itself, then more tags, then what is fresher", () => {
+    const old = entry("old", { updatedAt: "2025-01-14T10:30:00.000Z" });
+    const both = entry("both", { tags: ["auth", "go"] });
+    expect(select([old, entry("plain"), both, entry("own", { tags: [] }, [42])])).toEqual([
+      "KE-own",
+      "KE-both",
+      "KE-plain",
+      "KE-old",
+    ]);
+  });
+
+  test("what does not concern it, was superseded or was told already is left out", () => {
+    const superseded = entry("gone", {
+      relationships: { issues: [], entries: [], supersedes: [], supersededBy: "KE-new" },
+    });
+    expect(select([entry("other", { tags: ["css"] }), superseded, entry("told")], { told: ["KE-told"] })).toEqual([]);
+  });
+
+  test("no more than asked for; a long one makes room for shorter ones", () => {
+    const many = Array.from({ length: 5 }, (_, index) => entry(`n${index}`));
+    expect(select(many, { maxEntries: 2 })).toEqual(["KE-n0", "KE-n1"]);
+    const long = entry("a-long-one", { content: "x".repeat(100), tags: ["auth", "go"] });
+    expect(select([long, entry("short", { content: "y" })], { maxCharacters: 50 })).toEqual(["KE-short"]);
+  });
+
+  test("half as much after half a year; a clock that went back makes it no better", () => {
+    expect(decayed(entry("x", { updatedAt: "2025-07-18T10:30:00.000Z" }), SAMPLE_AT)).toBeCloseTo(0.5);
+    expect(decayed(entry("x", { updatedAt: "2030-01-01T00:00:00.000Z" }), SAMPLE_AT)).toBe(1);
+    expect(decayed(entry("x", { updatedAt: "no time" }), SAMPLE_AT)).toBe(1);
+  });
+
+  const someEntry = fc
+    .record({
+      id: fc.stringMatching(/^[a-z0-9-]{1,10}$/),
+      tags: fc.array(fc.constantFrom("auth", "go", "css", "__proto__")),
+      decay: fc.constantFrom(0, 0.5, 1),
+      content: fc.string(),
+      issues: fc.array(fc.nat(50)),
+    })
+    .map(({ id, issues, ...rest }) => entry(id, rest, issues));
+  const someEntries = fc.uniqueArray(someEntry, { selector: (one) => one.id });
+
+  test("chosen alike in whatever order the entries are, and within both bounds", () => {
+    fc.assert(
+      fc.property(someEntries, fc.nat(5), fc.nat(60), (entries, maxEntries, maxCharacters) => {
+        const chosen = select(entries, { maxEntries, maxCharacters });
+        expect(select(entries.toReversed(), { maxEntries, maxCharacters })).toEqual(chosen);
+        expect(chosen.length).toBeLessThanOrEqual(maxEntries);
+        const length = entries
+          .filter((one) => chosen.includes(one.id))
+          .reduce((sum, one) => sum + one.content.length, 0);
+        expect(length).toBeLessThanOrEqual(maxCharacters);
+      }),
+    );
+  });
+
+  test("an entry is the same after a trip through its file", () => {
+    fc.assert(
+      fc.property(someEntry, (one) => {
+        expect(parseKnowledge(JSON.parse(JSON.stringify(knowledgeDocument(one))))).toEqual(one);
+      }),
+    );
+  });
+
+  test("a file that somebody else wrote is read as far as it goes, or not at all", () => {
+    expect(parseKnowledge(null)).toBeNull();
+    expect(parseKnowledge({ id: "../x", type: "pattern", created_at: SAMPLE_AT })).toBeNull();
+    expect(parseKnowledge({ id: "KE-x", type: "rumour", created_at: SAMPLE_AT })).toBeNull();
+    expect(
+      parseKnowledge({
+        id: "KE-x",
+        type: "decision",
+        created_at: SAMPLE_AT,
+        decay_score: 7,
+        content: { context: "c", choice: "d" },
+        source: { type: "gossip", ref: 42, phase: "validation" },
+        relationships: { related_issues: ["7", 8, "x", -1] },
+      }),
+    ).toMatchObject({
+      decay: 1,
+      content: '{"context":"c","choice":"d"}',
+      source: { type: "manual", ref: "42", phase: "e2e" },
+      relationships: { issues: [7, 8] },
+      updatedAt: SAMPLE_AT,
+    });
+  });
+
+  test("the index is that of the entries, and nothing else", () => {
+    fc.assert(
+      fc.property(someEntries, (entries) => {
+        const index = knowledgeIndex({ entries, updatedAt: SAMPLE_AT });
+        expect(knowledgeIndex({ entries: entries.toReversed(), updatedAt: SAMPLE_AT })).toEqual(index);
+        expect(index).toMatchObject({ stats: { total_entries: entries.length } });
+        const tags = Object.entries(index["tag_index"] as Record<string, readonly string[]>);
+        for (const [tag, ids] of tags) {
+          expect(ids.toSorted()).toEqual(
+            entries
+              .filter((one) => one.tags.includes(tag))
+              .map((one) => one.id)
+              .toSorted(),
+          );
+        }
+        expect(new Set(tags.map(([tag]) => tag))).toEqual(new Set(entries.flatMap((one) => one.tags)));
+      }),
+    );
+  });
+});

@@ -1,0 +1,429 @@
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  flag,
+  isJsonArray,
+  isJsonObject,
+  list,
+  nullable,
+  object,
+  oneOf,
+  pureSha256,
+  text,
+} from "@holdfast/core/json";
+import { within } from "./messages.ts";
+import { type Phase, parsePhase } from "./phases.ts";
+import { PHASE_SHAPE } from "./team.ts";
+
+// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+
+export const KNOWLEDGE_TYPES = [
+  "decision",
+  "resolution",
+  "pattern",
+  "feedback",
+  "incident",
+  "remediation_pattern",
+] as const;
+export type KnowledgeType = (typeof KNOWLEDGE_TYPES)[number];
+
+type KnowledgeSource = {
+  readonly type: "issue" | "review" | "manual" | "accumulated";
+  readonly ref: string;
+  readonly phase: Phase | null;
+};
+
+export type KnowledgeEntry = {
+  /** KE-{type}-{YYYYMMDD}-{hash} */
+  readonly id: string;
+  readonly type: KnowledgeType;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** 1 when it was written; less the more it is reckoned to be out of date. */
+  readonly decay: number;
+  readonly tags: readonly string[];
+  readonly source: KnowledgeSource;
+  readonly content: string;
+  readonly relationships: {
+    readonly issues: readonly number[];
+    readonly entries: readonly string[];
+    readonly supersedes: readonly string[];
+    readonly supersededBy: string | null;
+  };
+};
+
+/** Something worth keeping that is not kept yet. Its name says which one of the run it is. */
+export type PendingCapture = {
+  readonly name: string;
+  readonly type: KnowledgeType;
+  readonly content: string;
+  readonly tags: readonly string[];
+  readonly source: KnowledgeSource;
+  readonly issue: number;
+};
+
+type Injection = { readonly phase: Phase; readonly entries: readonly string[]; readonly at: string };
+
+/** What a run knows: what it was told, what it kept, and what it has yet to keep. */
+export type KnowledgeBook = {
+  /** Every entry that the run has met, told or kept. */
+  readonly entries: readonly KnowledgeEntry[];
+  readonly injected: readonly Injection[];
+  /** What became of each capture, by its name: an entry made, or the one that said the same already. */
+  readonly captured: readonly { readonly name: string; readonly entry: string; readonly made: boolean }[];
+  readonly pending: readonly PendingCapture[];
+};
+
+export const emptyKnowledge: KnowledgeBook = { entries: [], injected: [], captured: [], pending: [] };
+
+export type BookChange =
+  | { readonly kind: "changed"; readonly book: KnowledgeBook }
+  /** It was so already. */
+  | { readonly kind: "same" }
+  | { readonly kind: "refused"; readonly why: string };
+
+/** Writes down what a phase was told. A phase is told once a stay; the same again changes nothing. */
+export function injectKnowledge(
+  book: KnowledgeBook,
+  params: { readonly phase: Phase; readonly entries: readonly KnowledgeEntry[]; readonly at: string },
+): BookChange {
+  const { phase, at } = params;
+  const known = book.injected.some((one) => one.phase === phase && one.at === at);
+  if (known) return { kind: "same" };
+  const told = new Set(book.injected.flatMap((one) => one.entries));
+  const fresh = params.entries.filter((entry) => !told.has(entry.id));
+  const injected = [...book.injected, { phase, entries: [...new Set(fresh.map((entry) => entry.id))], at }];
+  return { kind: "changed", book: { ...book, injected, entries: withEntries(book.entries, params.entries) } };
+}
+
+/** Something is to be kept. A name that was planned or kept before is not planned again. */
+export function planCapture(book: KnowledgeBook, capture: PendingCapture): BookChange {
+  const planned = book.pending.find((one) => one.name === capture.name);
+  if (planned !== undefined) {
+    return planned.content === capture.content && planned.type === capture.type
+      ? { kind: "same" }
+      : { kind: "refused", why: "another capture has this name" };
+  }
+  if (book.captured.some((one) => one.name === capture.name)) return { kind: "same" };
+  if (plainContent(capture.content) === "") return { kind: "refused", why: "it says nothing" };
+  return { kind: "changed", book: { ...book, pending: [...book.pending, capture] } };
+}
+
+/** A planned capture becomes an entry, or a link to the one that says the same. Once: afterwards its name is settled. */
+export function captureKnowledge(
+  book: KnowledgeBook,
+  params: { readonly name: string; readonly at: string },
+): BookChange {
+  const capture = book.pending.find((one) => one.name === params.name);
+  if (capture === undefined) {
+    const done = book.captured.some((one) => one.name === params.name);
+    return done ? { kind: "same" } : { kind: "refused", why: "nothing was planned under this name" };
+  }
+  const pending = book.pending.filter((one) => one !== capture);
+  const twin = book.entries.find((entry) => entry.type === capture.type && sameContent(entry.content, capture.content));
+  const entry = twin === undefined ? entryOf({ capture, at: params.at, book }) : linked(twin, capture, params.at);
+  const entries =
+    twin === undefined ? [...book.entries, entry] : book.entries.map((one) => (one === twin ? entry : one));
+  const captured = [...book.captured, { name: params.name, entry: entry.id, made: twin === undefined }];
+  return { kind: "changed", book: { ...book, entries, pending, captured } };
+}
+
+/** Ids of what this run itself made, each once. */
+export function capturedEntries(book: KnowledgeBook): readonly string[] {
+  return [...new Set(book.captured.map((one) => one.entry))];
+}
+
+export function injectedEntries(book: KnowledgeBook): readonly string[] {
+  return [...new Set(book.injected.flatMap((one) => one.entries))];
+}
+
+/**
+ * `KE-{type}-{YYYYMMDD}-{hash4}`. Four digits collide soon, so the hash is as much longer as it must be for `taken` not to hold
+ * another entry under the same id.
+ */
+export function knowledgeId(params: {
+  readonly type: KnowledgeType;
+  readonly at: string;
+  readonly content: string;
+  readonly taken: ReadonlySet<string>;
+}): string {
+  const hash = pureSha256(plainContent(params.content));
+  const stem = `KE-${params.type}-${params.at.slice(0, 10).replaceAll("-", "")}`;
+  for (let length = 4; length < hash.length; length += 4) {
+    const id = `${stem}-${hash.slice(0, length)}`;
+    if (!params.taken.has(id)) return id;
+  }
+  return `${stem}-${hash}`;
+}
+
+/** White space and line ends make no new knowledge. */
+function plainContent(content: string): string {
+  return content.normalize("NFC").trim().replaceAll(/\s+/g, " ");
+}
+
+function sameContent(one: string, other: string): boolean {
+  return plainContent(one) === plainContent(other);
+}
+
+function entryOf(params: {
+  readonly capture: PendingCapture;
+  readonly at: string;
+  readonly book: KnowledgeBook;
+}): KnowledgeEntry {
+  const { capture, at, book } = params;
+  const { type, content, tags, source } = capture;
+  return {
+    id: knowledgeId({ type, at, content, taken: new Set(book.entries.map((entry) => entry.id)) }),
+    type,
+    createdAt: at,
+    updatedAt: at,
+    decay: 1,
+    tags: [...new Set(tags)],
+    source,
+    content,
+    relationships: { issues: [capture.issue], entries: [], supersedes: [], supersededBy: null },
+  };
+}
+
+/** Said again, it is as good as new, and it concerns this issue too. */
+function linked(entry: KnowledgeEntry, capture: PendingCapture, at: string): KnowledgeEntry {
+  return {
+    ...entry,
+    updatedAt: at > entry.updatedAt ? at : entry.updatedAt,
+    decay: 1,
+    tags: [...new Set([...entry.tags, ...capture.tags])],
+    relationships: {
+      ...entry.relationships,
+      issues: [...new Set([...entry.relationships.issues, capture.issue])],
+    },
+  };
+}
+
+/** What the run already holds is newer than what it is told: it may have been linked meanwhile. */
+function withEntries(held: readonly KnowledgeEntry[], told: readonly KnowledgeEntry[]): readonly KnowledgeEntry[] {
+  const entries = [...held];
+  for (const entry of told) if (!entries.some((one) => one.id === entry.id)) entries.push(entry);
+  return entries;
+}
+
+/**
+ * What a phase is told of what is known: entries about this issue or with one of its tags, the most fitting first, no more than a
+ * prompt can carry. What was superseded is left out, and what the run was told before too.
+ */
+export function selectKnowledge(params: {
+  readonly entries: readonly KnowledgeEntry[];
+  readonly tags: readonly string[];
+  readonly issue: number;
+  readonly told: readonly string[];
+  readonly at: string;
+  readonly maxEntries: number;
+  readonly maxCharacters: number;
+}): readonly KnowledgeEntry[] {
+  const told = new Set(params.told);
+  const ranked = params.entries
+    .filter((entry) => entry.relationships.supersededBy === null && !told.has(entry.id))
+    .map((entry) => ({ entry, score: fitness(entry, params) }))
+    .filter(({ score }) => score > 0)
+    .sort((a, b) => b.score - a.score || (a.entry.id < b.entry.id ? -1 : 1));
+  const chosen: KnowledgeEntry[] = [];
+  let left = params.maxCharacters;
+  for (const { entry } of ranked) {
+    if (chosen.length >= params.maxEntries) break;
+    // A long one that does not fit makes room for shorter ones after it.
+    if (entry.content.length > left) continue;
+    left -= entry.content.length;
+    chosen.push(entry);
+  }
+  return chosen;
+}
+
+/** Half as much after this many days without anybody saying it again. */
+const HALF_LIFE_DAYS = 180;
+const DAY = 86_400_000;
+
+/** What an entry is worth now: as written down, less for its age. A time that cannot be read or lies ahead makes nothing of it. */
+export function decayed(entry: Pick<KnowledgeEntry, "decay" | "updatedAt">, at: string): number {
+  const days = (Date.parse(at) - Date.parse(entry.updatedAt)) / DAY;
+  return days > 0 ? entry.decay * 0.5 ** (days / HALF_LIFE_DAYS) : entry.decay;
+}
+
+function fitness(
+  entry: KnowledgeEntry,
+  params: { readonly tags: readonly string[]; readonly issue: number; readonly at: string },
+): number {
+  const wanted = new Set(params.tags.map((tag) => tag.toLowerCase()));
+  const shared = new Set(entry.tags.map((tag) => tag.toLowerCase()).filter((tag) => wanted.has(tag))).size;
+  const own = entry.relationships.issues.includes(params.issue) ? 3 : 0;
+  return (shared + own) * decayed(entry, params.at);
+}
+
+const TYPE_SHAPE = oneOf<KnowledgeType>({
+  decision: true,
+  resolution: true,
+  pattern: true,
+  feedback: true,
+  incident: true,
+  remediation_pattern: true,
+});
+
+const SOURCE_SHAPE = object<KnowledgeSource>({
+  type: oneOf<KnowledgeSource["type"]>({ issue: true, review: true, manual: true, accumulated: true }),
+  ref: text,
+  phase: nullable(PHASE_SHAPE),
+});
+
+export const KNOWLEDGE_ENTRY_SHAPE: Shape<KnowledgeEntry> = object<KnowledgeEntry>({
+  id: text,
+  type: TYPE_SHAPE,
+  createdAt: text,
+  updatedAt: text,
+  decay: within(0, 1),
+  tags: list(text),
+  source: SOURCE_SHAPE,
+  content: text,
+  relationships: object<KnowledgeEntry["relationships"]>({
+    issues: list(count),
+    entries: list(text),
+    supersedes: list(text),
+    supersededBy: nullable(text),
+  }),
+});
+
+export const CAPTURE_SHAPE: Shape<PendingCapture> = object<PendingCapture>({
+  name: text,
+  type: TYPE_SHAPE,
+  content: text,
+  tags: list(text),
+  source: SOURCE_SHAPE,
+  issue: count,
+});
+
+export const KNOWLEDGE_SHAPE: Shape<KnowledgeBook> = object<KnowledgeBook>({
+  entries: list(KNOWLEDGE_ENTRY_SHAPE),
+  injected: list(object<Injection>({ phase: PHASE_SHAPE, entries: list(text), at: text })),
+  captured: list(object<KnowledgeBook["captured"][number]>({ name: text, entry: text, made: flag })),
+  pending: list(CAPTURE_SHAPE),
+});
+
+/** Reads what `knowledgeDocument` or crunch itself wrote; null for what is no entry. Somebody may have edited it by hand. */
+export function parseKnowledge(document: Json): KnowledgeEntry | null {
+  if (!isJsonObject(document)) return null;
+  const { id, content, created_at: createdAt } = document;
+  const type = KNOWLEDGE_TYPES.find((one) => one === document["type"]);
+  if (typeof id !== "string" || !KNOWLEDGE_ID.test(id) || type === undefined || typeof createdAt !== "string")
+    return null;
+  const relationships = objectAt(document, "relationships");
+  const decay = document["decay_score"];
+  const updatedAt = document["updated_at"];
+  const supersededBy = relationships["superseded_by"];
+  return {
+    id,
+    type,
+    createdAt,
+    updatedAt: typeof updatedAt === "string" ? updatedAt : createdAt,
+    decay: typeof decay === "number" && decay >= 0 && decay <= 1 ? decay : 1,
+    tags: texts(document["tags"]),
+    source: sourceOf(objectAt(document, "source")),
+    // Crunch has a structure of its own for each type; what it says is kept whole.
+    content: typeof content === "string" ? content : JSON.stringify(content ?? null),
+    relationships: {
+      issues: numbers(relationships["related_issues"]),
+      entries: texts(relationships["related_entries"]),
+      supersedes: texts(relationships["supersedes"]),
+      supersededBy: typeof supersededBy === "string" ? supersededBy : null,
+    },
+  };
+}
+
+/** It becomes a file's name: letters, digits, underscores and hyphens only. */
+const KNOWLEDGE_ID = /^KE-[A-Za-z0-9_-]{1,120}$/;
+
+const SOURCES: readonly KnowledgeSource["type"][] = ["issue", "review", "manual", "accumulated"];
+
+function sourceOf(source: JsonObject): KnowledgeSource {
+  const { ref, phase } = source;
+  return {
+    type: SOURCES.find((one) => one === source["type"]) ?? "manual",
+    ref: typeof ref === "string" || typeof ref === "number" ? String(ref) : "",
+    phase: typeof phase === "string" ? parsePhase(phase) : null,
+  };
+}
+
+function objectAt(object: JsonObject, name: string): JsonObject {
+  const value = object[name];
+  return isJsonObject(value) ? value : {};
+}
+
+function texts(value: Json | undefined): readonly string[] {
+  return isJsonArray(value) ? value.filter((item) => typeof item === "string") : [];
+}
+
+function numbers(value: Json | undefined): readonly number[] {
+  if (!isJsonArray(value)) return [];
+  return value
+    .map((item) => (typeof item === "string" || typeof item === "number" ? Number(item) : Number.NaN))
+    .filter((item) => Number.isSafeInteger(item) && item >= 0);
+}
+
+/** `.claude/knowledge/index.yaml` as crunch has it. Made from the entries each time, so that it cannot disagree with them. */
+export function knowledgeIndex(params: {
+  readonly entries: readonly KnowledgeEntry[];
+  readonly updatedAt: string;
+}): JsonObject {
+  const entries = params.entries.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  return {
+    version: "1.0",
+    last_updated: params.updatedAt,
+    stats: { total_entries: entries.length, by_type: counts(entries.map((entry) => entry.type)) },
+    entries: entries.map((entry) => ({
+      id: entry.id,
+      type: entry.type,
+      created_at: entry.createdAt,
+      updated_at: entry.updatedAt,
+      decay_score: entry.decay,
+      tags: entry.tags,
+    })),
+    tag_index: indexed(entries, (entry) => entry.tags),
+    issue_index: indexed(entries, (entry) => entry.relationships.issues.map(String)),
+  };
+}
+
+/** An entry as a file of crunch's, in its members and their order. */
+export function knowledgeDocument(entry: KnowledgeEntry): JsonObject {
+  return {
+    id: entry.id,
+    type: entry.type,
+    created_at: entry.createdAt,
+    updated_at: entry.updatedAt,
+    decay_score: entry.decay,
+    tags: entry.tags,
+    source: { type: entry.source.type, ref: entry.source.ref, phase: entry.source.phase },
+    content: entry.content,
+    relationships: {
+      related_issues: entry.relationships.issues,
+      related_entries: entry.relationships.entries,
+      supersedes: entry.relationships.supersedes,
+      superseded_by: entry.relationships.supersededBy,
+    },
+  };
+}
+
+function indexed(
+  entries: readonly KnowledgeEntry[],
+  keysOf: (entry: KnowledgeEntry) => readonly string[],
+): Readonly<Record<string, readonly string[]>> {
+  const index = new Map<string, Set<string>>();
+  for (const entry of entries) {
+    for (const key of keysOf(entry)) index.set(key, (index.get(key) ?? new Set()).add(entry.id));
+  }
+  // A tag may be called __proto__; fromEntries makes it a plain member.
+  return Object.fromEntries([...index].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, ids]) => [key, [...ids]]));
+}
+
+function counts(words: readonly string[]): Readonly<Record<string, number>> {
+  const totals = new Map<string, number>();
+  for (const word of words) totals.set(word, (totals.get(word) ?? 0) + 1);
+  return Object.fromEntries([...totals].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,194 @@
+import type { Json } from "@holdfast/core/json";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { MESSAGE_SHAPE, type Message, type MessageType } from "./messages.ts";
+
+// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+
+/**
+ * pending: written down, not known to have reached anybody. awaiting: it has, and its answer has not come. A message has one of
+ * these at a time, so nothing can be both pending and answered.
+ */
+export type MessageStatus =
+  | { readonly kind: "pending" }
+  | { readonly kind: "awaiting" }
+  | { readonly kind: "delivered" }
+  | { readonly kind: "answered"; readonly by: string }
+  | { readonly kind: "withdrawn"; readonly why: string };
+
+export type MessageRecord = { readonly message: Message; readonly status: MessageStatus };
+
+/** What came and did not count, whole, with the reason. */
+export type RefusedMessage = { readonly message: Message; readonly why: string };
+
+/** Every message of a run in the order it was written down, whole, so that those without an answer can be sent again. */
+export type MessageBook = {
+  readonly records: readonly MessageRecord[];
+  readonly refused: readonly RefusedMessage[];
+};
+
+export const emptyMessages: MessageBook = { records: [], refused: [] };
+
+/**
+ * Writes a message down. One that answers another settles that one too, once: a second answer is kept as refused, as is an
+ * answer to nothing and another message under an id that is taken. The same message again changes nothing.
+ */
+export function sendMessage(book: MessageBook, message: Message): MessageBook {
+  const taken = find(book, message.id);
+  if (taken !== undefined) {
+    return same(taken.message, message) ? book : refuse(book, message, `${message.id} is another message already`);
+  }
+  const asked = message.correlation;
+  if (asked === null || !isAnswer(message)) return append(book, { message, status: { kind: "pending" } });
+  const question = find(book, asked);
+  const why = question === undefined ? `there is no message ${asked}` : whyNotAnswered(question, message);
+  if (why !== null) return refuse(book, message, why);
+  // An answer has come, and so it has been delivered.
+  const settled = withStatus(book, asked, { kind: "answered", by: message.id });
+  return append(settled, { message, status: needsAnswer(message) ? { kind: "pending" } : { kind: "delivered" } });
+}
+
+/** The message has reached whom it is for. Once more, or after the answer, it changes nothing. */
+export function deliverMessage(book: MessageBook, id: string): MessageBook {
+  const record = find(book, id);
+  if (record?.status.kind !== "pending") return book;
+  return withStatus(book, id, { kind: needsAnswer(record.message) ? "awaiting" : "delivered" });
+}
+
+/** Nobody is to answer it any more: its node failed for good, or was handed over. An answered one stays answered. */
+export function withdrawMessage(book: MessageBook, params: { readonly id: string; readonly why: string }): MessageBook {
+  const kind = find(book, params.id)?.status.kind;
+  if (kind !== "pending" && kind !== "awaiting") return book;
+  return withStatus(book, params.id, { kind: "withdrawn", why: params.why });
+}
+
+/** What is to be sent again after a crash, oldest first: what may never have arrived, and what nobody has answered. */
+export function messagesToResend(book: MessageBook): readonly Message[] {
+  return having(book, ["pending", "awaiting"]);
+}
+
+export function pendingMessages(book: MessageBook): readonly Message[] {
+  return having(book, ["pending"]);
+}
+
+export function awaitingMessages(book: MessageBook): readonly Message[] {
+  return having(book, ["awaiting"]);
+}
+
+/** The answer to a message; null while there is none. */
+export function answerTo(book: MessageBook, id: string): Message | null {
+  const status = find(book, id)?.status;
+  return status?.kind === "answered" ? (find(book, status.by)?.message ?? null) : null;
+}
+
+export function findMessage(book: MessageBook, id: string): MessageRecord | undefined {
+  return find(book, id);
+}
+
+const ANSWERS: Readonly<Record<MessageType, readonly MessageType[]>> = {
+  REQUEST: ["RESPONSE", "HANDOFF", "ESCALATE", "VOTE"],
+  ESCALATE: ["RESPONSE"],
+  RESPONSE: [],
+  HANDOFF: [],
+  BROADCAST: [],
+  VOTE: [],
+};
+
+function needsAnswer(message: Message): boolean {
+  return ANSWERS[message.type].length > 0;
+}
+
+function isAnswer(message: Message): boolean {
+  return Object.values(ANSWERS).some((types) => types.includes(message.type));
+}
+
+function whyNotAnswered(question: MessageRecord, answer: Message): string | null {
+  const { message, status } = question;
+  if (!ANSWERS[message.type].includes(answer.type)) return `a ${message.type} is not answered by a ${answer.type}`;
+  if (status.kind === "answered") return `${message.id} was answered by ${status.by}`;
+  if (status.kind === "withdrawn") return `${message.id} was withdrawn: ${status.why}`;
+  if (message.to !== "*" && message.to !== answer.from)
+    return `${message.id} went to ${message.to}, not ${answer.from}`;
+  return null;
+}
+
+function having(book: MessageBook, kinds: readonly MessageStatus["kind"][]): readonly Message[] {
+  return book.records.filter((record) => kinds.includes(record.status.kind)).map((record) => record.message);
+}
+
+function find(book: MessageBook, id: string): MessageRecord | undefined {
+  return book.records.find((record) => record.message.id === id);
+}
+
+function append(book: MessageBook, record: MessageRecord): MessageBook {
+  return { ...book, records: [...book.records, record] };
+}
+
+function withStatus(book: MessageBook, id: string, status: MessageStatus): MessageBook {
+  const records = book.records.map((record) => (record.message.id === id ? { ...record, status } : record));
+  return { ...book, records };
+}
+
+function refuse(book: MessageBook, message: Message, why: string): MessageBook {
+  const known = book.refused.some((one) => one.why === why && same(one.message, message));
+  return known ? book : { ...book, refused: [...book.refused, { message, why }] };
+}
+
+function same(one: Message, other: Message): boolean {
+  return canonicalJson(one) === canonicalJson(other);
+}
+
+type MessageFault =
+  | "NOT_JSON" // holds what JSON cannot carry
+  | "TOO_LARGE"
+  | "NOT_A_MESSAGE" // no object, or no type that there is
+  | "BAD_FIELD"
+  | "BAD_ID"
+  | "BAD_TIME";
+
+type ParsedMessage =
+  | { readonly kind: "message"; readonly message: Message }
+  | {
+      readonly kind: "refused";
+      readonly code: MessageFault;
+      /** JSON pointer to what is wrong. */
+      readonly path: string;
+      readonly why: string;
+    };
+
+/** Anybody may have written it. What passes is a message whole and no larger than a message may be. */
+export function parseMessage(value: unknown): ParsedMessage {
+  const size = sizeOf(value);
+  if (size === null) return refused("NOT_JSON", "", "it holds what JSON cannot carry");
+  if (size > MAX_CHARACTERS) return refused("TOO_LARGE", "", `it has ${size} characters, more than ${MAX_CHARACTERS}`);
+  const misfit = MESSAGE_SHAPE(value);
+  if (misfit !== null) {
+    const code = misfit.path === "" || misfit.path === "/type" ? "NOT_A_MESSAGE" : "BAD_FIELD";
+    return refused(code, misfit.path, `${misfit.expected} belongs there`);
+  }
+  // The shape found nothing wrong.
+  const message = value as Message;
+  if (!MESSAGE_ID.test(message.id)) return refused("BAD_ID", "/id", "MSG-, a time in milliseconds and 8 hex digits");
+  if (Number.isNaN(Date.parse(message.timestamp))) return refused("BAD_TIME", "/timestamp", "a time belongs there");
+  for (const name of ["from", "to"] as const) {
+    if (message[name].trim() === "") return refused("BAD_FIELD", `/${name}`, "a name belongs there");
+  }
+  if (message.correlation === message.id) return refused("BAD_FIELD", "/correlation", "a message cannot answer itself");
+  return { kind: "message", message };
+}
+
+const MESSAGE_ID = /^MSG-\d{1,16}-[0-9a-f]{8}$/;
+/** A prompt with an issue and its knowledge fits many times over; a log that somebody pasted does not. */
+const MAX_CHARACTERS = 1_000_000;
+
+function sizeOf(value: unknown): number | null {
+  try {
+    // What is not JSON is refused by the writer, whatever its type claims.
+    return canonicalJson(value as Json).length;
+  } catch {
+    return null;
+  }
+}
+
+function refused(code: MessageFault, path: string, why: string): ParsedMessage {
+  return { kind: "refused", code, path, why };
+}

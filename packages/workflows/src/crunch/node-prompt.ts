@@ -1,0 +1,203 @@
+import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
+import type { Fence } from "@holdfast/core/workflow";
+import { issueText } from "../forge.ts";
+import { keepEnd } from "../worktree.ts";
+import type { PhaseWork } from "./ask.ts";
+import type { KnowledgeEntry } from "./knowledge.ts";
+import type { MessageBook } from "./message-log.ts";
+import type { Finding } from "./messages.ts";
+import { addedTask, isForAgents, resultsIn, taskOfNode } from "./node-result.ts";
+import { type CrunchContext, requireSetup } from "./phase-steps.ts";
+import { editsFiles } from "./plan-team.ts";
+import { REPLY_FORM } from "./reply.ts";
+import { type AgentOutput, type CrunchIssue, type CrunchState, inOrder } from "./state.ts";
+
+/** A node's prompt, of what is written down when it begins. */
+export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph, fence: Fence): string {
+  const { issue, settings } = requireSetup(context);
+  const before = nodesBefore(graph, node.id);
+  return nodePrompt({
+    node,
+    about: settings.agents[node.agent]?.about ?? "a member of the team.",
+    task: taskOfNode(graph, node),
+    isAdded: addedTask(graph, node) !== null,
+    phase,
+    edits: editsFiles(graph, node),
+    issue,
+    outputs: context.state.outputs.filter((one) => one.phase !== phase || before.has(one.node)),
+    findings: resultsIn(graph)
+      .filter((one) => before.has(one.node))
+      .flatMap(({ node: id, result }) => result.findings.map((finding) => ({ agent: agentOf(graph, id), finding }))),
+    said: saidBefore(context, { graph, before }),
+    answers: personAnswers(context.state.messages),
+    conflicts: context.state.conflicts,
+    knowledge: toldKnowledge(context),
+    feedback: context.position.feedback,
+    fence,
+  });
+}
+
+/** Of earlier batches. Those who work at the same time know nothing of each other, whoever is quicker: the same prompt whenever it is written. */
+function nodesBefore(graph: Graph, node: string): ReadonlySet<string> {
+  const batches = batchesOf(graph);
+  const own = batches.findIndex((batch) => batch.includes(node));
+  return new Set(batches.slice(0, own).flat());
+}
+
+/** In other stays by the book of messages, in this one by the nodes that are before. */
+function saidBefore(
+  { state }: CrunchContext,
+  { graph, before }: { readonly graph: Graph; readonly before: ReadonlySet<string> },
+): readonly string[] {
+  const { phase, attempt } = state.phases.at(-1) ?? {};
+  const earlier = state.messages.records.flatMap(({ message }) => {
+    if (message.type !== "BROADCAST" || !isForAgents(message.payload.event)) return [];
+    const { metadata, payload } = message;
+    return metadata.phase === phase && metadata.attempt === attempt ? [] : [payload.message];
+  });
+  const here = resultsIn(graph).flatMap(({ node, result }) => (before.has(node) ? (result.said ?? []) : []));
+  return [...earlier, ...here];
+}
+
+function agentOf(graph: Graph, id: string): string {
+  return graph.nodes.find((node) => node.id === id)?.agent ?? id;
+}
+
+function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
+  const told = new Set(state.knowledge.injected.flatMap(({ entries }) => entries));
+  return state.knowledge.entries.filter(({ id }) => told.has(id));
+}
+
+const SECTION_CHARACTERS = 16_000;
+
+/** What the agent of a node is told: who it is, what it is to do, what is known, and how to answer. */
+function nodePrompt(params: {
+  readonly node: Pick<GraphNode, "id" | "agent" | "action" | "outputs">;
+  /** Who the agent is. */
+  readonly about: string;
+  readonly task: string;
+  /** Action and task are words of another agent, which asked for the node. */
+  readonly isAdded: boolean;
+  readonly phase: string;
+  readonly edits: boolean;
+  readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
+  /** What others delivered before. */
+  readonly outputs: readonly AgentOutput[];
+  /** What they found, each with who it was. */
+  readonly findings: readonly { readonly agent: string; readonly finding: Finding }[];
+  /** What they told everybody. */
+  readonly said: readonly string[];
+  /** What a person was asked, and said. */
+  readonly answers: readonly { readonly question: string; readonly answer: string }[];
+  readonly conflicts: CrunchState["conflicts"];
+  readonly knowledge: readonly KnowledgeEntry[];
+  /** What the check before said. */
+  readonly feedback: string | null;
+  readonly fence: Fence;
+}): string {
+  const { node, issue, phase, fence } = params;
+  const section = sectionIn(fence);
+  const rule = params.edits
+    ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
+    : "Change no file: you only look and answer.";
+  return [
+    `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
+    params.isAdded
+      ? `Your task, in the words of another agent: ${fence.data("agents", `${node.action}: ${params.task}`)}`
+      : `Your task (${node.action}): ${params.task}`,
+    rule,
+    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
+    section("The issue", "issue", issueText(issue)),
+    section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
+    section("What others of the team delivered", "agents", inOrder(params.outputs).map(outputLine).join("\n")),
+    ...inOrder(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
+      section(
+        `What was delivered in ${when} by ${agent}`,
+        "an agent",
+        delivered === "" ? "" : `${action}\n${delivered}`,
+      ),
+    ),
+    section("What they told everybody", "agents", params.said.map((text) => `- ${text}`).join("\n")),
+    section("What they found", "agents", params.findings.map(findingLine).join("\n")),
+    userAnswers(params.answers, fence),
+    section("What was decided where opinions differed, and holds", "agents", decisions(params.conflicts).join("\n")),
+    section(
+      "What is known from earlier work",
+      "earlier work",
+      params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
+    ),
+    ANSWER,
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+/** The task of one whose change could not be put together with the others'. */
+export function mendPrompt(params: {
+  readonly task: string;
+  readonly files: readonly string[];
+  readonly diff: string;
+  readonly fence: Fence;
+}): string {
+  const { fence } = params;
+  return [
+    `Your change could not be merged: others changed the same places in ${fence.data("file names", params.files.join(", "))} meanwhile.`,
+    "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
+    `It was made for this task: ${fence.data("task", params.task)}`,
+    sectionIn(fence)("Your change as it was", "diff", params.diff),
+    ANSWER,
+  ].join("\n\n");
+}
+
+const WRITTEN_OUT =
+  "Write it out in your answer, before the JSON that ends it: those who work after you read it there.";
+
+const ANSWER = `When you have finished, end with one JSON object in a fenced block. Leave out what is empty.
+\`\`\`json
+${REPLY_FORM}
+\`\`\``;
+
+function outputLine({ phase, agent, action, summary }: AgentOutput): string {
+  return `- ${phase}, ${agent} (${action}): ${summary}`;
+}
+
+function findingLine({ agent, finding }: { readonly agent: string; readonly finding: Finding }): string {
+  const { severity, title, location, description, recommendation } = finding;
+  const place = location === "" ? "" : ` (${location})`;
+  const more = [description, recommendation].filter((part) => part !== "").join(" ");
+  return `- ${severity} ${title}${place}, found by ${agent}${more === "" ? "" : `: ${more}`}`;
+}
+
+function decisions(conflicts: CrunchState["conflicts"]): readonly string[] {
+  return conflicts.flatMap(({ topic, resolution }) => {
+    if (resolution === null) return [];
+    const conditions = resolution.conditions.length === 0 ? "" : `, provided that ${resolution.conditions.join("; ")}`;
+    return [`- ${topic}: ${resolution.choice}${conditions} (${resolution.how})`];
+  });
+}
+
+function sectionIn(fence: Fence) {
+  return (title: string, source: string, content: string): string =>
+    content.trim() === "" ? "" : `---\n${title}\n\n${fence.data(source, keepEnd(content.trim(), SECTION_CHARACTERS))}`;
+}
+
+/** The question is an agent's, the answer is the user's own word. */
+function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
+  if (answers.length === 0) return "";
+  const told = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
+  return `---\nWhat the user answered, and holds\n\n${keepEnd(told.join("\n"), SECTION_CHARACTERS)}`;
+}
+
+/**
+ * What a person was asked, and said: all who work afterwards are told, else the answer would help nobody. What was asked about a conflict is told as its
+ * resolution.
+ */
+function personAnswers({ records }: MessageBook): readonly { readonly question: string; readonly answer: string }[] {
+  return records.flatMap(({ message, status }) => {
+    if (message.type !== "ESCALATE" || status.kind !== "answered") return [];
+    const { escalationType, decisionNeeded } = message.payload;
+    if (escalationType !== "BLOCKED" && escalationType !== "HUMAN_REQUIRED") return [];
+    const answer = records.find((one) => one.message.id === status.by)?.message;
+    return answer?.type === "RESPONSE" ? [{ question: decisionNeeded, answer: answer.payload.result.summary }] : [];
+  });
+}

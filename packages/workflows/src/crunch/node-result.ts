@@ -1,0 +1,328 @@
+import type { Graph, GraphNode } from "@holdfast/core/graph";
+import { stateOf } from "@holdfast/core/graph-state";
+import { type Json, isJsonObject } from "@holdfast/core/json";
+import type { NodeScope } from "@holdfast/core/run-graph";
+import type { AgentReport } from "@holdfast/core/workflow";
+import { COORDINATOR, type PhaseWork, sendMessage, takeCheckpoint } from "./ask.ts";
+import type { PendingCapture } from "./knowledge.ts";
+import type { BroadcastPayload, Finding, Message, Recommendation, ReplyStatus } from "./messages.ts";
+import { requireSetup, tell } from "./phase-steps.ts";
+import { taskOf } from "./plan-team.ts";
+import type { AgentReply, ReplyEscalation } from "./reply.ts";
+
+/**
+ * What a node that is complete leaves in the graph: all that the rest of the phase decides on, so that a phase which is taken up in the
+ * middle decides the same.
+ */
+export type NodeResult = {
+  /** The try of the node that it is of: it begins the names of what is done about it afterwards, so that that is done once. */
+  readonly of: string;
+  readonly status: ReplyStatus;
+  readonly summary: string;
+  readonly findings: readonly Finding[];
+  readonly recommendations: readonly Recommendation[];
+  /** The worktree that it worked in and what that held in the end; null: it changed no files. */
+  readonly aside: { readonly name: string; readonly commit: string } | null;
+  /** A question for a person, put when its batch has ended. */
+  readonly escalate: ReplyEscalation | null;
+  /** Why it wants the phase to end, for everybody. */
+  readonly abort: string | null;
+  /** What it told everybody: those of later batches hear it. Absent: nothing. */
+  readonly said?: readonly string[];
+  /** What the nodes are to do that it asked for, by their ids. Absent: it asked for none. */
+  readonly further?: Readonly<Record<string, string>>;
+};
+
+export function resultOf(params: {
+  readonly node: { readonly id: string; readonly agent: string };
+  readonly reply: AgentReply;
+  readonly of: string;
+  readonly aside: NodeResult["aside"];
+  readonly further: Further;
+}): NodeResult {
+  const { node, reply, of, aside, further } = params;
+  const said = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
+  const tasks = further.nodes.map((one) => [one.id, one.task] as const);
+  return {
+    of,
+    status: reply.status,
+    summary: summaryOf(reply, further),
+    findings: reply.findings,
+    recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
+    aside,
+    escalate: reply.escalate ?? stranded(further) ?? blocked(reply),
+    abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
+    ...(said.length === 0 ? {} : { said }),
+    ...(tasks.length === 0 ? {} : { further: Object.fromEntries(tasks) }),
+  };
+}
+
+/** The other events say what is to be done, and that is done. */
+export function isForAgents(event: BroadcastPayload["event"]): boolean {
+  return event === "CONTEXT_UPDATE" || event === "PHASE_CHANGE";
+}
+
+/** With what it wanted done and nobody does: those who come after it read it here. */
+export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pick<Further, "left">): string {
+  if (left.length === 0) return summary;
+  const named = left.slice(0, LEFT_NAMED).join("; ");
+  const more = left.length > LEFT_NAMED ? `; and ${left.length - LEFT_NAMED} more` : "";
+  return `${summary}\nLeft undone: ${named}${more}`;
+}
+
+const LEFT_NAMED = 10;
+
+/** Who hands its work to nobody has not done it: a person says what becomes of it. */
+function stranded({ stranded: why }: Further): ReplyEscalation | null {
+  return why === null ? null : { reason: `${why}. Do it yourself or leave it, then say so`, options: [] };
+}
+
+/** Who can do nothing and names nobody who could waits for a person. */
+function blocked({ status, summary, handoff }: AgentReply): ReplyEscalation | null {
+  return status === "BLOCKED" && handoff === null ? { reason: summary, options: [] } : null;
+}
+
+/** Of the nodes that are complete, in the order of the definition. */
+export function resultsIn(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
+  return graph.nodes.flatMap(({ id }) => {
+    const { status, result } = stateOf(graph, id);
+    return status === "complete" && isNodeResult(result) ? [{ node: id, result }] : [];
+  });
+}
+
+/** Written by us alone; what a person said about a node whose outcome was unknown is not one. */
+function isNodeResult(value: Json): value is NodeResult {
+  return isJsonObject(value) && typeof value["summary"] === "string" && "recommendations" in value;
+}
+
+/** Why somebody ended the phase for everybody; null: nobody did. */
+export function abortIn(graph: Graph): string | null {
+  const aborting = resultsIn(graph).find(({ result }) => result.abort !== null);
+  return aborting === undefined ? null : `${aborting.node} ended the phase: ${aborting.result.abort ?? ""}`;
+}
+
+interface Heard {
+  readonly node: GraphNode;
+  readonly scope: NodeScope;
+  /** The message that was answered. */
+  readonly request: Message;
+  readonly reply: AgentReply;
+  readonly report: AgentReport;
+}
+
+/** Writes an answer down and does what it asks for: a word to everybody, something to be kept. */
+export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
+  const { node, scope, request, reply, report } = heard;
+  await answerRequest(given, { name: scope.name("answer"), agent: node.agent, request, reply, report });
+  await broadcast(given, heard);
+  await planCaptures(given, heard);
+}
+
+async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promise<void> {
+  const { context, phase } = given;
+  for (const [index, { event, message }] of reply.broadcasts.entries()) {
+    const { id } = await sendMessage(
+      context,
+      { name: scope.name(`broadcast-${index}`), from: node.agent, to: "*", answers: null, phase, priority: "NORMAL" },
+      { type: "BROADCAST", payload: { event, message, data: {}, affects: [] } },
+    );
+    if (event === "CHECKPOINT") await takeCheckpoint(given, "manual", `${node.agent}: ${message}`);
+    // Whoever begins to work after this reads it in its prompt.
+    await tell(context, scope.name(`broadcast-${index}-heard`), { kind: "message_delivered", id });
+  }
+}
+
+async function planCaptures({ context, phase }: PhaseWork, { scope, reply }: Heard): Promise<void> {
+  const { issue } = requireSetup(context);
+  for (const [index, { type, content, tags }] of reply.knowledge.entries()) {
+    const capture: PendingCapture = {
+      name: `${phase}/${context.position.visit.number}/${scope.name(`knowledge-${index}`)}`,
+      type,
+      content,
+      tags,
+      source: { type: "issue", ref: `#${issue.number}`, phase },
+      issue: issue.number,
+    };
+    await tell(context, scope.name(`capture-${index}`), { kind: "capture_planned", capture });
+  }
+}
+
+/** A request has one answer: who hands the work over answers by that. */
+export async function answerRequest(
+  { context, phase }: PhaseWork,
+  params: {
+    /** The step that writes it down. */
+    readonly name: string;
+    readonly agent: string;
+    readonly request: Message;
+    readonly reply: AgentReply;
+    readonly report: AgentReport;
+  },
+): Promise<void> {
+  const { name, agent, request, reply, report } = params;
+  const { handoff } = reply;
+  const envelope = {
+    name,
+    from: agent,
+    to: COORDINATOR,
+    answers: request.id,
+    phase,
+    priority: request.priority,
+  };
+  if (handoff !== null) {
+    const contextTransfer = {
+      workCompleted: [reply.summary],
+      remainingWork: reply.followUps.map(({ task }) => task),
+      relevantFindings: reply.findings.map(({ title }) => title),
+    };
+    const payload = {
+      reason: handoff.reason,
+      recommendedAgent: handoff.to,
+      contextTransfer,
+      urgency: "NORMAL",
+    } as const;
+    await sendMessage(context, envelope, { type: "HANDOFF", payload });
+    return;
+  }
+  const { inputTokens, outputTokens } = report.usage;
+  await sendMessage(context, envelope, {
+    type: "RESPONSE",
+    payload: {
+      status: reply.status,
+      result: {
+        summary: reply.summary,
+        outputs: reply.outputs,
+        filesModified: reply.filesModified,
+        filesCreated: reply.filesCreated,
+      },
+      findings: reply.findings,
+      metrics: { durationMs: report.milliseconds, tokens: (inputTokens ?? 0) + (outputTokens ?? 0) },
+      handoff: null,
+    },
+  });
+}
+
+/** Planned once and kept: others add nodes at the same time, and that must not change what was planned. */
+export async function addNodes(
+  { context, team }: PhaseWork,
+  { node, scope, reply }: Pick<Heard, "node" | "scope" | "reply">,
+): Promise<Further> {
+  if (reply.handoff === null && reply.followUps.length === 0) return { nodes: [], left: [], stranded: null };
+  const further = await context.step(scope.name("further"), () => {
+    const graph = context.graph.now();
+    if (graph === null) throw new TypeError("a node works and there is no graph");
+    const members = team.members.map(({ agent }) => agent);
+    const size = graph.nodes.length;
+    const task = taskOfNode(graph, node);
+    return planFurther({ node, attempt: scope.attempt, task, reply, members, size, depth: depthOf(graph, node.id) });
+  });
+  for (const { id, agent, action } of further.nodes) {
+    const added: GraphNode = { ...node, id, agent, action, dependencies: [node.id], outputs: [] };
+    await scope.add(added, [{ from: node.id, to: id, type: "sequence" }]);
+  }
+  return further;
+}
+
+/** What an added node is to do is in the result of the one that asked for it; of the others the graph says it. */
+export function taskOfNode(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
+  return addedTask(graph, node) ?? taskOf(graph, node);
+}
+
+/** The task of a node that an agent asked for, in the words of that agent; null: the graph itself has the task. */
+export function addedTask(graph: Graph, node: Pick<GraphNode, "id">): string | null {
+  return askerOf(graph, node.id)?.task ?? null;
+}
+
+function depthOf(graph: Graph, id: string): number {
+  let depth = 0;
+  for (let asker = askerOf(graph, id); asker !== null; asker = askerOf(graph, asker.id)) depth += 1;
+  return depth;
+}
+
+function askerOf(graph: Graph, id: string): { readonly id: string; readonly task: string } | null {
+  for (const { node, result } of resultsIn(graph)) {
+    const task = result.further?.[id];
+    if (result.further !== undefined && Object.hasOwn(result.further, id) && task !== undefined)
+      return { id: node, task };
+  }
+  return null;
+}
+
+/** A type and no interface: it is a step's result. */
+type Further = {
+  readonly nodes: readonly {
+    readonly id: string;
+    readonly agent: string;
+    readonly action: string;
+    readonly task: string;
+  }[];
+  /** What nobody takes on, each with who was meant and why not. */
+  readonly left: readonly string[];
+  /** Why the work that was handed over stays undone; null: nothing was, or somebody does it. */
+  readonly stranded: string | null;
+};
+
+interface Wanted {
+  readonly name: string;
+  readonly agent: string;
+  readonly action: string;
+  readonly task: string;
+}
+
+/**
+ * Work that an agent hands over or found becomes nodes after its own. Agents who hand the same thing to each other, or find more with every look,
+ * would never come to an end: there are bounds, and what lies beyond them is told and not dropped.
+ */
+export function planFurther(params: {
+  readonly node: GraphNode;
+  readonly attempt: number;
+  readonly task: string;
+  readonly reply: Pick<AgentReply, "handoff" | "followUps">;
+  readonly members: readonly string[];
+  /** How many nodes the graph has. */
+  readonly size: number;
+  /** From how many others, one after the other, the node's own work came. */
+  readonly depth: number;
+}): Further {
+  const { node, reply, task } = params;
+  const { handoff } = reply;
+  const handed = handoff === null ? null : { ...handoffOf(params, handoff), name: "handoff" };
+  const found = reply.followUps.map((one, index) => ({ ...one, name: `follow-up-${index + 1}` }));
+  const nodes: Further["nodes"][number][] = [];
+  const left: string[] = [];
+  let stranded: string | null = null;
+  for (const [index, one] of [...(handed === null ? [] : [handed]), ...found].entries()) {
+    const why = obstacle(one, { ...params, size: params.size + nodes.length, index });
+    const { agent, action } = one;
+    if (why === null) nodes.push({ id: `${node.id}-${params.attempt}-${one.name}`, agent, action, task: one.task });
+    else if (one === handed) stranded = `it hands its work over to ${one.agent}, ${why}: ${handoff?.reason ?? task}`;
+    else left.push(`${one.task} (for ${one.agent}, ${why})`);
+  }
+  return { nodes, left, stranded };
+}
+
+function handoffOf(
+  { node, task }: { readonly node: GraphNode; readonly task: string },
+  { to, reason }: NonNullable<AgentReply["handoff"]>,
+): Omit<Wanted, "name"> {
+  return { agent: to, action: node.action, task: `${task}\n${node.agent} handed this over to you: ${reason}` };
+}
+
+const MAX_NODES = 100;
+const MAX_DEPTH = 3;
+const MAX_OF_ONE = 10;
+
+function obstacle(
+  { agent }: Wanted,
+  params: {
+    readonly members: readonly string[];
+    readonly size: number;
+    readonly depth: number;
+    readonly index: number;
+  },
+): string | null {
+  if (!params.members.includes(agent)) return "who is not of the team";
+  if (params.depth >= MAX_DEPTH) return `but it came through ${MAX_DEPTH} others already`;
+  if (params.index >= MAX_OF_ONE) return `but one answer may ask for ${MAX_OF_ONE} things`;
+  return params.size < MAX_NODES ? null : `but the phase has ${MAX_NODES} nodes already`;
+}

@@ -1,0 +1,170 @@
+import { type JsonObject, parseShape } from "@holdfast/core/json";
+import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
+import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
+import type { GateCommand } from "../worktree.ts";
+import { defaultCrunchSettings } from "./default-settings.ts";
+import { ISSUE_TYPES, parsePhase } from "./phases.ts";
+import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
+
+interface CrunchLimits {
+  /** How often the end-to-end check may send the work back. */
+  readonly e2eFailures: number;
+  /** How often the failed nodes of a phase are run again before that is left as it is, or a person is asked. */
+  readonly replays: number;
+}
+
+/** What a run of `crunch` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
+export interface CrunchOptions {
+  /** The last phase that is carried out; "done" waits until the pull request is merged. */
+  readonly target: CrunchStage | "done";
+  /** null: as the issue's labels say, else a feature. */
+  readonly type: "bug" | "feature" | null;
+  /** How many nodes work at once. */
+  readonly maxParallel: number;
+  /** `provider:model` by role or by agent; the agent's own goes first. */
+  readonly models: Readonly<Record<string, string>>;
+  readonly yolo: boolean;
+  readonly gate: GateCommand | null;
+  /** null: as the remote or the forge says. */
+  readonly baseBranch: string | null;
+  readonly draft: boolean;
+  readonly limits: CrunchLimits;
+  /** Agents, team, weights, veto rules and graphs: the user's own files over those that are built in. */
+  readonly settings: CrunchSettings;
+}
+
+export const defaultCrunchOptions: CrunchOptions = {
+  target: "ready-to-merge",
+  type: null,
+  maxParallel: 3,
+  models: {},
+  yolo: false,
+  gate: null,
+  baseBranch: null,
+  draft: false,
+  limits: { e2eFailures: 3, replays: 1 },
+  settings: defaultCrunchSettings,
+};
+
+/** USAGE for a name that nobody reads and for a value that does not fit. */
+export function parseCrunchOptions(given: JsonObject): CrunchOptions {
+  const base = defaultCrunchOptions;
+  checkOptions("crunch", given, Object.keys(base));
+  return {
+    target: parseTarget(given),
+    type: parseType(given),
+    maxParallel: count(given, "maxParallel", base.maxParallel, 1),
+    models: parseModels(record(given, "models")),
+    yolo: flag(given, "yolo", base.yolo),
+    gate: parseGate(given),
+    baseBranch: nullableText(given, "baseBranch"),
+    draft: flag(given, "draft", base.draft),
+    limits: parseLimits(record(given, "limits")),
+    settings: parseSettings(given),
+  };
+}
+
+/** What is persisted: parsed once more it gives the same options. */
+export function crunchOptionsJson(options: CrunchOptions): JsonObject {
+  const { models, gate, limits, settings, ...rest } = options;
+  return { ...rest, models: { ...models }, gate: gate === null ? null : { ...gate }, limits: { ...limits }, settings };
+}
+
+/** "validation" is what e2e was called before. */
+function parseTarget(given: JsonObject): CrunchOptions["target"] {
+  const value = given["target"];
+  if (value === undefined || value === null) return defaultCrunchOptions.target;
+  const phase = typeof value === "string" ? parsePhase(value) : null;
+  if (phase !== null && (phase === "done" || isCrunchStage(phase))) return phase;
+  throw optionError("target", value, `one of ${[...CRUNCH_STAGES, "done"].join(", ")}`);
+}
+
+function parseType(given: JsonObject): CrunchOptions["type"] {
+  const value = given["type"];
+  if (value === undefined || value === null) return null;
+  if (value === "bug" || value === "feature") return value;
+  throw optionError("type", value, `one of ${ISSUE_TYPES.filter((type) => type !== "decomposition").join(", ")}`);
+}
+
+function parseModels(given: JsonObject): CrunchOptions["models"] {
+  return Object.fromEntries(
+    Object.keys(given).map((name) => {
+      const model = text(given, name);
+      if (/^[^:\s]+:\S/.test(model)) return [name, model];
+      throw optionError(`models.${name}`, model, "`provider:model`, such as `claude:opus`");
+    }),
+  );
+}
+
+/** A bare text is the command; the timeout is ten minutes unless told. */
+function parseGate(given: JsonObject): GateCommand | null {
+  const value = given["gate"];
+  if (value === undefined || value === null) return null;
+  const gate = typeof value === "string" ? { command: value } : record(given, "gate");
+  checkOptions("crunch gate", gate, ["command", "timeoutMs"]);
+  return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
+}
+
+function parseSettings(given: JsonObject): CrunchSettings {
+  const value = given["settings"];
+  if (value === undefined || value === null) return defaultCrunchOptions.settings;
+  return parseShape({ shape: SETTINGS_SHAPE, value, what: "The settings of crunch" });
+}
+
+function parseLimits(given: JsonObject): CrunchLimits {
+  const base = defaultCrunchOptions.limits;
+  checkOptions("crunch limits", given, Object.keys(base));
+  return {
+    e2eFailures: count(given, "e2eFailures", base.e2eFailures, 0),
+    replays: count(given, "replays", base.replays, 0),
+  };
+}
+
+/** Stages that a run can be told to stop at: crunch's phases, as far as a run carries an issue. */
+const CRUNCH_STAGES = ["enrich", "ready", "implementing", "e2e", "docs", "ready-to-merge"] as const;
+export type CrunchStage = (typeof CRUNCH_STAGES)[number];
+
+const CRUNCH_STAGE_EVENTS = [
+  "enriched",
+  "accepted",
+  "implemented",
+  "e2e_pass",
+  "e2e_fail",
+  "documented",
+  "push_refused",
+  "merged",
+  /** As far as it was to go. */
+  "at_target",
+  "fatal",
+] as const;
+export type CrunchStageEvent = (typeof CRUNCH_STAGE_EVENTS)[number];
+
+const TRANSITIONS: TransitionTable = {
+  enrich: { enriched: "ready", at_target: "stopped", fatal: "fatal" },
+  ready: { accepted: "implementing", at_target: "stopped", fatal: "fatal" },
+  implementing: { implemented: "e2e", at_target: "stopped", fatal: "fatal" },
+  e2e: { e2e_pass: "docs", e2e_fail: "implementing", at_target: "stopped", fatal: "fatal" },
+  docs: { documented: "ready-to-merge", at_target: "stopped", fatal: "fatal" },
+  "ready-to-merge": { merged: "done", push_refused: "implementing", at_target: "stopped", fatal: "fatal" },
+};
+
+/** The same whatever the options are: a run whose target is raised follows the same machine. */
+export const CRUNCH_SHAPE: WorkflowShape = {
+  name: "crunch",
+  version: 1,
+  initial: "enrich",
+  stages: [...Object.keys(TRANSITIONS), "stopped", "done", "fatal"],
+  events: CRUNCH_STAGE_EVENTS,
+  transitions: TRANSITIONS,
+  // At its target a run has done what it was asked for, although the issue is not done: `stopped` says where it stands.
+  ends: { stopped: "done", done: "done", fatal: "fatal" },
+};
+
+/** What a stage leads to when it succeeds: where a run that stopped at it goes on. */
+export function stageAfter(stage: CrunchStage): CrunchStage | "done" {
+  return CRUNCH_STAGES[CRUNCH_STAGES.indexOf(stage) + 1] ?? "done";
+}
+
+export function isCrunchStage(stage: string): stage is CrunchStage {
+  return CRUNCH_STAGES.some((one) => one === stage);
+}

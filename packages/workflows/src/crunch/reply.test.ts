@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { POSITION_FORM, REPLY_FORM, parsePosition, parseReply, proseOf } from "./reply.ts";
+
+describe("reply", () => {
+  const ANSWER = {
+    status: "SUCCESS",
+    summary: "Implemented it.",
+    outputs: ["docs/spec.md"],
+    files_modified: ["a.ts"],
+    files_created: ["b.ts"],
+    findings: [
+      {
+        id: "F-001",
+        severity: "HIGH",
+        category: "security",
+        title: "t",
+        description: "d",
+        location: "a.ts:1",
+        recommendation: "r",
+        confidence: 90,
+      },
+    ],
+    recommendations: [{ scope: "s", choice: "c", rationale: "why", confidence: 70, actionable: true }],
+    handoff: { to: "dev-go", reason: "Go" },
+    follow_ups: [{ agent: "techwriter", action: "document", task: "write" }],
+    escalate: { reason: "Who pays?", options: ["us", "them"] },
+    broadcasts: [{ event: "CHECKPOINT", message: "before the migration" }],
+    knowledge: [{ type: "decision", content: "k", tags: ["t"] }],
+  };
+
+  test("an answer that follows the form is read whole", () => {
+    const { files_modified, files_created, follow_ups, ...rest } = ANSWER;
+    const expected = { ...rest, filesModified: files_modified, filesCreated: files_created, followUps: follow_ups };
+    expect(parseReply(`Done.\n\`\`\`json\n${JSON.stringify(ANSWER, null, 2)}\n\`\`\``)).toEqual({
+      ...expected,
+      readable: true,
+    });
+  });
+
+  describe("it is read with tolerance", () => {
+    test("other spellings, numbers as texts, lists as lines, one object for a list", () => {
+      const said = {
+        Status: "success",
+        summary: ["a", "b"],
+        filesModified: "- a.ts\n- b.ts\n",
+        findings: { title: "t", severity: "high", confidence: "85%" },
+        recommendations: [{ scope: "s", choice: "c", confidence: 0.9 }, { scope: "", choice: "c" }, "text", null],
+      };
+      expect(parseReply(JSON.stringify(said))).toMatchObject({
+        status: "SUCCESS",
+        summary: '["a","b"]',
+        filesModified: ["a.ts", "b.ts"],
+        findings: [{ title: "t", severity: "HIGH", confidence: 85 }],
+        recommendations: [{ scope: "s", choice: "c", confidence: 90, actionable: true }],
+        handoff: null,
+        knowledge: [],
+      });
+    });
+
+    test("the last object with a status counts", () => {
+      const text = '{"status":"FAILED","summary":"a draft"} then {"status":"BLOCKED","summary":"b"} and {"x":1}';
+      expect(parseReply(text)).toMatchObject({ status: "BLOCKED", summary: "b", readable: true });
+    });
+
+    test("an answer without a summary has its text as one", () => {
+      expect(parseReply('I could not. {"status":"FAILED"}').summary).toBe('I could not. {"status":"FAILED"}');
+    });
+
+    test.each(["", "All done!", '{"summary":"no status"}', '{"status":"GREAT"}', '{"status":"SUCCESS"', REPLY_FORM])(
+      "what cannot be read is PARTIAL with the text as its summary: %#",
+      (text) => {
+        expect(parseReply(text)).toMatchObject({
+          status: "PARTIAL",
+          summary: text.trim(),
+          readable: false,
+          findings: [],
+        });
+      },
+    );
+
+    test("a long one is cut, and half a character is none", () => {
+      const summary = `\ud83d${"x".repeat(10_000)}`;
+      const long = parseReply(
+        JSON.stringify({ status: "SUCCESS", summary, findings: Array.from({ length: 500 }, () => ({ title: "t" })) }),
+      );
+      expect(long.summary.length).toBe(4000);
+      expect(long.findings).toHaveLength(100);
+      expect(() => canonicalJson(long)).not.toThrow();
+      expect(parseReply("y".repeat(10_000)).summary).toHaveLength(4000);
+    });
+  });
+
+  test("whatever an agent writes makes a reply that can be stored", () => {
+    const field = fc.oneof(fc.jsonValue(), fc.constantFrom("SUCCESS", "high", "85%", "\ud800"));
+    const object = fc.dictionary(fc.constantFrom(...Object.keys(ANSWER), "__proto__", "x"), field);
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          object.map((one) => `text ${JSON.stringify(one)}`),
+        ),
+        (text) => {
+          const reply = parseReply(text);
+          expect(parseReply(text)).toEqual(reply);
+          expect(() => canonicalJson(reply)).not.toThrow();
+          for (const one of reply.findings) expect(one.confidence >= 0 && one.confidence <= 100).toBe(true);
+          const position = parsePosition(text, "a");
+          if (position !== null) expect(() => canonicalJson(position)).not.toThrow();
+        },
+      ),
+    );
+  });
+
+  test("the form names every member that is read, and is made of the same table", () => {
+    for (const name of Object.keys(ANSWER)) expect(REPLY_FORM).toContain(`"${name}": `);
+    expect(REPLY_FORM).toContain('"status": "SUCCESS | PARTIAL | BLOCKED | FAILED"');
+    for (const name of ["choice", "confidence", "relevance", "compromise", "hybrid", "veto", "escalate"]) {
+      expect(POSITION_FORM).toContain(`"${name}": `);
+    }
+  });
+
+  describe("a position", () => {
+    test("is read with tolerance", () => {
+      const said = {
+        choice: "Redis",
+        confidence: "90",
+        relevance: 70,
+        compromise: { acceptable: "yes", hybrid: "" },
+        veto: { severity: "critical", target: "a cookie", reason: "leaks" },
+        escalate: "Business Impact",
+      };
+      expect(parsePosition(`I think ${JSON.stringify(said)}`, "dev-go")).toMatchObject({
+        agent: "dev-go",
+        choice: "Redis",
+        confidence: 90,
+        relevance: 0.7,
+        compromise: { acceptable: true, hybrid: null, conditions: [] },
+        veto: { severity: "CRITICAL", target: "a cookie" },
+        escalate: "business_impact",
+      });
+    });
+
+    test.each(["", "Redis!", '{"rationale":"because"}', POSITION_FORM])("without a choice is none: %#", (text) => {
+      expect(parsePosition(text, "dev-go")).toBeNull();
+    });
+
+    test("a veto without target or reason is none", () => {
+      expect(
+        parsePosition('{"choice":"a","veto":{"severity":"CRITICAL","target":"","reason":"x"}}', "x")?.veto,
+      ).toBeNull();
+      expect(parsePosition('{"choice":"a","veto":true}', "x")?.veto).toBeNull();
+    });
+  });
+});
+
+describe("prose of", () => {
+  test("what stands before the JSON at the end, fences of its own included", () => {
+    const answer = '# Plan\n```json\n{"a": 1}\n```\nDone.\n```json\n{"status": "SUCCESS"}\n```\n';
+    expect(proseOf(answer)).toBe('# Plan\n```json\n{"a": 1}\n```\nDone.');
+  });
+
+  test("nothing of an answer that is its JSON alone; of one longer than a prompt can carry the beginning, and that it is cut", () => {
+    expect(proseOf('```json\n{"status": "SUCCESS"}\n```')).toBe("");
+    expect(proseOf('{"status": "SUCCESS"}')).toBe("");
+    expect(proseOf(`${"a".repeat(20_000)}\n\`\`\`json\n{}\n\`\`\``)).toBe(`${"a".repeat(12_000)}\n(cut here)`);
+  });
+});

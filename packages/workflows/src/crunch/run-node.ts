@@ -1,0 +1,257 @@
+import type { Graph, GraphNode } from "@holdfast/core/graph";
+import { pureSha256 } from "@holdfast/core/json";
+import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
+import type { AgentReport, Aside } from "@holdfast/core/workflow";
+import { type Naming, type PhaseWork, askPerson, callAgent, takeCheckpoint } from "./ask.ts";
+import type { Conflict, Resolution } from "./messages.ts";
+import { mendPrompt, promptOf } from "./node-prompt.ts";
+import {
+  type NodeResult,
+  abortIn,
+  addNodes,
+  answerRequest,
+  hearReply,
+  resultOf,
+  resultsIn,
+  summaryOf,
+  taskOfNode,
+} from "./node-result.ts";
+import { type CrunchContext, isoNow, tell } from "./phase-steps.ts";
+import type { Phase } from "./phases.ts";
+import { editsFiles } from "./plan-team.ts";
+import { type AgentReply, parseReply, proseOf } from "./reply.ts";
+import type { TaskStatus } from "./team.ts";
+
+/** One try of a node: asked for, worked on, answered and written down. */
+export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
+  const { work, context, phase } = given;
+  const graph = requireGraph(context);
+  const aborted = abortIn(graph) ?? stoppedOver(context.state.conflicts, phase);
+  if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
+  await moveTask(given, { node, name: scope.name("active"), status: "active" });
+  const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
+  if (aside !== null) given.asides.set(aside.name, aside);
+  const { report, request } = await callAgent(work, context, {
+    naming: (part) => scope.name(part),
+    agent: node.agent,
+    role: node.id,
+    action: node.action,
+    node: node.id,
+    phase,
+    priority: PRIORITY[node.priority],
+    prompt: (fence) => promptOf(given, node, graph, fence),
+    timeoutMs: node.timeoutMs,
+    attempt: scope.attempt,
+    outputs: node.outputs,
+    aside,
+  });
+  const reply = report.outcome === "completed" ? parseReply(report.text) : null;
+  if (reply !== null) await hearReply(given, { node, scope, request, reply, report });
+  // One that ends the phase for everybody is not tried again: it is heard.
+  const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
+  if (reply === null || (reply.status === "FAILED" && !aborts)) {
+    if (aside !== null) await context.dropAside(aside);
+    await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
+    return failure(report, reply);
+  }
+  // Of a try that failed nothing follows: the next one asks again.
+  const further = await addNodes(given, { node, scope, reply });
+  await deliver(given, { node, scope, text: report.text, reply: { ...reply, summary: summaryOf(reply, further) } });
+  await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
+  await takeCheckpoint(given, "agent_complete", `${node.agent}: ${node.id}`);
+  const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
+  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held, further }) };
+}
+
+function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {
+  if (reply !== null) return { kind: "failed", error: reply.summary, retryable: true };
+  if (cause === "timeout") return { kind: "timeout" };
+  return { kind: "failed", error: `${cause ?? "failed"}: ${message ?? "it said nothing"}`, retryable: true };
+}
+
+async function moveTask(
+  { context, phase }: PhaseWork,
+  params: { readonly node: GraphNode; readonly name: string; readonly status: TaskStatus },
+): Promise<void> {
+  const { node, name, status } = params;
+  await tell(context, name, { kind: "task_moved", task: `${phase}/${node.id}`, agent: node.agent, phase, status });
+}
+
+async function deliver(
+  { context, phase }: PhaseWork,
+  params: {
+    readonly node: GraphNode;
+    readonly scope: NodeScope;
+    readonly reply: AgentReply;
+    readonly text: string;
+  },
+): Promise<void> {
+  const { node, scope, reply } = params;
+  const delivered = node.outputs.length === 0 ? "" : proseOf(params.text);
+  const { agent, action, id } = node;
+  const output = { agent, action, node: id, phase, completedAt: isoNow(context), summary: reply.summary };
+  await tell(context, scope.name("delivered"), {
+    kind: "output_delivered",
+    output: { ...output, location: reply.outputs[0] ?? null, ...(delivered === "" ? {} : { delivered }) },
+  });
+}
+
+const PRIORITY = { critical: "CRITICAL", high: "HIGH", normal: "NORMAL", low: "LOW" } as const;
+
+function requireGraph({ graph }: CrunchContext): Graph {
+  const now = graph.now();
+  if (now === null) throw new TypeError("a node works and there is no graph");
+  return now;
+}
+
+type Held = NonNullable<NodeResult["aside"]>;
+
+/**
+ * What the nodes of a batch did to files comes together in the order of the definition, whoever was first. A batch ends again when a node of it
+ * is tried again: what came together before stays so.
+ */
+export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
+  for (const { node: id, result } of resultsIn(graph)) {
+    const node = graph.nodes.find((one) => one.id === id);
+    if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
+    const naming: Naming = (part) => `${result.of}/${part}`;
+    if (isSettled(given, naming)) continue;
+    await mergeNode(given, { node, task: taskOfNode(graph, node), held: result.aside, naming });
+  }
+}
+
+/** Asked of what is written down alone: in this process or before. */
+function isSettled({ context }: PhaseWork, naming: Naming): boolean {
+  return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
+}
+
+const SETTLED = "settled";
+
+interface Merging {
+  readonly node: GraphNode;
+  readonly task: string;
+  readonly held: Held;
+  readonly naming: Naming;
+}
+
+async function mergeNode(given: PhaseWork, merging: Merging): Promise<void> {
+  const { context } = given;
+  const { held, naming } = merging;
+  const aside = given.asides.get(held.name) ?? (await context.aside(held.name));
+  const merged = await context.mergeAside(naming("merge"), { aside, commit: held.commit });
+  if (merged.kind === "conflict") await mend(given, merging, { aside, files: merged.files, detail: merged.detail });
+  await context.step(naming(SETTLED), () => true);
+}
+
+/** A conflict of files is one of the team's: written down, mended once by whose change it is, else a person says what becomes of it. */
+async function mend(
+  given: PhaseWork,
+  { node, task, naming }: Merging,
+  params: { readonly aside: Aside; readonly files: readonly string[]; readonly detail: string },
+): Promise<void> {
+  const { work, context, phase } = given;
+  const { files, aside } = params;
+  const { conflict } = await tell(context, naming("conflict"), {
+    kind: "conflict_detected",
+    conflict: mergeConflict({ node, files, phase, at: isoNow(context) }),
+  });
+  await takeCheckpoint(given, "conflict_start", conflict.topic);
+  const fresh = await context.aside(naming("mend-aside"));
+  const { report, request } = await callAgent(work, context, {
+    naming: (part) => naming(`mend-${part}`),
+    agent: node.agent,
+    role: `mend-${node.id}`,
+    action: "resolve_conflict",
+    node: node.id,
+    phase,
+    priority: "HIGH",
+    prompt: (fence) => mendPrompt({ task, files, diff: params.detail, fence }),
+    timeoutMs: node.timeoutMs,
+    attempt: 1,
+    outputs: [],
+    aside: fresh,
+  });
+  // Nobody else can make this change: who hands it over has not made it.
+  const reply = report.outcome === "completed" ? { ...parseReply(report.text), handoff: null } : null;
+  if (reply !== null)
+    await answerRequest(given, { name: naming("mend-answer"), agent: node.agent, request, reply, report });
+  const gaveUp = reply === null || reply.status === "FAILED" || reply.status === "BLOCKED";
+  const again =
+    gaveUp || report.commit === null
+      ? null
+      : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
+  await context.dropAside(aside);
+  // One that changed nothing has not made its change again: it would be lost without a word.
+  if (again?.kind === "merged" && again.files.length > 0)
+    return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
+  if (again?.kind !== "merged") await context.dropAside(fresh);
+  const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
+  const answer = await askPerson(given, {
+    naming,
+    from: node.agent,
+    type: "CONFLICT",
+    question,
+    options: [LEFT_OUT, STOP],
+  });
+  await resolve(given, conflict, { how: "person", choice: answer, by: "user", naming });
+}
+
+const MENDED = "keep both changes";
+const LEFT_OUT = "leave it out";
+const STOP = "stop";
+
+/** Why a person ended the phase over files that do not go together; null: nobody did. */
+export function stoppedOver(conflicts: readonly Conflict[], phase: Phase): string | null {
+  const over = conflicts.find(
+    (conflict) =>
+      conflict.phase === phase && conflict.choices.includes(LEFT_OUT) && conflict.resolution?.choice === STOP,
+  );
+  return over === undefined ? null : `Stopped by a person over ${over.topic}`;
+}
+
+async function resolve(
+  given: PhaseWork,
+  conflict: Conflict,
+  params: { readonly how: Resolution["how"]; readonly choice: string; readonly by: string; readonly naming: Naming },
+): Promise<void> {
+  const { how, choice, by, naming } = params;
+  const { context } = given;
+  const resolution: Resolution = {
+    how,
+    choice,
+    winner: by,
+    reasoning: how === "person" ? "a person decided" : "the change was made again on top of the others'",
+    conditions: [],
+    scores: [],
+    vetoApplied: false,
+    userOverride: false,
+    dissent: [],
+    at: isoNow(context),
+    knowledge: null,
+  };
+  await tell(context, naming("resolved"), { kind: "conflict_resolved", conflict: conflict.id, resolution });
+  await takeCheckpoint(given, "conflict_resolved", conflict.topic);
+}
+
+function mergeConflict(params: {
+  readonly node: GraphNode;
+  readonly files: readonly string[];
+  readonly phase: PhaseWork["phase"];
+  readonly at: string;
+}): Conflict {
+  const { node, files, phase, at } = params;
+  const hash = pureSha256(JSON.stringify([node.id, files])).slice(0, 8);
+  return {
+    id: `CONF-${at.slice(0, 19).replaceAll(/[-:]/g, "")}-${hash}`,
+    topic: `the changes to ${files.join(", ")} of ${node.id} and of others`,
+    phase,
+    detectedAt: at,
+    domains: [],
+    participants: [node.agent],
+    choices: [MENDED, LEFT_OUT],
+    recommendations: [],
+    rounds: [],
+    escalation: null,
+    resolution: null,
+  };
+}

@@ -1,0 +1,96 @@
+import { describe, expect, test } from "vitest";
+import type { Graph, NodeState } from "@holdfast/core/graph";
+import type { JsonObject } from "@holdfast/core/json";
+import type { GraphEnd } from "@holdfast/core/run-graph";
+import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
+import { planPhaseEnd } from "./run-phase.ts";
+
+const result = (rest: JsonObject = {}): JsonObject => ({
+  of: "node:a#1",
+  status: "SUCCESS",
+  summary: "done",
+  findings: [],
+  recommendations: [],
+  aside: null,
+  escalate: null,
+  abort: null,
+  ...rest,
+});
+const state = (status: NodeState["status"], value: JsonObject): NodeState => ({
+  status,
+  attempt: 1,
+  startedAt: null,
+  endedAt: null,
+  result: value,
+});
+const complete = state("complete", result());
+const failed = state("failed", { error: "it broke" });
+
+function graphOf(states: Readonly<Record<string, NodeState>>, priority: "high" | "normal" = "normal"): Graph {
+  const nodes = Object.keys(states).map((id) => sampleNode(id, [], { priority }));
+  return { ...sampleGraph(nodes), states };
+}
+
+const failure = (rest: Partial<Extract<GraphEnd, { kind: "failed" }>> = {}): GraphEnd => ({
+  kind: "failed",
+  nodes: ["b"],
+  abortedBy: null,
+  batch: null,
+  ...rest,
+});
+const plan = (graph: Graph, end: GraphEnd, rest: { checks?: boolean; replays?: number } = {}) =>
+  planPhaseEnd({ graph, end, stopped: null, checks: false, replays: 0, limit: 1, ...rest });
+
+describe("what the end of a phase's graph means", () => {
+  test("all complete: it has ended", () => {
+    expect(plan(graphOf({ a: complete }), { kind: "complete" })).toEqual({ kind: "ended", failed: [] });
+  });
+  test("failed nodes are run again as often as allowed; then those of little weight are left so", () => {
+    const graph = graphOf({ a: complete, b: failed });
+    expect(plan(graph, failure())).toEqual({ kind: "replay" });
+    const left = { kind: "ended", failed: [{ node: "b", why: "it broke" }] };
+    expect(plan(graph, failure(), { replays: 1 })).toEqual(left);
+    expect(plan(graphOf({ a: complete, b: failed }, "high"), failure(), { replays: 1 }).kind).toBe("ask");
+  });
+  test("a critical node and a whole batch are asked about at once", () => {
+    const graph = graphOf({ a: complete, b: failed });
+    expect(plan(graph, failure({ abortedBy: "b" }))).toMatchObject({
+      kind: "ask",
+      question: expect.stringMatching(/^b failed/),
+    });
+    expect(plan(graph, failure({ batch: 2 }))).toMatchObject({
+      question: expect.stringMatching(/^All of batch 2 failed/),
+    });
+  });
+  test("a phase that judges sends the work back, for failures and for grave findings only", () => {
+    const checks = { checks: true };
+    expect(plan(graphOf({ b: failed }), failure({ abortedBy: "b" }), checks)).toMatchObject({
+      kind: "sent_back",
+      reason: "b failed: it broke",
+    });
+    const finding = {
+      id: "F-1",
+      category: "",
+      title: "A leak",
+      description: "",
+      location: "a.ts:3",
+      recommendation: "",
+      confidence: 90,
+    };
+    const found = (severity: string) =>
+      plan(
+        graphOf({ a: state("complete", result({ findings: [{ ...finding, severity }] })) }),
+        { kind: "complete" },
+        checks,
+      );
+    expect(found("HIGH")).toMatchObject({ kind: "sent_back", reason: "HIGH A leak (a.ts:3)" });
+    expect(found("MEDIUM")).toEqual({ kind: "ended", failed: [] });
+  });
+  test("an abort comes before everything else", () => {
+    const graph = graphOf({ a: state("complete", result({ abort: "Wrong project." })), b: failed });
+    expect(plan(graph, failure({ batch: 2 }))).toEqual({
+      kind: "aborted",
+      reason: "a ended the phase: Wrong project.",
+    });
+  });
+});

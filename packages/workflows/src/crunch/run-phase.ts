@@ -1,0 +1,329 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Graph } from "@holdfast/core/graph";
+import { stateOf } from "@holdfast/core/graph-state";
+import { type Json, isJsonObject } from "@holdfast/core/json";
+import { type GraphEnd, runGraph } from "@holdfast/core/run-graph";
+import { COORDINATOR, type PhaseWork, askPerson } from "./ask.ts";
+import { type KnowledgeEntry, type PendingCapture, injectedEntries, selectKnowledge } from "./knowledge.ts";
+import type { Finding } from "./messages.ts";
+import { abortIn, resultsIn } from "./node-result.ts";
+import { type CrunchContext, type CrunchWork, type Place, requireSetup, tell } from "./phase-steps.ts";
+import type { Phase } from "./phases.ts";
+import { composeTeam, planPhaseGraph } from "./plan-team.ts";
+import { stoppedOver, workNode } from "./run-node.ts";
+import type { GraphPhase } from "./settings.ts";
+import { settleBatch } from "./settle-batch.ts";
+import { parseCrunchState } from "./state.ts";
+import type { Team } from "./team.ts";
+
+type PhaseEnd =
+  | {
+      readonly kind: "ended";
+      /** What was done, for a commit. */
+      readonly summary: string;
+      /** What is left to say about it after its reason; empty or with what goes before it. */
+      readonly remark: string;
+      /** Of a phase that judges: what it does not let pass. */
+      readonly failing: { readonly reason: string; readonly detail: string } | null;
+    }
+  | { readonly kind: "given_up"; readonly reason: string };
+
+/** A team at work on the graph of a phase: until every node has ended, what they disagree about is settled and what they learnt is kept. */
+export async function runPhase(
+  work: CrunchWork,
+  context: CrunchContext,
+  { phase, place }: { readonly phase: GraphPhase; readonly place: Place },
+): Promise<PhaseEnd> {
+  const team = await haveTeam(work, context, place.at);
+  if (phase === "enrich" || phase === "implementing")
+    await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
+  const given: PhaseWork = { work, context, phase, team, asides: new Map() };
+  const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
+  if (graph.nodes.length === 0)
+    return { kind: "ended", summary: "", remark: "; nobody had anything to do", failing: null };
+  const end = await carryGraph(given, graph);
+  await planDecisions(context, phase);
+  await captureKnowledge(context, place.at);
+  return end;
+}
+
+/** Composed when the first phase with a graph is entered, and kept. */
+async function haveTeam({ parts }: CrunchWork, context: CrunchContext, at: string): Promise<Team> {
+  const { state, position } = context;
+  const composedHere = position.visit.steps["team-composed"] !== undefined;
+  if (state.team !== null && !composedHere) return state.team;
+  const { issue, settings } = requireSetup(context);
+  const of = { run: context.run.id, issue: issue.number };
+  const priorFailures = await context.step("prior-failures", () => countFailures(parts, of));
+  const team = composeTeam({ issue, settings, priorFailures, at });
+  await tell(context, "team-composed", { kind: "team_composed", team });
+  return context.state.team ?? team;
+}
+
+function planGraph(
+  context: CrunchContext,
+  params: { readonly phase: GraphPhase; readonly team: Team; readonly at: string },
+): Graph {
+  const { settings, issue } = requireSetup(context);
+  const attempt = context.state.phases.filter((stay) => stay.phase === params.phase).length;
+  const template = settings.graphs[params.phase];
+  return planPhaseGraph({ ...params, template, agents: settings.agents, labels: issue.labels, attempt });
+}
+
+async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
+  const { work, context, phase } = given;
+  for (let replays = 0; ; replays += 1) {
+    const end = await runGraph(context, {
+      graph,
+      name: `${phase}-${replays}`,
+      limit: work.options.maxParallel,
+      // What a batch did to the files is there for the next one.
+      barrier: true,
+      replayFailed: replays > 0,
+      graceMs: GRACE_MS,
+      work: (node, scope) => workNode(given, node, scope),
+      afterBatch: (batch) => settleBatch(given, batch),
+    });
+    const now = context.graph.now() ?? graph;
+    const limit = work.options.limits.replays;
+    const stopped = stoppedOver(context.state.conflicts, phase);
+    const plan = planPhaseEnd({ graph: now, end, stopped, checks: phase === "e2e", replays, limit });
+    const settled = await settleEnd(given, { plan, graph: now, replays });
+    if (settled !== null) return settled;
+  }
+}
+
+/** null: once more. */
+async function settleEnd(
+  given: PhaseWork,
+  { plan, graph, replays }: { readonly plan: PhaseEndPlan; readonly graph: Graph; readonly replays: number },
+): Promise<PhaseEnd | null> {
+  switch (plan.kind) {
+    case "ended":
+      return ended(graph, plan.failed);
+    case "aborted":
+      return { kind: "given_up", reason: plan.reason };
+    case "sent_back":
+      return { ...ended(graph, []), failing: { reason: plan.reason, detail: plan.detail } };
+    case "replay":
+      return null;
+    case "ask": {
+      const { question } = plan;
+      const naming = (part: string): string => `graph:${given.phase}-${replays}/${part}`;
+      const options = [...PHASE_ANSWERS];
+      const answer = await askPerson(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
+      if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
+      return answer === "again" ? null : ended(graph, plan.failed);
+    }
+  }
+}
+
+/** An agent that is out of time is ended by its own clock, which began a little later. */
+const GRACE_MS = 60_000;
+
+type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;
+
+function ended(graph: Graph, failed: readonly FailedNode[]): Ended {
+  const summary = resultsIn(graph)
+    .map(({ node, result }) => `${node}: ${result.summary}`)
+    .join("\n");
+  const told = failed.map(({ node, why }) => `${node} failed (${why})`).join("; ");
+  return { kind: "ended", summary, remark: told === "" ? "" : `; ${told}`, failing: null };
+}
+
+type PhaseEndPlan =
+  /** `failed`: nodes that came to nothing, and may. */
+  | { readonly kind: "ended"; readonly failed: readonly FailedNode[] }
+  /** Somebody of the team, or a person, ended it for all. */
+  | { readonly kind: "aborted"; readonly reason: string }
+  | { readonly kind: "replay" }
+  /** It does not do what it should: the work goes back. */
+  | { readonly kind: "sent_back"; readonly reason: string; readonly detail: string }
+  /** A person must say how it goes on; without those that failed, it may be. */
+  | { readonly kind: "ask"; readonly question: string; readonly failed: readonly FailedNode[] };
+
+interface FailedNode {
+  readonly node: string;
+  readonly why: string;
+}
+
+/**
+ * What the end of a graph means. A check that fails sends the work back, whatever it was. Elsewhere failed nodes are run again as often as the
+ * limit allows; then those of little weight are left as they are, and anything else, a critical node or a whole batch above all, is for a person.
+ */
+export function planPhaseEnd(params: {
+  readonly graph: Graph;
+  readonly end: GraphEnd;
+  /** Why a person ended it; null: nobody did. */
+  readonly stopped: string | null;
+  /** Does the phase judge the work of another? */
+  readonly checks: boolean;
+  /** How often the failed ones were run again. */
+  readonly replays: number;
+  readonly limit: number;
+}): PhaseEndPlan {
+  const { graph, end, checks } = params;
+  const aborted = abortIn(graph) ?? params.stopped;
+  if (aborted !== null) return { kind: "aborted", reason: aborted };
+  const failed = failedNodes(graph);
+  const grave = checks ? graveFindings(graph) : [];
+  if (checks && (failed.length > 0 || grave.length > 0)) return sentBack(failed, grave);
+  if (end.kind !== "failed") return { kind: "ended", failed: [] };
+  const halted = end.abortedBy !== null || end.batch !== null;
+  if (!halted && params.replays < params.limit) return { kind: "replay" };
+  if (!halted && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
+  const question = `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?`;
+  return { kind: "ask", question, failed };
+}
+
+const HEAVY: ReadonlySet<string> = new Set(["critical", "high"]);
+
+const PHASE_ANSWERS = ["again", "go on", "stop"] as const;
+
+function whatStopped({ abortedBy, batch }: Extract<GraphEnd, { readonly kind: "failed" }>): string {
+  if (abortedBy !== null) return `${abortedBy} failed, and nothing can be done without it`;
+  return batch === null ? "This failed" : `All of batch ${batch} failed`;
+}
+
+function told(failed: readonly FailedNode[]): string {
+  return failed.map(({ node, why }) => `${node} (${why})`).join("; ");
+}
+
+function sentBack(failed: readonly FailedNode[], grave: readonly Finding[]): PhaseEndPlan {
+  const reasons = [
+    ...failed.map(({ node, why }) => `${node} failed: ${why}`),
+    ...grave.map(({ severity, title, location }) => `${severity} ${title}${location === "" ? "" : ` (${location})`}`),
+  ];
+  const details = grave.map(({ title, description, recommendation }) =>
+    [`${title}:`, description, recommendation].filter((part) => part !== "").join(" "),
+  );
+  return { kind: "sent_back", reason: reasons.join("; "), detail: [...reasons, ...details].join("\n") };
+}
+
+function failedNodes(graph: Graph): readonly FailedNode[] {
+  return graph.nodes.flatMap(({ id }) => {
+    const { status, result } = stateOf(graph, id);
+    return status === "failed" ? [{ node: id, why: errorOf(result) }] : [];
+  });
+}
+
+function errorOf(result: Json): string {
+  const error = isJsonObject(result) ? (result["error"] ?? null) : result;
+  return typeof error === "string" ? error : JSON.stringify(error);
+}
+
+function graveFindings(graph: Graph): readonly Finding[] {
+  return resultsIn(graph).flatMap(({ result }) =>
+    result.findings.filter(({ severity }) => severity === "CRITICAL" || severity === "HIGH"),
+  );
+}
+
+function priorityOf(graph: Graph, id: string): string {
+  return graph.nodes.find((node) => node.id === id)?.priority ?? "normal";
+}
+
+/** Earlier runs of the issue, of whichever workflow, that came to a bad end by themselves. One that somebody ended proves nothing. */
+async function countFailures(
+  { store }: Pick<WorkParts, "store">,
+  { run, issue }: { readonly run: string; readonly issue: number },
+): Promise<number> {
+  const runs = await store.listRuns();
+  return runs.filter(
+    ({ id, work, state }) =>
+      id !== run &&
+      work.kind === "issue" &&
+      work.number === issue &&
+      state.kind === "fatal" &&
+      state.cause !== "aborted",
+  ).length;
+}
+
+const MAX_ENTRIES = 20;
+const MAX_CHARACTERS = 12_000;
+
+/** What earlier runs learnt and fits this issue is told to the team of a phase, once. That nothing can be found hinders nobody. */
+async function injectKnowledge(
+  { parts }: CrunchWork,
+  context: CrunchContext,
+  params: { readonly phase: Phase; readonly tags: readonly string[]; readonly at: string },
+): Promise<void> {
+  const { phase, at, tags } = params;
+  const { issue } = requireSetup(context);
+  const entries = await context.step("knowledge", async () => {
+    const told = injectedEntries(context.state.knowledge);
+    const known = await earlierKnowledge(parts, context.run.id);
+    const select = { entries: known, tags, issue: issue.number, told, at };
+    return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
+  });
+  await tell(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
+}
+
+/** All that was planned to be kept in this phase is kept, each once. */
+async function captureKnowledge(context: CrunchContext, at: string): Promise<void> {
+  const names = await context.step("captures", () => context.state.knowledge.pending.map(({ name }) => name));
+  for (const name of names) await tell(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
+}
+
+/** On the way to the next phase: what was decided where opinions differed. */
+async function planDecisions(context: CrunchContext, phase: Phase): Promise<void> {
+  const { issue } = requireSetup(context);
+  const decisions = await context.step("decisions", () => decisionsOf(context, phase));
+  for (const { name, content } of decisions) {
+    const capture: PendingCapture = {
+      name,
+      type: "decision",
+      content,
+      tags: context.state.team?.domains ?? [],
+      source: { type: "issue", ref: `#${issue.number}`, phase },
+      issue: issue.number,
+    };
+    await tell(context, `planned:${name}`, { kind: "capture_planned", capture });
+  }
+}
+
+/** What the whole of it came to. */
+export async function keepResolution(context: CrunchContext, at: string): Promise<void> {
+  const { issue } = requireSetup(context);
+  const name = `resolution/${issue.number}`;
+  const done = context.state.outputs.map(({ agent, summary }) => `${agent}: ${summary}`);
+  const capture: PendingCapture = {
+    name,
+    type: "resolution",
+    content: [`Issue #${issue.number}, ${issue.title}: ${context.position.reason ?? "done"}`, ...done].join("\n"),
+    tags: context.state.team?.domains ?? [],
+    source: { type: "issue", ref: `#${issue.number}`, phase: "done" },
+    issue: issue.number,
+  };
+  await tell(context, "resolution-planned", { kind: "capture_planned", capture });
+  await tell(context, "resolution-kept", { kind: "knowledge_captured", name, at });
+}
+
+function decisionsOf(
+  { state }: CrunchContext,
+  phase: Phase,
+): readonly { readonly name: string; readonly content: string }[] {
+  return state.conflicts
+    .filter((conflict) => conflict.phase === phase)
+    .flatMap(({ id, topic, resolution }) => {
+      if (resolution === null) return [];
+      const content = `${topic}: ${resolution.choice}. ${resolution.reasoning}`;
+      return [{ name: `decision/${id}`, content }];
+    });
+}
+
+/** Of every other crunch run of this repository. One that cannot be read has nothing to say. */
+async function earlierKnowledge({ store }: WorkParts, own: string): Promise<readonly KnowledgeEntry[]> {
+  const entries = new Map<string, KnowledgeEntry>();
+  for (const run of await store.listRuns({ workflow: "crunch" })) {
+    if (run.id === own) continue;
+    try {
+      const latest = await store.latest(run.id);
+      if (latest === undefined) continue;
+      for (const entry of parseCrunchState(latest.planes.context.values).knowledge.entries)
+        entries.set(entry.id, entry);
+    } catch {
+      // Damaged, or of a version that is not ours: told by `holdfast verify`, and no reason to stop here.
+    }
+  }
+  return [...entries.values()];
+}

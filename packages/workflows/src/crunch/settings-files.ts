@@ -1,0 +1,575 @@
+import { stringify } from "yaml";
+import * as z from "zod/mini";
+import { validateGraph } from "@holdfast/core/graph";
+import { nearest } from "@holdfast/core/options";
+import {
+  type ConfigProblem,
+  type ConfigSource,
+  type SchemaIssue,
+  choice,
+  count,
+  explainIssue,
+  leaf,
+  model,
+  nodeAt,
+  problemAt,
+  yesOrNo,
+} from "@holdfast/formats/settings-file";
+import { formatDuration, milliseconds, nonEmpty, whole } from "@holdfast/formats/setting-values";
+import { readYaml } from "@holdfast/platform/yaml";
+import { defaultCrunchSettings } from "./default-settings.ts";
+import { PHASES, parsePhase } from "./phases.ts";
+import {
+  type AgentProfile,
+  CRUNCH_FILES,
+  type CrunchFileKind,
+  type CrunchSettings,
+  GRAPH_PHASES,
+  type GraphPhase,
+  type GraphTemplate,
+  type TeamRules,
+  type TemplateEdge,
+  type TemplateNode,
+  type VetoRules,
+  type WeightRules,
+} from "./settings.ts";
+import { ROLES } from "./team.ts";
+
+export interface CrunchFile {
+  /** Below `.holdfast/crunch`, such as `graphs/docs.yaml`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface CrunchProblem extends ConfigProblem {
+  readonly path: string;
+}
+
+export type ParsedCrunch =
+  | { readonly ok: true; readonly settings: CrunchSettings }
+  | { readonly ok: false; readonly problems: readonly CrunchProblem[] };
+
+/** Pure: the texts of the files that are there in; the settings, or all that is wrong with any of them, out. */
+export function parseCrunch(files: readonly CrunchFile[]): ParsedCrunch {
+  const reading = new Reading();
+  // Agents first: the other files name them.
+  for (const file of files.toSorted((a, b) => rank(a) - rank(b))) reading.read(file);
+  return reading.problems.length === 0
+    ? { ok: true, settings: reading.settings }
+    : { ok: false, problems: reading.problems };
+}
+
+function rank(file: CrunchFile): number {
+  return [...CRUNCH_FILES.keys()].indexOf(file.path);
+}
+
+class Reading {
+  settings: CrunchSettings = defaultCrunchSettings;
+  readonly problems: CrunchProblem[] = [];
+  readonly #phases = new Map<GraphPhase, string>();
+
+  read(file: CrunchFile): void {
+    const kind = CRUNCH_FILES.get(file.path);
+    const read = readYaml(file.text);
+    const source: ConfigSource = { text: file.text, document: read.document, lines: read.lines };
+    const tell = (found: readonly ConfigProblem[]): void => {
+      const placed = found.map((problem) => ({ ...problem, path: file.path }));
+      this.problems.push(...placed.toSorted((a, b) => a.line - b.line || a.column - b.column));
+    };
+    if (kind === undefined) {
+      const known = [...CRUNCH_FILES.keys()].join(", ");
+      tell([problemAt({ source, range: undefined, message: "nothing reads this file", hint: `Known: ${known}.` })]);
+    } else if (!read.ok) tell(read.faults.map((fault) => problemAt({ source, ...fault })));
+    else this.#take(kind, { source, value: read.value ?? {}, path: file.path, tell });
+  }
+
+  /** Who may be named: also those whom a file has taken out. What names them counts for nobody then, and is no mistake. */
+  get #known(): CrunchSettings["agents"] {
+    return { ...defaultCrunchSettings.agents, ...this.settings.agents };
+  }
+
+  #take(kind: CrunchFileKind, given: Given): void {
+    const { settings } = this;
+    switch (kind.kind) {
+      case "agents": {
+        const file = check(agentsSchema, given);
+        if (file === null || misplaced(checkAgents(file, settings.agents), given)) return;
+        this.settings = { ...settings, agents: mergeAgents(file, settings.agents) };
+        return;
+      }
+      case "team": {
+        const file = check(teamSchema, given);
+        if (file === null) return;
+        const named =
+          file.fallbackImplementer === undefined ? [] : [[file.fallbackImplementer, ["fallbackImplementer"]] as const];
+        if (misplaced(checkNames(named, this.#known), given)) return;
+        this.settings = { ...settings, team: mergeTeam(file, settings.team) };
+        return;
+      }
+      case "weights": {
+        const file = check(weightsSchema, given);
+        if (file === null) return;
+        const exact = Object.keys(file.agents ?? {}).filter((name) => !name.endsWith("*"));
+        if (
+          misplaced(
+            checkNames(
+              exact.map((name) => [name, ["agents", name]] as const),
+              this.#known,
+            ),
+            given,
+          )
+        )
+          return;
+        this.settings = { ...settings, weights: mergeWeights(file, settings.weights) };
+        return;
+      }
+      case "veto": {
+        const file = check(vetoSchema, given);
+        if (file === null) return;
+        const named = Object.keys(file).map((name) => [name, [name]] as const);
+        if (misplaced(checkNames(named, this.#known), given)) return;
+        this.settings = { ...settings, veto: mergeVeto(file, settings.veto) };
+        return;
+      }
+      case "graph": {
+        const template = this.#graph(kind.phase, given);
+        if (template === null) return;
+        this.settings = { ...settings, graphs: { ...settings.graphs, [kind.phase]: template } };
+        return;
+      }
+    }
+  }
+
+  #graph(phase: GraphPhase, given: Given): GraphTemplate | null {
+    const earlier = this.#phases.get(phase);
+    if (earlier !== undefined) {
+      const message = `${earlier} is for the same phase`;
+      given.tell([problemAt({ source: given.source, range: undefined, message, hint: "Keep one of the two." })]);
+      return null;
+    }
+    this.#phases.set(phase, given.path);
+    const file = check(graphSchema, given);
+    if (file === null || misplaced(checkGraphFile(file, this.#known), given)) return null;
+    return templateOf(file);
+  }
+}
+
+interface Given {
+  readonly source: ConfigSource;
+  readonly value: unknown;
+  readonly path: string;
+  readonly tell: (problems: readonly ConfigProblem[]) => void;
+}
+
+interface Schema<T> {
+  safeParse(
+    value: unknown,
+  ):
+    | { readonly success: true; readonly data: T }
+    | { readonly success: false; readonly error: { readonly issues: readonly SchemaIssue[] } };
+}
+
+function check<T>(schema: Schema<T>, { value, source, tell }: Given): T | null {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  tell(result.error.issues.flatMap((issue) => explainIssue(issue, source, schema)));
+  return null;
+}
+
+function misplaced(found: readonly Misplaced[], { source, tell }: Given): boolean {
+  tell(
+    found.map(({ path, message, hint }) =>
+      problemAt({
+        source,
+        range: nodeAt(source, path)?.range ?? undefined,
+        message,
+        ...(hint === undefined ? {} : { hint }),
+      }),
+    ),
+  );
+  return found.length > 0;
+}
+
+/** What a schema cannot see: names that lead nowhere. */
+interface Misplaced {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  readonly hint?: string;
+}
+
+type Agents = Readonly<Record<string, AgentProfile>>;
+
+/** A name may stand for nobody only if somebody is made by it, and then it needs all that has no default. */
+function checkAgents(file: AgentsFile, known: Agents): readonly Misplaced[] {
+  const found: Misplaced[] = [];
+  for (const [name, profile] of Object.entries(file.agents ?? {})) {
+    const path = ["agents", name];
+    if (!AGENT.test(name)) {
+      found.push({ path, message: `"${name}" cannot be an agent's name: letters, digits and hyphens can` });
+    }
+    if (Object.hasOwn(known, name)) continue;
+    const missing = (["role", "phases", "about"] as const).filter((key) => profile[key] === undefined);
+    if (missing.length > 0)
+      found.push({ path, message: `a new agent needs ${missing.join(", ")}`, ...guess(name, known) });
+  }
+  const removed = (file.remove ?? []).map((name, index) => [name, ["remove", index]] as const);
+  return [...found, ...checkNames(removed, known)];
+}
+
+/** Each name must be an agent's; with its place for when it is not. */
+function checkNames(
+  names: readonly (readonly [string, readonly PropertyKey[]])[],
+  known: Agents,
+): readonly Misplaced[] {
+  return names
+    .filter(([name]) => !Object.hasOwn(known, name))
+    .map(([name, path]) => ({ path, message: `there is no agent "${name}"`, ...guess(name, known) }));
+}
+
+function checkGraphFile(file: GraphFile, known: Agents): readonly Misplaced[] {
+  const found: Misplaced[] = [];
+  const ids = new Set(file.nodes.map((node) => node.id));
+  const want = (id: string, path: readonly PropertyKey[]): void => {
+    if (!ids.has(id)) found.push({ path, message: `there is no node "${id}"`, ...hinted(nearest(id, ids)[0]) });
+  };
+  file.nodes.forEach((node, index) => {
+    const path = ["nodes", index];
+    if (file.nodes.findIndex((one) => one.id === node.id) < index) {
+      found.push({ path: [...path, "id"], message: `there are two nodes "${node.id}"` });
+    }
+    if ((node.agent === undefined) === (node.role === undefined)) {
+      found.push({ path: [...path, "id"], message: `node "${node.id}" needs an agent or a role, and not both` });
+    }
+    if (node.agent !== undefined) found.push(...checkNames([[node.agent, [...path, "agent"]]], known));
+    node.after?.forEach((id, at) => want(id, [...path, "after", at]));
+  });
+  file.edges?.forEach((edge, index) => {
+    const path = ["edges", index];
+    want(edge.from, [...path, "from"]);
+    want(edge.to, [...path, "to"]);
+    const needed = NEEDED[edge.type];
+    if (needed !== null && edge[needed] === undefined) {
+      found.push({ path: [...path, "type"], message: `an edge of type ${edge.type} needs ${needed}` });
+    }
+  });
+  return found.length > 0 ? found : cycleIn(file);
+}
+
+const AGENT = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+const NEEDED = { data: "key", sequence: null, approval: "by" } as const;
+
+function cycleIn(file: GraphFile): readonly Misplaced[] {
+  const nodes = file.nodes.map((node) => ({ ...EMPTY_NODE, id: node.id, dependencies: node.after ?? [] }));
+  const edges = (file.edges ?? []).map(({ from, to }) => ({ from, to, type: "sequence" as const }));
+  return validateGraph({ nodes, edges, states: {} }).flatMap((problem) => {
+    if (problem.kind !== "cycle") return [];
+    const at = file.nodes.findIndex((node) => node.id === problem.path[0]);
+    return [{ path: ["nodes", at, "id"], message: `${problem.path.join(" → ")} waits for itself` }];
+  });
+}
+
+const EMPTY_NODE = {
+  agent: "",
+  action: "",
+  priority: "normal",
+  timeoutMs: null,
+  retries: 0,
+  idempotent: true,
+  outputs: [],
+} as const;
+
+function guess(name: string, known: Agents): { readonly hint?: string } {
+  return hinted(nearest(name, Object.keys(known))[0]);
+}
+
+function hinted(near: string | undefined): { readonly hint?: string } {
+  return near === undefined ? {} : { hint: `Did you mean ${near}?` };
+}
+
+/** What a file says, over what holds without it. Agents are changed key by key; a graph is replaced whole. */
+
+function mergeAgents(
+  file: AgentsFile,
+  known: Readonly<Record<string, AgentProfile>>,
+): Readonly<Record<string, AgentProfile>> {
+  const removed = new Set(file.remove);
+  const merged = new Map(Object.entries(known).filter(([name]) => !removed.has(name)));
+  for (const [name, { timeout, ...given }] of Object.entries(file.agents ?? {})) {
+    const base = Object.hasOwn(known, name) ? (known[name] ?? DEFAULT_PROFILE) : DEFAULT_PROFILE;
+    const { role = base.role, phases = base.phases, domains = base.domains, keywords = base.keywords } = given;
+    const { always = base.always, agent = base.agent, about = base.about } = given;
+    merged.set(name, { role, phases, domains, keywords, always, agent, about, timeoutMs: timeout ?? base.timeoutMs });
+  }
+  return Object.fromEntries(merged);
+}
+
+function mergeTeam(file: TeamFile, known: TeamRules): TeamRules {
+  return {
+    labelPoints: file.labelPoints ?? known.labelPoints,
+    keywordPoints: file.keywordPoints ?? known.keywordPoints,
+    leastPoints: file.leastPoints ?? known.leastPoints,
+    fallbackImplementer: file.fallbackImplementer ?? known.fallbackImplementer,
+  };
+}
+
+function mergeWeights(file: WeightsFile, known: WeightRules): WeightRules {
+  const over = (given: NonNullable<WeightsFile["others"]> | undefined, base: WeightRules["others"]) => ({
+    base: given?.base ?? base.base,
+    boost: given?.boost ?? base.boost,
+    domains: given?.domains ?? base.domains,
+  });
+  const others = over(file.others, known.others);
+  const agents = new Map(Object.entries(known.agents));
+  for (const [name, given] of Object.entries(file.agents ?? {}))
+    agents.set(name, over(given, agents.get(name) ?? others));
+  return {
+    agents: Object.fromEntries(agents),
+    others,
+    maxRounds: file.maxRounds ?? known.maxRounds,
+    margin: file.margin ?? known.margin,
+  };
+}
+
+function mergeVeto(file: VetoFile, known: VetoRules): VetoRules {
+  const rules = new Map(Object.entries(known));
+  for (const [name, severity] of Object.entries(file)) {
+    if (severity === "none") rules.delete(name);
+    else rules.set(name, severity);
+  }
+  return Object.fromEntries(rules);
+}
+
+/** Of a file that was checked. */
+function templateOf(file: GraphFile): GraphTemplate {
+  return { nodes: file.nodes.map((node) => nodeOf(node)), edges: (file.edges ?? []).map((edge) => edgeOf(edge)) };
+}
+
+function nodeOf(node: GraphFile["nodes"][number]): TemplateNode {
+  return {
+    id: node.id,
+    who: node.role === undefined ? { kind: "agent", agent: node.agent ?? "" } : { kind: "role", role: node.role },
+    action: node.action,
+    task: node.task,
+    after: node.after ?? [],
+    priority: node.priority ?? "normal",
+    timeoutMs: node.timeout ?? null,
+    retries: node.retries ?? 0,
+    idempotent: node.idempotent ?? true,
+    edits: node.edits ?? false,
+    outputs: node.outputs ?? [],
+    when: {
+      domains: node.when?.domains ?? [],
+      labels: node.when?.labels ?? [],
+      complexity: node.when?.complexity ?? null,
+    },
+  };
+}
+
+function edgeOf({ type, from, to, key, by }: NonNullable<GraphFile["edges"]>[number]): TemplateEdge {
+  switch (type) {
+    case "data":
+      return { type, from, to, key: key ?? "" };
+    case "sequence":
+      return { type, from, to };
+    case "approval":
+      return { type, from, to, by: by ?? "" };
+  }
+}
+
+const DEFAULT_PROFILE: AgentProfile = {
+  role: "implementer",
+  phases: [],
+  domains: [],
+  keywords: [],
+  always: false,
+  timeoutMs: 300_000,
+  agent: null,
+  about: "",
+};
+
+/** What may stand in `.holdfast/crunch/`. Times have units, and what is left out keeps its default. */
+
+const PRIORITIES = ["critical", "high", "normal", "low"] as const;
+const LEVELS = ["LOW", "MEDIUM", "HIGH", "CRITICAL"] as const;
+
+const agentsSchema = z.strictObject({
+  remove: z.optional(texts("agents")),
+  agents: z.optional(
+    z.record(
+      z.string(),
+      z.strictObject({
+        role: z.optional(choice(ROLES)),
+        phases: z.optional(leaf(`a list of phases: ${GRAPH_PHASES.join(", ")}`, phases)),
+        domains: z.optional(texts("domains")),
+        keywords: z.optional(texts("words")),
+        always: z.optional(yesOrNo()),
+        timeout: z.optional(duration()),
+        agent: z.optional(model()),
+        about: z.optional(leaf("a text", nonEmpty)),
+      }),
+    ),
+  ),
+});
+
+const teamSchema = z.strictObject({
+  labelPoints: z.optional(count(0)),
+  keywordPoints: z.optional(count(0)),
+  leastPoints: z.optional(count(1)),
+  fallbackImplementer: z.optional(leaf("an agent's name", nonEmpty)),
+});
+
+const weight = z.strictObject({
+  base: z.optional(share(10)),
+  boost: z.optional(share(10)),
+  domains: z.optional(texts("domains")),
+});
+
+const weightsSchema = z.strictObject({
+  agents: z.optional(z.record(z.string(), weight)),
+  others: z.optional(weight),
+  maxRounds: z.optional(
+    leaf("1, 2 or 3", (value) => ([1, 2, 3].includes(Number(value)) ? whole(value, 1) : undefined)),
+  ),
+  margin: z.optional(share(1)),
+});
+
+const vetoSchema = z.record(z.string(), choice(["CRITICAL", "HIGH", "none"]));
+
+const node = z.strictObject({
+  id: leaf("a name of letters, digits and hyphens", identifier),
+  agent: z.optional(leaf("an agent's name", nonEmpty)),
+  role: z.optional(choice(ROLES)),
+  action: leaf("an action such as implement or review_code", nonEmpty),
+  task: leaf("a text: what the agent is to do", nonEmpty),
+  after: z.optional(texts("ids of nodes")),
+  priority: z.optional(choice(PRIORITIES)),
+  timeout: z.optional(duration()),
+  retries: z.optional(count(0)),
+  idempotent: z.optional(yesOrNo()),
+  edits: z.optional(yesOrNo()),
+  outputs: z.optional(texts("names")),
+  when: z.optional(
+    z.strictObject({
+      domains: z.optional(texts("domains")),
+      labels: z.optional(texts("labels")),
+      complexity: z.optional(choice(LEVELS)),
+    }),
+  ),
+});
+
+const edge = z.strictObject({
+  type: choice(["data", "sequence", "approval"]),
+  from: leaf("the id of a node", nonEmpty),
+  to: leaf("the id of a node", nonEmpty),
+  key: z.optional(leaf("a name", nonEmpty)),
+  by: z.optional(leaf("who approves", nonEmpty)),
+});
+
+const graphSchema = z.strictObject({ nodes: z.array(node), edges: z.optional(z.array(edge)) });
+
+type AgentsFile = z.output<typeof agentsSchema>;
+type TeamFile = z.output<typeof teamSchema>;
+type WeightsFile = z.output<typeof weightsSchema>;
+type VetoFile = z.output<typeof vetoSchema>;
+type GraphFile = z.output<typeof graphSchema>;
+
+function identifier(value: unknown): string | undefined {
+  return typeof value === "string" && /^[a-z0-9][a-z0-9-]{0,62}$/i.test(value) ? value : undefined;
+}
+
+function texts(what: string) {
+  return leaf(`a list of ${what}`, (value) => {
+    if (!Array.isArray(value)) return undefined;
+    const found = value.filter((item): item is string => typeof item === "string" && item.trim() !== "");
+    return found.length === value.length ? found : undefined;
+  });
+}
+
+function phases(value: unknown) {
+  if (!Array.isArray(value)) return undefined;
+  const found = value.map((item) => (typeof item === "string" ? parsePhase(item) : null));
+  const known = PHASES.filter((phase) => found.includes(phase));
+  return found.includes(null) ? undefined : known;
+}
+
+function duration() {
+  return leaf("a duration such as 5m", milliseconds);
+}
+
+function share(most: number) {
+  return leaf(`a number from 0 to ${most}`, (value) =>
+    typeof value === "number" && value >= 0 && value <= most ? value : undefined,
+  );
+}
+
+/** These settings as the files that would say them, for a user to start from. Reading them gives the same settings again. */
+export function crunchTemplate(settings: CrunchSettings): readonly CrunchFile[] {
+  const removed = missing(settings.agents, defaultCrunchSettings.agents);
+  const unarmed = missing(settings.veto, defaultCrunchSettings.veto);
+  return [
+    file("agents.yaml", AGENTS, {
+      ...(removed.length === 0 ? {} : { remove: removed }),
+      agents: mapped(settings.agents, profileMembers),
+    }),
+    file("team.yaml", TEAM, settings.team),
+    file("weights.yaml", WEIGHTS, settings.weights),
+    file("veto.yaml", VETO, { ...settings.veto, ...Object.fromEntries(unarmed.map((name) => [name, "none"])) }),
+    ...GRAPH_PHASES.map((phase) => graphFile(phase, settings)),
+  ];
+}
+
+const AGENTS = `Who may be called into a team. A label "domain:x" of one of its domains, or one of its keywords in the issue, calls an agent;
+"always" needs neither. "agent: provider:model" says which program plays it. What is left out keeps its default;
+"remove: [name]" takes one out.`;
+const TEAM = "How agents are called: points for each domain and keyword, and how many it takes.";
+const WEIGHTS = `How votes count: (base + boost) x confidence x relevance; the boost where the matter is one of the domains.
+Scores nearer than "margin" of the higher one are a tie, which a person decides.`;
+const VETO = `Who may veto, and how severely at most. CRITICAL applies at once and cannot be overridden; HIGH asks a person;
+"none" takes a veto away.`;
+
+function graphFile(phase: GraphPhase, settings: CrunchSettings): CrunchFile {
+  const { nodes, edges } = settings.graphs[phase];
+  const about = `What a team does in the phase ${phase}. This file replaces the whole graph. A node has an agent or a role (one node
+for each of the team who has it), and falls out when the team has nobody for it or "when" does not hold.`;
+  return file(`graphs/${phase}.yaml`, about, {
+    nodes: nodes.map((node) => nodeMembers(node)),
+    ...(edges.length === 0 ? {} : { edges }),
+  });
+}
+
+function file(path: string, about: string, value: unknown): CrunchFile {
+  const comment = about.split("\n").map((line) => `# ${line}\n`);
+  return { path, text: `${comment.join("")}${stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })}` };
+}
+
+function profileMembers({ timeoutMs, agent, ...rest }: AgentProfile): object {
+  return { ...rest, timeout: formatDuration(timeoutMs), ...(agent === null ? {} : { agent }) };
+}
+
+function nodeMembers({ who, timeoutMs, when, ...node }: TemplateNode): object {
+  const { complexity, ...lists } = when;
+  const conditions = Object.entries({ ...lists, complexity: complexity ?? [] }).filter(([, one]) => one.length > 0);
+  const { id, ...rest } = node;
+  return {
+    id,
+    ...(who.kind === "role" ? { role: who.role } : { agent: who.agent }),
+    ...rest,
+    ...(timeoutMs === null ? {} : { timeout: formatDuration(timeoutMs) }),
+    ...(conditions.length === 0 ? {} : { when: Object.fromEntries(conditions) }),
+  };
+}
+
+/** A default that does not hold must be said not to. */
+function missing(
+  given: Readonly<Record<string, unknown>>,
+  defaults: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  return Object.keys(defaults).filter((name) => !Object.hasOwn(given, name));
+}
+
+function mapped<T>(
+  record: Readonly<Record<string, T>>,
+  change: (value: T) => object,
+): Readonly<Record<string, object>> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}

@@ -1,0 +1,201 @@
+import type { Graph } from "@holdfast/core/graph";
+import type { EndedBatch } from "@holdfast/core/run-graph";
+import type { Fence } from "@holdfast/core/workflow";
+import { COORDINATOR, type Naming, type PhaseWork, askPerson, callAgent, sendMessage, takeCheckpoint } from "./ask.ts";
+import {
+  type ConflictStep,
+  type Ruling,
+  decideByPerson,
+  detectConflicts,
+  nextConflictStep,
+  positionsAfter,
+} from "./conflicts.ts";
+import type { Conflict, ConflictPosition } from "./messages.ts";
+import { resultsIn } from "./node-result.ts";
+import { type CrunchContext, isoNow, requireSetup, tell } from "./phase-steps.ts";
+import { POSITION_FORM, parsePosition } from "./reply.ts";
+import { mergeBatch } from "./run-node.ts";
+
+/** When all of a batch have ended: their changes come together, what only a person knows is asked, and where they disagree it is settled. */
+export async function settleBatch(given: PhaseWork, batch: EndedBatch): Promise<void> {
+  const graph = given.context.graph.now();
+  if (graph === null) return;
+  await mergeBatch(given, graph, batch);
+  await settleEscalations(given, graph, batch);
+  for (const detected of await findConflicts(given, graph, batch))
+    await settleConflict(given, { detected, naming: (part) => batch.name(`${shortId(detected)}-${part}`) });
+  await takeCheckpoint(given, "batch_complete", `${given.phase}, batch ${batch.number}`);
+}
+
+/** Without the time: who disagrees about what is told apart by the rest. */
+function shortId({ id }: Conflict): string {
+  return `conflict-${id.slice(id.lastIndexOf("-") + 1)}`;
+}
+
+/** Found once and kept: what is settled since must not change what was found. */
+async function findConflicts(
+  { context, phase, team }: PhaseWork,
+  graph: Graph,
+  batch: EndedBatch,
+): Promise<readonly Conflict[]> {
+  return await context.step(batch.name("conflicts"), () => {
+    const recommendations = resultsIn(graph).flatMap(({ result }) => result.recommendations);
+    const known = context.state.conflicts;
+    return [...detectConflicts({ recommendations, known, phase, domains: team.domains, at: isoNow(context) })];
+  });
+}
+
+async function settleEscalations(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
+  for (const { node: id, result } of resultsIn(graph)) {
+    if (!batch.nodes.includes(id) || result.escalate === null) continue;
+    const naming: Naming = (part) => `${result.of}/asks-${part}`;
+    // Answered when the batch ended the first time.
+    if (Object.hasOwn(given.context.position.visit.steps, naming("decided"))) continue;
+    const agent = graph.nodes.find((node) => node.id === id)?.agent ?? id;
+    const { reason, options } = result.escalate;
+    await askPerson(given, {
+      naming,
+      from: agent,
+      type: result.status === "BLOCKED" ? "BLOCKED" : "HUMAN_REQUIRED",
+      question: `${agent} (${id}) asks: ${reason}`,
+      options,
+    });
+  }
+}
+
+/**
+ * A conflict from its detection to its resolution: debate, vote, veto, and a person where the rules ask for one. Decided on what was said, in
+ * its order, and never on how far the run's own book has got, so that whoever goes on after a crash walks the same way.
+ */
+async function settleConflict(
+  given: PhaseWork,
+  { detected, naming }: { readonly detected: Conflict; readonly naming: Naming },
+): Promise<void> {
+  const { context } = given;
+  const { settings } = requireSetup(context);
+  await tell(context, naming("detected"), { kind: "conflict_detected", conflict: detected });
+  await takeCheckpoint(given, "conflict_start", detected.topic);
+  let conflict = detected;
+  while (conflict.resolution === null) {
+    conflict = await stepConflict(given, { conflict, naming }, nextConflictStep(conflict, settings));
+  }
+  await takeCheckpoint(given, "conflict_resolved", detected.topic);
+}
+
+interface Debate {
+  readonly conflict: Conflict;
+  readonly naming: Naming;
+}
+
+async function stepConflict(given: PhaseWork, debate: Debate, step: ConflictStep): Promise<Conflict> {
+  const { conflict, naming } = debate;
+  const { context } = given;
+  const { id } = conflict;
+  switch (step.kind) {
+    case "ask_positions": {
+      const { round } = step;
+      const positions: ConflictPosition[] = [];
+      for (const agent of step.agents) {
+        const position = await takePosition(given, { conflict, agent, round, naming });
+        if (position !== null) positions.push(position);
+      }
+      await tell(context, naming(`round-${round}`), { kind: "positions_taken", conflict: id, round, positions });
+      return { ...conflict, rounds: [...conflict.rounds, positions] };
+    }
+    case "resolve":
+      return await resolve(context, debate, step.ruling);
+    case "escalate":
+      return await escalate(given, debate, step);
+    case "settled":
+      return conflict;
+  }
+}
+
+async function escalate(
+  given: PhaseWork,
+  { conflict, naming }: Debate,
+  step: Extract<ConflictStep, { readonly kind: "escalate" }>,
+): Promise<Conflict> {
+  const { context } = given;
+  const { settings } = requireSetup(context);
+  const { reason, question, options } = step;
+  const { escalation } = await tell(context, naming("escalated"), {
+    kind: "conflict_escalated",
+    conflict: conflict.id,
+    escalation: { reason, question, options, at: isoNow(context) },
+  });
+  const choice = await askPerson(given, {
+    naming,
+    from: "orchestrator",
+    type: reason === "high_veto" || reason === "opposed_vetoes" ? "VETO" : "CONFLICT",
+    question,
+    options,
+  });
+  const escalated = { ...conflict, escalation };
+  return await resolve(
+    context,
+    { conflict: escalated, naming },
+    decideByPerson(escalated, { choice, by: "user", rules: settings }),
+  );
+}
+
+async function resolve(context: CrunchContext, { conflict, naming }: Debate, ruling: Ruling): Promise<Conflict> {
+  const { resolution } = await tell(context, naming("resolved"), {
+    kind: "conflict_resolved",
+    conflict: conflict.id,
+    resolution: { ...ruling, at: isoNow(context), knowledge: null },
+  });
+  return { ...conflict, resolution };
+}
+
+/** What an agent says in one round; null when it says nothing that can be read, and so stands where it stood. */
+async function takePosition(
+  given: PhaseWork,
+  params: { readonly conflict: Conflict; readonly agent: string; readonly round: number; readonly naming: Naming },
+): Promise<ConflictPosition | null> {
+  const { work, context, phase } = given;
+  const { conflict, agent, round } = params;
+  const naming: Naming = (part) => params.naming(`${round}-${agent}-${part}`);
+  const profile = requireSetup(context).settings.agents[agent];
+  const { report, request } = await callAgent(work, context, {
+    naming,
+    agent,
+    role: `debate-${agent}`,
+    action: "resolve_conflict",
+    node: null,
+    phase,
+    priority: "HIGH",
+    prompt: (fence) => debatePrompt(params, profile?.about ?? "", fence),
+    timeoutMs: profile?.timeoutMs ?? null,
+    attempt: 1,
+    outputs: [],
+    aside: null,
+  });
+  if (report.outcome === "failed") return null;
+  const position = parsePosition(report.text, agent);
+  const stands = position ?? positionsAfter(conflict, round - 1).find((one) => one.agent === agent);
+  if (stands === undefined) return null;
+  const { agent: _agent, ...vote } = stands;
+  await sendMessage(
+    context,
+    { name: naming("vote"), from: agent, to: COORDINATOR, answers: request.id, phase, priority: "HIGH" },
+    { type: "VOTE", payload: { conflict: conflict.id, round, ...vote } },
+  );
+  return position;
+}
+
+function debatePrompt(
+  { conflict, agent, round }: { readonly conflict: Conflict; readonly agent: string; readonly round: number },
+  about: string,
+  fence: Fence,
+): string {
+  const said = positionsAfter(conflict, round - 1).map(
+    (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
+  );
+  return [
+    `You are ${agent}, ${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
+    `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", said.join("\n"))}`,
+    "Say what you stand for after having heard the others. Move if they convinced you. Change no file.",
+    `End with one JSON object in a fenced block:\n\`\`\`json\n${POSITION_FORM}\n\`\`\``,
+  ].join("\n\n");
+}

@@ -1,0 +1,328 @@
+import type { Forge } from "@holdfast/core/forge";
+import type { StageResult } from "@holdfast/core/transitions";
+import { HoldfastError } from "@holdfast/platform/error";
+import { ANSWER_TO, findBase, pushBranch, settleRemote, syncBranch } from "../branch.ts";
+import { askForge, closingBody } from "../forge.ts";
+import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
+import { OUTPUT_DIRECTORY, type Worktree, keepEnd, requireForge, runGateCommand, stageTime } from "../worktree.ts";
+import {
+  type CrunchContext,
+  type CrunchWork,
+  type Place,
+  commitPhase,
+  conclude,
+  enterPhase,
+  fail,
+  findPlace,
+  requireSetup,
+  setStateLabel,
+  tell,
+} from "./phase-steps.ts";
+import { type Phase, isAtOrPast, parsePhase, phaseOfLabels } from "./phases.ts";
+import { editsFiles, planPhaseGraph } from "./plan-team.ts";
+import { keepResolution, runPhase } from "./run-phase.ts";
+import type { GraphPhase } from "./settings.ts";
+import { type CrunchIssue, type CrunchState, inOrder } from "./state.ts";
+
+/** The issue as it is becomes one that can be implemented: a team looks at it from all sides and writes down what is to be done. */
+export async function enrichStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const place = await findPlace(work, context);
+  const setup = await setUp(work, context, place);
+  if (setup.kind === "impossible") return fail(setup.reason);
+  const { issue, base } = requireSetup(context);
+  const inputs = { inputs: { issue, base: base.commit } };
+  const done = (reason: string) => ({
+    ...conclude(work.options, { stage: "enrich", event: "enriched", reason }),
+    ...inputs,
+  });
+  const plan = await settleEntry(context, planEntry(issue));
+  if (plan.kind === "over") return { ...fail(plan.reason), ...inputs };
+  if (plan.kind === "enriched") return done(`Issue #${issue.number} is at ${plan.phase} by its label`);
+  await enterPhase(work, context, { place, phase: "enrich" });
+  const end = await runPhase(work, context, { phase: "enrich", place });
+  if (end.kind === "given_up") return { ...fail(end.reason), ...inputs };
+  return done(`Issue #${issue.number} is enriched${end.remark}`);
+}
+
+async function settleEntry(context: CrunchContext, plan: EntryPlan): Promise<SettledEntry> {
+  if (plan.kind !== "ask") return plan;
+  const { issue } = requireSetup(context);
+  const answer = await context.decide({
+    name: "which-phase",
+    question: `Issue #${issue.number} carries labels of several phases: ${plan.phases.join(", ")}. Where does it stand?`,
+    options: plan.phases,
+  });
+  return entryAt(issue.number, parsePhase(answer) ?? "enrich");
+}
+
+/** Nobody works here: what stands is that the issue can be implemented, for those who look at its label. */
+export async function readyStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  await enterPhase(work, context, { place: await findPlace(work, context), phase: "ready" });
+  const { issue } = requireSetup(context);
+  return conclude(work.options, {
+    stage: "ready",
+    event: "accepted",
+    reason: `Issue #${issue.number} is ready to be implemented`,
+  });
+}
+
+/** One round of implementing, with what the end-to-end check said of the round before. */
+export async function implementingStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const place = await findPlace(work, context);
+  await enterPhase(work, context, { place, phase: "implementing" });
+  const end = await runPhase(work, context, { phase: "implementing", place });
+  if (end.kind === "given_up") return fail(end.reason);
+  const { moved } = await commitPhase(context, place, { phase: "implementing", summary: end.summary });
+  const empty = await whyEmpty(work, context, { place, phase: "implementing", summary: end.summary });
+  if (empty !== null) return fail(empty);
+  const what = moved ? "is implemented" : "is implemented without any change to the files";
+  return conclude(work.options, {
+    stage: "implementing",
+    event: "implemented",
+    reason: `Round ${context.position.iteration} ${what}${end.remark}`,
+    feedback: null,
+  });
+}
+
+/** Does it work as a whole? The user's own command says so first, then those of the team who check. What fails goes back to be implemented. */
+export async function e2eStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const place = await findPlace(work, context);
+  await enterPhase(work, context, { place, phase: "e2e" });
+  const { gate } = work.options;
+  const verdict = await runGateCommand(work, context, place.worktree, { gate, commitAt: place.at });
+  if (verdict.kind === "failed") return { event: "e2e_fail", reason: verdict.reason, feedback: verdict.detail };
+  const end = await runPhase(work, context, { phase: "e2e", place });
+  if (end.kind === "given_up") return fail(end.reason);
+  await commitPhase(context, place, { phase: "e2e", summary: end.summary });
+  if (end.failing !== null) return { event: "e2e_fail", reason: end.failing.reason, feedback: end.failing.detail };
+  const checked = gate === null ? "The team's checks passed" : "The gate command and the team's checks passed";
+  return conclude(work.options, { stage: "e2e", event: "e2e_pass", reason: checked + end.remark, feedback: null });
+}
+
+/** What was built is written down for those who use it. */
+export async function docsStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const place = await findPlace(work, context);
+  await enterPhase(work, context, { place, phase: "docs" });
+  const end = await runPhase(work, context, { phase: "docs", place });
+  if (end.kind === "given_up") return fail(end.reason);
+  const { moved } = await commitPhase(context, place, { phase: "docs", summary: end.summary });
+  const empty = await whyEmpty(work, context, { place, phase: "docs", summary: end.summary });
+  if (empty !== null) return fail(empty);
+  const reason = `${moved ? "The documents are up to date" : "The documents need no change"}${end.remark}`;
+  return conclude(work.options, { stage: "docs", event: "documented", reason });
+}
+
+/** Everything is pushed and a pull request is open. Whether it is merged is for people to say. */
+export async function readyToMergeStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const place = await findPlace(work, context);
+  await enterPhase(work, context, { place, phase: "ready-to-merge" });
+  const { head } = await commitPhase(context, place, { phase: "ready-to-merge", summary: "" });
+  const remote = await settleRemote(context, place.worktree, { head });
+  if (remote.kind === "stop") return fail(remote.reason);
+  const pushed = await pushBranch(context, place.worktree, { head, expected: remote.expected });
+  if (pushed.kind === "refused") {
+    const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
+    if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return fail(reason);
+    return { event: "push_refused", reason, feedback: `${reason}.` };
+  }
+  const opened = await open(work, context, place);
+  if (opened.kind === "refused") return fail(opened.reason);
+  const { request } = opened;
+  await tell(context, "pull-request-opened", { kind: "pull_request_opened", pullRequest: request });
+  if (work.options.target === "done") return await awaitMerge(context, place, request);
+  const reason = `Pull request #${request.number} is open: ${request.url}`;
+  return conclude(work.options, { stage: "ready-to-merge", event: "merged", reason });
+}
+
+type Open =
+  | { readonly kind: "open"; readonly request: OpenedRequest }
+  | { readonly kind: "refused"; readonly reason: string };
+
+async function open(work: CrunchWork, context: CrunchContext, { forge, worktree }: Place): Promise<Open> {
+  const { base, issue } = requireSetup(context);
+  const opened = await openPullRequest(context, forge, {
+    purpose: "pull-request",
+    ...pullRequestText(context.state, issue),
+    head: worktree.branch.name,
+    base: base.branch,
+    draft: work.options.draft,
+  });
+  if (opened.kind === "open") return opened;
+  return { kind: "refused", reason: `No pull request could be opened: ${opened.reason}` };
+}
+
+/** Parks each time that it is asked and not merged: who resumes has merged it, or finds it parked again. */
+async function awaitMerge(
+  context: CrunchContext,
+  { forge }: Place,
+  request: OpenedRequest,
+): Promise<StageResult<CrunchState>> {
+  const found = await askForge(context, () => forge.getPullRequest(request.number));
+  const name = `Pull request #${request.number}`;
+  switch (found?.state) {
+    case "merged":
+      return { event: "merged", reason: `${name} is merged` };
+    case "open":
+      return await context.park({
+        on: "person",
+        reason: `${name} is open and waits to be merged: ${request.url}. Merge it, then resume.`,
+      });
+    case "closed":
+      return fail(`${name} was closed without being merged`);
+    case undefined:
+      return fail(`${name} is not there any more`);
+  }
+}
+
+/** The pull request is merged: the issue says so, and what was learnt is kept. */
+export async function doneStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+  const forge = await requireForge(work, context);
+  const { issue } = requireSetup(context);
+  await setStateLabel(context, forge, { issue: issue.number, phase: "done" });
+  const at = await stageTime(context);
+  await tell(context, "phase-entered", { kind: "phase_entered", phase: "done", at });
+  await keepResolution(context, at);
+  return { event: "done", reason: context.position.reason ?? "Done" };
+}
+
+type Setup = { readonly kind: "ready" } | { readonly kind: "impossible"; readonly reason: string };
+
+/** The issue, the rules of the team and the base that the branch builds on: all found once, and fixed from here on. */
+async function setUp(
+  work: CrunchWork,
+  context: CrunchContext,
+  params: { readonly worktree: Worktree; readonly forge: Forge; readonly at: string },
+): Promise<Setup> {
+  const { worktree, forge, at } = params;
+  const { branch } = worktree;
+  const issue = await readIssue(context, forge);
+  if (issue === null)
+    return { kind: "impossible", reason: `Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})` };
+  const named = work.options.baseBranch;
+  const found = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  if (found.kind !== "found") return { kind: "impossible", reason: found.reason };
+  const synced = await syncBranch(context, worktree, { base: found.base, at });
+  if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
+  await worktree.outputs.hide(OUTPUT_DIRECTORY);
+  await tell(context, "issue-read", { kind: "issue_read", issue });
+  await tell(context, "settings-read", { kind: "settings_read", settings: work.options.settings });
+  await tell(context, "branch-made", { kind: "branch_made", branch: branch.name, base: found.base });
+  return { kind: "ready" };
+}
+
+function issueNumber({ run }: CrunchContext): number {
+  if (run.work.kind === "issue") return run.work.number;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Run ${run.id} has no issue, and the crunch workflow carries an issue through its phases`,
+    hint: "Start it with an issue, or with a text where there is a forge to file it at: `holdfast run --workflow crunch 42`.",
+  });
+}
+
+/** The text the run began with. A change at the forge is for a person to decide on, never silently taken. */
+async function readIssue(context: CrunchContext, forge: Forge): Promise<CrunchIssue | null> {
+  const number = issueNumber(context);
+  const known = context.inputs.issue;
+  if (known !== null && known.number === number) return { ...known };
+  return await askForge(context, () =>
+    context.step("issue", async () => {
+      const issue = await forge.getIssue(number);
+      return issue === null || issue.number !== number ? null : { ...issue };
+    }),
+  );
+}
+
+type EntryPlan = SettledEntry | { readonly kind: "ask"; readonly phases: readonly Phase[] };
+
+type SettledEntry =
+  | { readonly kind: "enrich" }
+  /** Somebody has seen to the enriching already, and said so by the label. */
+  | { readonly kind: "enriched"; readonly phase: Phase }
+  | { readonly kind: "over"; readonly reason: string };
+
+/**
+ * Where a run begins, by the issue's labels. A new run has none of the work that the later labels tell of, so it begins to implement at the
+ * latest, whatever they say.
+ */
+export function planEntry(issue: Pick<CrunchIssue, "number" | "labels" | "state">): EntryPlan {
+  if (issue.state === "closed") return { kind: "over", reason: `Issue ${issue.number} is closed` };
+  const labelled = phaseOfLabels(issue.labels);
+  if (labelled.kind === "several") return { kind: "ask", phases: labelled.phases };
+  return entryAt(issue.number, labelled.phase);
+}
+
+function entryAt(issue: number, phase: Phase): SettledEntry {
+  if (phase === "done") return { kind: "over", reason: `Issue ${issue} is done, as its label says` };
+  return isAtOrPast(phase, "ready") ? { kind: "enriched", phase } : { kind: "enrich" };
+}
+
+/**
+ * Why there will be nothing to open a pull request for, as soon as that is known: the branch holds nothing that its base has not, and nobody of the team is
+ * to change files in what is still to come. null: go on.
+ */
+async function whyEmpty(
+  { options }: CrunchWork,
+  context: CrunchContext,
+  params: { readonly place: Place; readonly phase: "implementing" | "docs"; readonly summary: string },
+): Promise<string | null> {
+  const { place, phase, summary } = params;
+  if (!isAtOrPast(options.target, "ready-to-merge")) return null;
+  if (LATER[phase].some((later) => mayEdit(context, later, place.at))) return null;
+  const { base } = requireSetup(context);
+  const { branch } = place.worktree;
+  const isEmpty = await context.step("empty", async () =>
+    branch.isAncestor({ ancestor: await branch.head(), of: base.commit }),
+  );
+  if (!isEmpty) return null;
+  const said = summary.trim() === "" ? "" : ` What the team said:\n${keepEnd(summary.trim(), SAID_CHARACTERS)}`;
+  return `Nobody has changed any file, and nobody is to in the phases after ${phase}: there is nothing to open a pull request for.${said}`;
+}
+
+const SAID_CHARACTERS = 1000;
+
+const LATER: Readonly<Record<"implementing" | "docs", readonly GraphPhase[]>> = {
+  implementing: ["e2e", "docs"],
+  docs: [],
+};
+
+function mayEdit(context: CrunchContext, phase: GraphPhase, at: string): boolean {
+  const { settings, issue } = requireSetup(context);
+  const { team } = context.state;
+  if (team === null) return false;
+  const template = settings.graphs[phase];
+  const { labels } = issue;
+  const graph = planPhaseGraph({ phase, template, team, agents: settings.agents, labels, attempt: 1, at });
+  return graph.nodes.some((node) => editsFiles(graph, node));
+}
+
+const MAX_TITLE = 200;
+
+/** What was done, by whom, and what was decided on the way. */
+function pullRequestText(
+  state: CrunchState,
+  issue: Pick<CrunchIssue, "number" | "title">,
+): { readonly title: string; readonly body: string } {
+  const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
+  const outputs = inOrder(state.outputs).map(
+    ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`,
+  );
+  const decisions = state.conflicts.flatMap(({ topic, resolution }) =>
+    resolution === null ? [] : [`- ${oneLine(topic)}: ${oneLine(resolution.choice)} (${resolution.how})`],
+  );
+  const body = [
+    ...section("What the team did", outputs),
+    ...section("What was decided where opinions differed", decisions),
+  ].join("\n");
+  return { title: (words || "Implementation").slice(0, MAX_TITLE), body: closingBody(body, issue.number) };
+}
+
+function section(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : [`## ${title}`, "", ...lines, ""];
+}
+
+const LINE = 300;
+
+function oneLine(text: string): string {
+  const line = text.replaceAll(/\s+/g, " ").trim();
+  return line.length > LINE ? `${line.slice(0, LINE).toWellFormed()}…` : line;
+}

@@ -1,0 +1,189 @@
+import { type Shape, count, dictionary, finite, flag, list, object, oneOf, text } from "@holdfast/core/json";
+import type { Phase } from "./phases.ts";
+
+// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+
+export const ROLES = ["coordinator", "supervisor", "implementer", "quality", "context"] as const;
+export type Role = (typeof ROLES)[number];
+
+export type TeamMember = {
+  readonly agent: string;
+  readonly role: Role;
+  readonly phases: readonly Phase[];
+  /** Why it is in the team, as a number from 0 to 100. */
+  readonly routingScore: number;
+};
+
+export type TaskStatus = "pending" | "active" | "completed" | "failed" | "blocked" | "skipped";
+
+/** One node's work as the team sees it. */
+type TeamTask = { readonly agent: string; readonly phase: Phase; readonly status: TaskStatus };
+
+export type Team = {
+  /** TEAM-YYYYMMDD-hash4 */
+  readonly id: string;
+  readonly issue: number;
+  readonly complexity: Complexity;
+  readonly domains: readonly string[];
+  readonly members: readonly TeamMember[];
+  /** By the task's own name. Counts are derived from it, so that nothing is counted twice. */
+  readonly tasks: Readonly<Record<string, TeamTask>>;
+};
+
+type MemberStatus = "active" | "blocked" | "waiting" | "idle";
+
+type MemberCounts = {
+  readonly status: MemberStatus;
+  readonly completed: number;
+  readonly pending: number;
+  readonly failed: number;
+};
+
+/** What a member has done and has yet to do. Work under way is pending: it is not done. */
+export function memberCounts(team: Team, agent: string): MemberCounts {
+  const own = Object.values(team.tasks).filter((task) => task.agent === agent);
+  const having = (...statuses: readonly TaskStatus[]): number =>
+    own.filter((task) => statuses.includes(task.status)).length;
+  const status = having("active") > 0 ? "active" : having("blocked") > 0 ? "blocked" : "waiting";
+  const pending = having("pending", "active", "blocked");
+  return {
+    status: pending === 0 ? "idle" : status,
+    completed: having("completed"),
+    pending,
+    failed: having("failed"),
+  };
+}
+
+/** Who works in which phase, in the order of the members. */
+export function phaseAssignments(team: Team): Readonly<Partial<Record<Phase, readonly string[]>>> {
+  const assignments: Partial<Record<Phase, string[]>> = {};
+  for (const member of team.members) {
+    for (const phase of member.phases) (assignments[phase] ??= []).push(member.agent);
+  }
+  return assignments;
+}
+
+/** Those of a role that work in a phase. */
+export function membersIn(team: Team, params: { readonly role: Role; readonly phase: Phase }): readonly string[] {
+  return team.members
+    .filter((member) => member.role === params.role && member.phases.includes(params.phase))
+    .map((member) => member.agent);
+}
+
+export const PHASE_SHAPE: Shape<Phase> = oneOf<Phase>({
+  input: true,
+  backlog: true,
+  enrich: true,
+  ready: true,
+  implementing: true,
+  e2e: true,
+  docs: true,
+  "ready-to-merge": true,
+  done: true,
+});
+
+export const ROLE_SHAPE: Shape<Role> = oneOf<Role>({
+  coordinator: true,
+  supervisor: true,
+  implementer: true,
+  quality: true,
+  context: true,
+});
+
+export const TEAM_TASK_SHAPE: Shape<TeamTask> = object<TeamTask>({
+  agent: text,
+  phase: PHASE_SHAPE,
+  status: oneOf<TaskStatus>({
+    pending: true,
+    active: true,
+    completed: true,
+    failed: true,
+    blocked: true,
+    skipped: true,
+  }),
+});
+
+export const TEAM_SHAPE: Shape<Team> = object<Team>({
+  id: text,
+  issue: count,
+  complexity: object<Complexity>({
+    score: count,
+    level: oneOf<Complexity["level"]>({ LOW: true, MEDIUM: true, HIGH: true, CRITICAL: true }),
+    factors: object<ComplexityFactors>({
+      multiDomain: flag,
+      fileCount: flag,
+      securityInvolved: flag,
+      breakingChange: flag,
+      priorFailures: flag,
+    }),
+  }),
+  domains: list(text),
+  members: list(object<TeamMember>({ agent: text, role: ROLE_SHAPE, phases: list(PHASE_SHAPE), routingScore: finite })),
+  tasks: dictionary(TEAM_TASK_SHAPE),
+});
+
+export type ComplexityLevel = "LOW" | "MEDIUM" | "HIGH" | "CRITICAL";
+
+type ComplexityFactors = {
+  readonly multiDomain: boolean;
+  readonly fileCount: boolean;
+  readonly securityInvolved: boolean;
+  readonly breakingChange: boolean;
+  readonly priorFailures: boolean;
+};
+
+type Complexity = {
+  readonly score: number;
+  readonly level: ComplexityLevel;
+  readonly factors: ComplexityFactors;
+};
+
+export interface ComplexitySigns {
+  readonly domains: readonly string[];
+  /** How many files the work is reckoned to touch. */
+  readonly files: number;
+  readonly breaking: boolean;
+  readonly priorFailures: number;
+}
+
+const POINTS: Readonly<Record<keyof ComplexityFactors, number>> = {
+  multiDomain: 2,
+  fileCount: 1,
+  securityInvolved: 3,
+  breakingChange: 2,
+  priorFailures: 2,
+};
+
+export function scoreComplexity(signs: ComplexitySigns): Complexity {
+  const factors: ComplexityFactors = {
+    multiDomain: new Set(signs.domains).size >= 2,
+    fileCount: signs.files >= 10,
+    securityInvolved: signs.domains.includes("security"),
+    breakingChange: signs.breaking,
+    priorFailures: signs.priorFailures >= 1,
+  };
+  let score = 0;
+  if (factors.multiDomain) score += POINTS.multiDomain;
+  if (factors.fileCount) score += POINTS.fileCount;
+  if (factors.securityInvolved) score += POINTS.securityInvolved;
+  if (factors.breakingChange) score += POINTS.breakingChange;
+  if (factors.priorFailures) score += POINTS.priorFailures;
+  return { score, level: levelOf(score), factors };
+}
+
+function levelOf(score: number): ComplexityLevel {
+  if (score < 3) return "LOW";
+  if (score < 5) return "MEDIUM";
+  return score < 8 ? "HIGH" : "CRITICAL";
+}
+
+/** Does the team need somebody who does nothing but coordinate? */
+export function needsOrchestrator(params: {
+  readonly score: number;
+  readonly domains: readonly string[];
+  /** The issue carries the label `complex`. */
+  readonly complex: boolean;
+  readonly priorFailures: number;
+}): boolean {
+  return params.score >= 5 || new Set(params.domains).size >= 2 || params.complex || params.priorFailures >= 1;
+}

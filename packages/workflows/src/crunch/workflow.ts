@@ -1,0 +1,125 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Planes } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
+import { type Position, bump, counterOf } from "@holdfast/core/position";
+import type { StageResult } from "@holdfast/core/transitions";
+import { type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import { HoldfastError } from "@holdfast/platform/error";
+import { findBase } from "../branch.ts";
+import { importedIssue } from "../forge.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
+import { CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
+import type { CrunchContext, CrunchWork } from "./phase-steps.ts";
+import { crunchFreshness } from "./phases.ts";
+import {
+  docsStage,
+  doneStage,
+  e2eStage,
+  enrichStage,
+  implementingStage,
+  readyStage,
+  readyToMergeStage,
+} from "./stages.ts";
+import { type CrunchState, initialCrunchState, parseCrunchEvent, parseCrunchState, reduceCrunch } from "./state.ts";
+
+type Stage = (work: CrunchWork, context: CrunchContext) => ReturnType<StageFunction<CrunchState>>;
+
+const STAGES: Readonly<Record<string, Stage>> = {
+  enrich: enrichStage,
+  ready: readyStage,
+  implementing: implementingStage,
+  e2e: e2eStage,
+  docs: docsStage,
+  "ready-to-merge": readyToMergeStage,
+  done: doneStage,
+};
+
+/** The workflow that carries an issue through its phases, each with a team of agents on a graph. */
+export function crunchWorkflow(options: CrunchOptions, parts: WorkParts): Workflow<CrunchState> {
+  const work: CrunchWork = { options, parts };
+  return defineWorkflow<CrunchState>({
+    ...CRUNCH_SHAPE,
+    stages: Object.fromEntries(
+      Object.entries(STAGES).map(([name, stage]) => [name, (context: CrunchContext) => stage(work, context)]),
+    ),
+    initialState: () => initialCrunchState,
+    parseState: parseCrunchState,
+    reduce: (state, event) => reduceCrunch(state, parseCrunchEvent(event)),
+    guard: crunchGuard(options),
+    freshness: crunchFreshness,
+    // Far beyond what the limits allow: whoever comes here goes in circles that no guard counts.
+    maxVisits: 50 + 5 * options.limits.e2eFailures,
+  });
+}
+
+/**
+ * Counts and stops what does not converge. `attempts` has how often each phase was entered, and under `e2e-failures` how often the end-to-end
+ * check sent the work back. Both live in the position, so a resume sets neither back.
+ */
+export function crunchGuard<S extends JsonObject>({ limits }: Pick<CrunchOptions, "limits">) {
+  return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
+    const { result } = given;
+    const { attempts } = given.position;
+    const counted = isReturn(result.event) ? bump(attempts, "e2e-failures") : attempts;
+    const failures = counterOf(counted, "e2e-failures");
+    if (isReturn(result.event) && failures > limits.e2eFailures)
+      return fatal(
+        given,
+        `The work was sent back ${failures} times, and ${limits.e2eFailures} are allowed: ${result.reason}`,
+      );
+    const next = CRUNCH_SHAPE.transitions[given.position.stage]?.[result.event];
+    if (next === undefined || Object.hasOwn(CRUNCH_SHAPE.ends, next))
+      return { position: { ...given.position, attempts: counted }, result };
+    return {
+      position: { ...given.position, attempts: bump(counted, next), iteration: round(given.position, next) },
+      result,
+    };
+  };
+}
+
+function isReturn(event: string): boolean {
+  return event === "e2e_fail" || event === "push_refused";
+}
+
+function round({ iteration }: Position, next: string): number {
+  return next === "implementing" ? iteration + 1 : iteration;
+}
+
+function fatal<S extends JsonObject>(
+  { position, result }: { readonly position: Position; readonly result: StageResult<S> },
+  reason: string,
+) {
+  return { position, result: { ...result, event: "fatal", reason } };
+}
+
+/**
+ * What the first phase finds, for a run that comes from elsewhere and may stand behind it already. Team, messages, conflicts and knowledge are
+ * those of the document where Holdfast wrote it; crunch's own documents name them only, so those begin anew. The issue and the base are found as
+ * they are now.
+ */
+export async function adoptCrunchState(params: {
+  readonly parts: WorkParts;
+  readonly options: CrunchOptions;
+  readonly planes: Pick<Planes, "context">;
+  readonly issue: number;
+  /** Of the worktree that the run goes on in. */
+  readonly root: string;
+}): Promise<CrunchState> {
+  const { parts, options, root } = params;
+  const { forge, issue } = await importedIssue(parts, params.issue);
+  const { values } = params.planes.context;
+  const state = Object.hasOwn(values, "messages") ? parseCrunchState(values) : initialCrunchState;
+  const branch = await parts.branches.of(root);
+  const found = await findBase({ branch, forge, named: options.baseBranch });
+  if (found.kind === "missing")
+    throw new HoldfastError({ code: "USAGE", message: found.reason, hint: "Name a base branch that is there." });
+  await parts.outputs(root).hide(OUTPUT_DIRECTORY);
+  const from = await branch.mergeBase({ a: found.base.commit, b: await branch.head() });
+  return {
+    ...state,
+    issue: state.issue ?? { ...issue },
+    base: { branch: found.base.branch, commit: from ?? found.base.commit },
+    branch: branch.name,
+    settings: state.settings ?? options.settings,
+  };
+}

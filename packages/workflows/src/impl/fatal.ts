@@ -1,0 +1,126 @@
+import type { JsonObject } from "@holdfast/core/json";
+import { type Position, counterOf } from "@holdfast/core/position";
+import type { StageResult } from "@holdfast/core/transitions";
+import { commitWork } from "../branch.ts";
+import { OUTPUT_DIRECTORY, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import { outputFiles } from "./layout.ts";
+import type { ImplContext, ImplState, ImplWork } from "./state.ts";
+
+const DIFF_BYTES = 200_000;
+
+/** Hands over the best there was: its files when reviews went nowhere, and a report in any case. */
+export async function fatalStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const { position, state } = context;
+  const reason = position.reason ?? "The run gave up without a reason";
+  if (context.workspace === undefined) return { event: "fatal", reason };
+  const worktree = await openWorktree(work, context);
+  const { branch, outputs } = worktree;
+  const at = await stageTime(context);
+  const returnedTo = bestToReturnTo(position, state);
+  if (returnedTo !== null) {
+    const before = await context.step("head", () => branch.head());
+    await context.restoreFiles("best", { sequence: returnedTo.sequence });
+    const message = `Issue #${state.issue?.number ?? 0}: back to the best-reviewed state (${returnedTo.score})\n`;
+    await commitWork(context, worktree, { step: "commit", message, before, at });
+  }
+  const diff =
+    state.base === null
+      ? null
+      : await branch.diffSince({ from: state.base.commit, exclude: [OUTPUT_DIRECTORY], maxBytes: DIFF_BYTES });
+  const report = stuckReport({ position, state, reason, at, diff, returnedTo });
+  await outputs.write(outputFiles.fatal(Date.parse(at)), prettyJson(report.json));
+  await outputs.write(outputFiles.stuckReport, report.text);
+  return { event: "fatal", reason, state: { ...state, stuckReport: report.text } };
+}
+
+interface StuckReport {
+  readonly json: JsonObject;
+  /** The same for people. */
+  readonly text: string;
+}
+
+/** What a run that gave up hands over: why, the best it had, what says no, what was tried, what it cost. */
+function stuckReport(params: {
+  readonly position: Position;
+  readonly state: ImplState;
+  readonly reason: string;
+  readonly at: string;
+  /** The change as it stands now, since the base. */
+  readonly diff: { readonly text: string; readonly cut: boolean } | null;
+  /** Score of the checkpoint that the files were put back to; null: they are as the last stage left them. */
+  readonly returnedTo: Position["best"];
+}): StuckReport {
+  const { position, state, reason, returnedTo, diff } = params;
+  const last = state.history.at(-1);
+  const { tokens, microUsd, milliseconds, unpriced = 0, uncounted = 0 } = position.budget.spent;
+  const tried = state.history.map(
+    (entry) =>
+      `${entry.stage}, iteration ${entry.iteration}: ${entry.event}${entry.score === null ? "" : ` (${entry.score})`}: ${entry.reason}`,
+  );
+  const json: JsonObject = {
+    stage: last?.stage ?? position.stage,
+    event: "fatal",
+    iteration: position.iteration,
+    reason,
+    details: state.failing?.detail ?? position.feedback ?? "",
+    timestamp: params.at,
+    best: position.best === null ? null : { ...position.best, returned_to: returnedTo !== null },
+    failing_gate: state.failing === null ? null : { ...state.failing },
+    tried,
+    attempts: { ...position.attempts },
+    streaks: { ...position.streaks },
+    cost: {
+      tokens: uncounted > 0 && tokens === 0 ? null : tokens,
+      uncounted_calls: uncounted,
+      micro_usd: unpriced > 0 && microUsd === 0 ? null : microUsd,
+      unpriced_calls: unpriced,
+      milliseconds,
+    },
+    diff: diff?.text ?? null,
+  };
+  return { json, text: reportText({ ...params, tried }) };
+}
+
+/** What has no price is not called free. */
+function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): string {
+  const known = `${(microUsd / 1_000_000).toFixed(2)} USD`;
+  if (unpriced === 0) return known;
+  return microUsd === 0 ? "money unknown" : `${known} and calls of unknown price (${unpriced})`;
+}
+
+function reportText(params: Parameters<typeof stuckReport>[0] & { readonly tried: readonly string[] }): string {
+  const { position, state, returnedTo, diff } = params;
+  const { tokens, milliseconds } = position.budget.spent;
+  const lines = [
+    `# Issue ${state.issue === null ? "" : `#${state.issue.number} `}was not finished`,
+    "",
+    params.reason,
+    "",
+    returnedTo === null
+      ? "The files are as the last stage left them."
+      : `The files are those of checkpoint ${returnedTo.sequence}, which had the best review (${returnedTo.score}).`,
+    `Cost: ${tokens} tokens, ${moneyOf(position.budget.spent)}, ${Math.round(milliseconds / 1000)} s.`,
+    ...(state.failing === null ? [] : ["", `## What said no: ${state.failing.gate}`, "", state.failing.detail]),
+    "",
+    "## What was tried",
+    "",
+    ...params.tried.map((one) => `- ${one}`),
+    ...(diff === null
+      ? []
+      : ["", `## The change${diff.cut ? " (its beginning)" : ""}`, "", "```diff", diff.text.trimEnd(), "```"]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/**
+ * The checkpoint whose files a run that gives up goes back to. Only when reviews plateaued or regressed: the last one failed and was no
+ * better than one before it. A run that ends for another reason keeps its newest files.
+ */
+export function bestToReturnTo(
+  position: Pick<Position, "best" | "streaks">,
+  state: Pick<ImplState, "reviews">,
+): Position["best"] {
+  const last = state.reviews.at(-1);
+  if (last === undefined || last.pass || counterOf(position.streaks, "review") < 2) return null;
+  return position.best;
+}

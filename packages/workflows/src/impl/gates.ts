@@ -1,0 +1,75 @@
+import type { SyntaxVerdict } from "@holdfast/core/adapters";
+import { OUTPUT_DIRECTORY, type Worktree, prettyJson, runGateCommand } from "../worktree.ts";
+import { outputFiles } from "./layout.ts";
+import type { Failing, ImplContext, ImplWork } from "./state.ts";
+
+type GateVerdict =
+  | { readonly kind: "passed" }
+  | { readonly kind: "failed"; readonly gate: "parse" | "command"; readonly reason: string; readonly failing: Failing };
+
+interface GateParams {
+  /** What the files are compared with. */
+  readonly from: string;
+  /** Pins the date of a commit of what a gate that passed has changed (a formatter): what is reviewed is what is pushed. null: none is made. */
+  readonly commitAt: string | null;
+}
+
+/** All files that differ from `from` must parse; then the user's own command must succeed. */
+export async function runGates(
+  work: ImplWork,
+  context: ImplContext,
+  worktree: Worktree,
+  params: GateParams,
+): Promise<GateVerdict> {
+  const verdicts = await parseGate(work, context, worktree, params.from);
+  const report = parseReport(verdicts);
+  await worktree.outputs.write(outputFiles.parse(context.position.iteration), prettyJson(report));
+  if (!report.pass) {
+    const reason = `${report.failed_files.length === 1 ? "A file does" : "Files do"} not parse: ${report.failed_files.join(", ")}`;
+    const detail = [`${reason}.`, report.traceback].join("\n");
+    return { kind: "failed", gate: "parse", reason, failing: { gate: "parse", detail } };
+  }
+  const { gate } = work.options;
+  const verdict = await runGateCommand(work, context, worktree, { gate, commitAt: params.commitAt });
+  if (verdict.kind === "passed" || gate === null) return { kind: "passed" };
+  const { reason, detail } = verdict;
+  return { kind: "failed", gate: "command", reason, failing: { gate: gate.command, detail } };
+}
+
+async function parseGate(
+  { parts }: ImplWork,
+  context: ImplContext,
+  { root, branch }: Worktree,
+  from: string,
+): Promise<readonly SyntaxVerdict[]> {
+  return await context.step("parse-gate", async ({ signal }) => {
+    const changed = await branch.changedSince({ from, exclude: [OUTPUT_DIRECTORY] });
+    const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
+    const verdicts = paths.length === 0 ? [] : await parts.syntax.check({ root, paths, signal });
+    return verdicts.map((verdict) => ({ ...verdict }));
+  });
+}
+
+/** As `.tmp/parse-iter-N.json` holds it; the names are those that readers of that file know. */
+interface ParseReport {
+  readonly pass: boolean;
+  readonly failed_files: readonly string[];
+  readonly traceback: string;
+  readonly suggestions: readonly string[];
+  readonly parsed_files: readonly string[];
+  readonly skipped_files: readonly { readonly path: string; readonly why: string }[];
+}
+
+function parseReport(verdicts: readonly SyntaxVerdict[]): ParseReport {
+  const failed = verdicts.filter((verdict) => verdict.kind === "failed");
+  return {
+    pass: failed.length === 0,
+    failed_files: failed.map((verdict) => verdict.path),
+    traceback: failed
+      .map(({ path, line, by, message }) => `${path}${line === null ? "" : `:${line}`} (${by}): ${message}`)
+      .join("\n"),
+    suggestions: failed.map(({ path }) => `Make ${path} parse.`),
+    parsed_files: verdicts.filter((verdict) => verdict.kind === "parsed").map((verdict) => verdict.path),
+    skipped_files: verdicts.filter((verdict) => verdict.kind === "skipped").map(({ path, why }) => ({ path, why })),
+  };
+}

@@ -1,0 +1,336 @@
+import { counterOf } from "@holdfast/core/position";
+import type { StageResult } from "@holdfast/core/transitions";
+import type { AgentReport, Fence } from "@holdfast/core/workflow";
+import { commitWork } from "../branch.ts";
+import { issueText } from "../forge.ts";
+import { OUTPUT_DIRECTORY, type Worktree, keepEnd, openWorktree, stageTime } from "../worktree.ts";
+import { runGates } from "./gates.ts";
+import { outputFiles } from "./layout.ts";
+import { expandTemplate } from "./prompts.ts";
+import {
+  type Finalize,
+  type ImplContext,
+  type ImplState,
+  type ImplWork,
+  type Issue,
+  type Progress,
+  conclude,
+  requireSetup,
+} from "./state.ts";
+
+const KEPT_CHARACTERS = 16_000;
+
+/** One iteration: the agent works, what it did is committed, and what it calls finished goes through the gates. */
+export async function implStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const { position, state } = context;
+  const { issue, base } = requireSetup(state);
+  const { iteration } = position;
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const before = await context.step("head", () => worktree.branch.head());
+  const marker = completionMarker({
+    issue: issue.number,
+    iteration,
+    run: context.run.id,
+    visit: position.visit.number,
+  });
+  const prompt = await writePrompts(work, context, marker);
+
+  const files = { finalize: outputFiles.finalize, report: outputFiles.commitReport(iteration) };
+  const report = await context.agent({
+    name: "agent",
+    role: "impl",
+    prompt,
+    model: work.options.implModel,
+    yolo: work.options.yolo,
+    ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
+    collect: [files.finalize, files.report],
+    env: {
+      HOLDFAST_ISSUE: String(issue.number),
+      HOLDFAST_COMPLETION: marker,
+      HOLDFAST_FINALIZE_FILE: files.finalize,
+      HOLDFAST_COMMIT_REPORT: files.report,
+    },
+  });
+  await worktree.outputs.write(outputFiles.output, report.text);
+  const collected = (path: string): string | null => report.collected[path] ?? null;
+  const commitReport = collected(files.report);
+  const { moved } = await commitWork(context, worktree, {
+    step: "commit",
+    message: commitMessage({ report: commitReport, issue, iteration }),
+    before,
+    at,
+  });
+  const next: ImplState = {
+    ...state,
+    output: keepEnd(report.text, KEPT_CHARACTERS),
+    commitReport: commitReport === null ? null : keepEnd(commitReport, KEPT_CHARACTERS),
+  };
+  const finalize = collected(files.finalize);
+  if (!isComplete(finalize, marker)) {
+    const progress: Progress = moved || report.changed === true ? "changed" : "none";
+    return conclude(context, {
+      event: "impl_not_done",
+      reason: incomplete(report, files.finalize),
+      state: { ...next, progress },
+    });
+  }
+
+  const changed = await context.step("changed", async () => {
+    const files = await worktree.branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+    return files.length;
+  });
+  if (changed === 0) return await emptyResult(context, next);
+
+  const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
+  const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: at });
+  if (verdict.kind === "passed")
+    return conclude(context, {
+      event: "impl_done",
+      reason: `Iteration ${iteration} is complete`,
+      state: { ...done, failing: null },
+      feedback: null,
+    });
+  return conclude(context, {
+    // A command that says no is work not done yet; only files that do not parse count towards the parse limit.
+    event: verdict.gate === "parse" ? "parse_fail" : "impl_not_done",
+    reason: verdict.reason,
+    state: { ...done, failing: verdict.failing },
+    feedback: verdict.failing.detail,
+  });
+}
+
+/** "Done" without any change is not done: nothing of it is reviewed. The second time in a row the user is asked. */
+async function emptyResult(context: ImplContext, state: ImplState): Promise<StageResult<ImplState>> {
+  const { issue, base } = requireSetup(state);
+  const reason = `The agent called issue #${issue.number} done, but no file differs from ${base.branch}`;
+  if (context.state.progress === "empty") {
+    const answer = await context.decide({
+      name: "empty-change",
+      question: `${reason}, for the second time in a row. Let it try again, or stop?`,
+      options: ["again", "stop"],
+    });
+    if (answer === "stop") return conclude(context, { event: "fatal", reason: `Stopped by you: ${reason}`, state });
+  }
+  const feedback = `${reason}. Make the change that the issue asks for in the files of this directory, then write the completion marker again.`;
+  return conclude(context, { event: "impl_not_done", reason, state: { ...state, progress: "empty" }, feedback });
+}
+
+async function writePrompts(work: ImplWork, context: ImplContext, marker: string): Promise<string> {
+  const { position, state } = context;
+  const { issue, base, templates } = requireSetup(state);
+  const { outputs } = await openWorktree(work, context);
+  const fence = context.fence("agent");
+  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch, fence };
+  const prompt = implPrompt({
+    ...fixed,
+    iteration: position.iteration,
+    maxIterations: work.options.maxIterations,
+    marker,
+    reason: position.iteration === 1 ? null : position.reason,
+    feedback: position.feedback,
+    previousOutput: state.output,
+    previousCommitReport: state.commitReport,
+  });
+  // The agent may have removed it, and it is where the prompt points to.
+  await outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  await outputs.write(outputFiles.baseInput, baseImplPrompt(fixed));
+  await outputs.write(outputFiles.input(position.iteration), prompt);
+  return prompt;
+}
+
+function incomplete(report: AgentReport, finalize: string): string {
+  const refused = report.uncollected[finalize];
+  if (refused !== undefined) return `${finalize} cannot be read: ${refused}`;
+  if (report.outcome === "completed") return "The completion marker is missing";
+  return `The agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
+}
+
+/** One more pass over a few of the changed files. It must leave the gates green; what breaks them goes back to implementation. */
+export async function simplifyStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const { position, state } = context;
+  const { options } = work;
+  const { issue, base } = requireSetup(state);
+  const pass = (reason: string) => conclude(context, { event: "simp_pass", reason, state, feedback: null });
+  if (counterOf(position.attempts, "simplify") >= options.limits.simplifications)
+    return pass(`${options.limits.simplifications} simplifications have failed, which is the limit; left as it is`);
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const before = await context.step("head", () => worktree.branch.head());
+  const files = await changedFiles(work, context, worktree);
+  if (files.length === 0) return pass("There is no changed file to simplify");
+
+  const report = await context.agent({
+    name: "simplifier",
+    role: "simplify",
+    prompt: simplifyPrompt(context, files),
+    model: options.implModel,
+    yolo: options.yolo,
+    ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
+  });
+  const fail = (reason: string, feedback: string, failing: ImplState["failing"]) =>
+    conclude(context, { event: "simp_fail", reason, state: { ...state, failing }, feedback });
+  if (report.outcome === "failed") {
+    const reason = `The simplifying agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
+    return fail(reason, `${reason}. Look at what it left in ${files.join(", ")}.`, state.failing);
+  }
+  const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: null });
+  if (verdict.kind === "failed")
+    return fail(verdict.reason, `After a simplification: ${verdict.failing.detail}`, verdict.failing);
+  const message = `Simplify the change for issue #${issue.number}\n`;
+  const { moved } = await commitWork(context, worktree, { step: "commit", message, before, at });
+  return pass(moved ? `Simplified ${files.join(", ")}` : "Nothing could be made simpler");
+}
+
+async function changedFiles(work: ImplWork, context: ImplContext, { branch }: Worktree): Promise<readonly string[]> {
+  const { base } = requireSetup(context.state);
+  return await context.step("files", async () => {
+    const changed = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+    const there = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
+    return there.slice(0, work.options.simplifyFiles);
+  });
+}
+
+function simplifyPrompt(context: ImplContext, files: readonly string[]): string {
+  const { issue, templates } = requireSetup(context.state);
+  const fence = context.fence("simplifier");
+  const text = expandTemplate(templates.simplify, {
+    issue_no: String(issue.number),
+    issue_title: fence.data("issue title", issue.title),
+    issue_file: outputFiles.issue(issue.number),
+    files: fence.data("file names", files.map((file) => `- ${file}`).join("\n")),
+  });
+  return fence.prompt(text);
+}
+
+/** Longer texts are cut: their end is where agents and tools say what matters. */
+const SECTION_CHARACTERS = 16_000;
+
+export interface ImplPromptParams {
+  readonly template: string;
+  readonly issue: Issue;
+  readonly tags: readonly string[];
+  readonly baseBranch: string;
+  readonly iteration: number;
+  readonly maxIterations: number;
+  readonly marker: string;
+  /** Why the run came into this iteration; null in the first. */
+  readonly reason: string | null;
+  readonly feedback: string | null;
+  readonly previousOutput: string | null;
+  readonly previousCommitReport: string | null;
+  /** Of the call that gets the prompt. */
+  readonly fence: Fence;
+}
+
+/** The prompt of one iteration. */
+export function implPrompt(params: ImplPromptParams): string {
+  const { fence, feedback, previousCommitReport, previousOutput } = params;
+  const section = (title: string, source: string, content: string | null): string => {
+    if (content === null || content.trim() === "") return "";
+    return `\n\n---\n${title}\n${fence.data(source, keepEnd(content.trim(), SECTION_CHARACTERS))}\n`;
+  };
+  const text = expandTemplate(params.template, {
+    ...fixedValues(params),
+    iteration_section: iterationSection(params),
+    ci_failure_section: section("What must be fixed:", "checks and reviews", feedback),
+    previous_commit_report_section: section(
+      "Previous iteration summary (commit report):",
+      "the agent's commit report",
+      previousCommitReport,
+    ),
+    previous_output_section: section("Output from last iteration:", "the agent's output", previousOutput),
+  });
+  return fence.prompt(text);
+}
+
+/** What stays the same in every iteration. */
+export function baseImplPrompt(
+  params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "fence">,
+): string {
+  const text = expandTemplate(params.template, {
+    ...fixedValues(params),
+    iteration_section: "",
+    ci_failure_section: "",
+    previous_commit_report_section: "",
+    previous_output_section: "",
+  });
+  return params.fence.prompt(text);
+}
+
+function fixedValues(
+  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch" | "fence">,
+): Readonly<Record<string, string>> {
+  return {
+    issue_no: String(params.issue.number),
+    issue_title: params.fence.data("issue title", params.issue.title),
+    issue_file: outputFiles.issue(params.issue.number),
+    finalize_file: outputFiles.finalize,
+    tags: params.tags.join(", "),
+    base_branch: params.baseBranch,
+  };
+}
+
+/** Part of every template, also a user's own: without it an agent could not know the marker. */
+function iterationSection(params: ImplPromptParams): string {
+  const { iteration, marker, reason } = params;
+  return [
+    `Current iteration: ${iteration} of at most ${params.maxIterations}.`,
+    ...(reason === null ? [] : [`Why there is another one: ${params.fence.data("checks and reviews", reason)}`]),
+    `Write ${outputFiles.commitReport(iteration)}: what you did in this iteration, as a commit message.`,
+    `The completion marker of this iteration, for ${outputFiles.finalize}, is the line:`,
+    marker,
+  ].join("\n");
+}
+
+/**
+ * The line an agent writes when it is done. It names this iteration, this run and this visit of the stage, so that a line from
+ * before (of another iteration, a killed try, another run of the same issue) is never taken for it.
+ */
+export function completionMarker(params: {
+  readonly issue: number;
+  readonly iteration: number;
+  readonly run: string;
+  readonly visit: number;
+}): string {
+  return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.visit})`;
+}
+
+/** A line of its own: "NOT: Issue 42 resolved …" and a marker inside a sentence say nothing. */
+export function isComplete(finalize: string | null, marker: string): boolean {
+  return finalize !== null && lines(finalize).some((line) => line.trim() === marker);
+}
+
+/** Title and body of the pull request: the first line that is not empty, and the rest, without any marker, ours or stale. */
+export function parseFinalize(text: string): Finalize {
+  const kept = lines(text).filter((line) => !ANY_MARKER.test(line));
+  const first = kept.findIndex((line) => line.trim() !== "");
+  if (first === -1) return { title: null, body: "" };
+  return {
+    title: (kept[first] ?? "").trim(),
+    body: kept
+      .slice(first + 1)
+      .join("\n")
+      .trim(),
+  };
+}
+
+const ANY_MARKER = /^\s*Issue #?\d+ resolved(?:\s*\(iteration \d+, [a-z0-9-]+\.\d+\))?\.?\s*$/;
+
+function lines(text: string): readonly string[] {
+  return text.split(/\r?\n/);
+}
+
+const MESSAGE_CHARACTERS = 20_000;
+
+/** What the agent reported, or plain words for one that reported nothing. */
+function commitMessage(params: {
+  readonly report: string | null;
+  readonly issue: Issue;
+  readonly iteration: number;
+}): string {
+  // A NUL ends a commit message early for every reader of it.
+  const report = (params.report ?? "").replaceAll("\0", "").trim().slice(0, MESSAGE_CHARACTERS).toWellFormed();
+  if (report !== "") return `${report}\n`;
+  return `Issue #${params.issue.number}, iteration ${params.iteration}: ${params.issue.title.trim()}\n`;
+}

@@ -1,0 +1,58 @@
+import type { ImplDocumentParams } from "@holdfast/core/adapters";
+import { emptyPlanes } from "@holdfast/core/checkpoint";
+import { isJsonObject } from "@holdfast/core/json";
+import { asForeign } from "@holdfast/formats/format";
+import { IMPL_EXTENSION, implJson } from "@holdfast/formats/impl-json";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
+import type { ImplContext, ImplWork } from "./state.ts";
+
+export const outputFiles = {
+  issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
+  baseInput: `${OUTPUT_DIRECTORY}/impl-input-base.txt`,
+  input: (iteration: number) => `${OUTPUT_DIRECTORY}/impl-input-${iteration}.txt`,
+  output: `${OUTPUT_DIRECTORY}/impl-output.txt`,
+  finalize: `${OUTPUT_DIRECTORY}/finalize.txt`,
+  commitReport: (iteration: number) => `${OUTPUT_DIRECTORY}/commit-report-iter-${iteration}.txt`,
+  parse: (iteration: number) => `${OUTPUT_DIRECTORY}/parse-iter-${iteration}.json`,
+  review: (iteration: number) => `${OUTPUT_DIRECTORY}/review-iter-${iteration}.json`,
+  reviewOutput: (iteration: number) => `${OUTPUT_DIRECTORY}/review-output-${iteration}.txt`,
+  pullRequest: (iteration: number) => `${OUTPUT_DIRECTORY}/pr-iter-${iteration}.json`,
+  rebase: (iteration: number) => `${OUTPUT_DIRECTORY}/rebase-iter-${iteration}.json`,
+  fatal: (at: number) => `${OUTPUT_DIRECTORY}/fatal-${stamp(at)}.json`,
+  stuckReport: `${OUTPUT_DIRECTORY}/stuck-report.md`,
+  checkpoint: `${OUTPUT_DIRECTORY}/impl-checkpoint.json`,
+} as const;
+
+/** 20250115-103000, UTC. */
+function stamp(at: number): string {
+  return new Date(at).toISOString().slice(0, 19).replaceAll(/[-:]/g, "").replace("T", "-");
+}
+
+/** `.tmp/impl-checkpoint.json`, for tools that read it; Holdfast itself never reads it back. */
+export async function writeMirror({ options, parts }: ImplWork, context: ImplContext): Promise<void> {
+  const root = context.workspace?.root;
+  if (root === undefined) return;
+  const outputs = parts.outputs(root);
+  await outputs.hide(OUTPUT_DIRECTORY);
+  const { run, position, inputs, extensions, state } = context;
+  const document = parts.implDocument({
+    run,
+    planes: { position, inputs, extensions, values: state },
+    worktree: root,
+    simplifies: options.simplify,
+    at: new Date(context.now()).toISOString(),
+  });
+  await outputs.write(outputFiles.checkpoint, document);
+}
+
+/** What the impl workflow puts beside its work for older tools: what `holdfast export --to impl-json` would write at that moment. */
+export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocumentParams): string {
+  const { position, inputs, values } = planes;
+  const base = emptyPlanes();
+  const kept = planes.extensions[IMPL_EXTENSION];
+  const own = { version: simplifies ? 2 : 1, ...(isJsonObject(kept) ? kept : {}), worktree };
+  const extensions = { ...planes.extensions, [IMPL_EXTENSION]: own };
+  const whole = { ...base, position, inputs, context: { ...base.context, values }, extensions };
+  const { foreign } = asForeign(run, { trigger: "stage", sequence: 0, createdAt: at, planes: whole }, "impl-json");
+  return new TextDecoder().decode(implJson.encode(foreign).bytes);
+}

@@ -1,0 +1,253 @@
+import type { JsonObject } from "@holdfast/core/json";
+import {
+  checkOptions,
+  count,
+  flag,
+  nullableText,
+  optionError,
+  record,
+  score,
+  text,
+  texts,
+  word,
+} from "@holdfast/core/options";
+import { HoldfastError } from "@holdfast/platform/error";
+
+export type PromptRole = "impl" | "review" | "simplify" | "rebase";
+/** A user's template: its text, or a file of the repository. */
+type PromptSource = { readonly text: string } | { readonly path: string };
+export type Dimension = "faithful" | "style" | "docs" | "cornerCases";
+
+interface ImplLimits {
+  readonly prAttempts: number;
+  readonly rebases: number;
+  readonly parseStreak: number;
+  readonly reviewStreak: number;
+  readonly stuck: number;
+  readonly simplifications: number;
+}
+
+/** What a run of `impl` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
+export interface ImplOptions {
+  readonly maxIterations: number;
+  readonly maxReviews: number;
+  /** What happens when that many reviews have failed: go on to the pull request, or give up. */
+  readonly onMaxReviews: "proceed" | "fatal";
+  readonly yolo: boolean;
+  readonly waitForCi: boolean;
+  /** While it watches the pull request: is it mended when a person asks for changes? */
+  readonly heedReviews: boolean;
+  /** `provider:model`; null: the run's own. */
+  readonly implModel: string | null;
+  /** null: the same as implModel. */
+  readonly reviewModel: string | null;
+  readonly review: boolean;
+  readonly simplify: boolean;
+  readonly simplifyFiles: number;
+  readonly afterRebase: "review" | "impl";
+  readonly thresholds: Readonly<Record<Dimension, number>>;
+  readonly tags: readonly string[];
+  readonly gate: { readonly command: string; readonly timeoutMs: number } | null;
+  /** null: as the remote or the forge says. */
+  readonly baseBranch: string | null;
+  readonly draft: boolean;
+  readonly prompts: Readonly<Record<PromptRole, PromptSource | null>>;
+  readonly agentTimeoutMs: number | null;
+  readonly ci: CiOptions;
+  readonly limits: ImplLimits;
+}
+
+interface CiOptions {
+  /** First pause between two looks; it doubles up to a minute. */
+  readonly pollMs: number;
+  /** Pending for longer than this, the run parks. */
+  readonly timeoutMs: number;
+  /** Does this repository want a branch to be up to date before it may be merged? */
+  readonly rebaseWhenBehind: boolean;
+}
+
+export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const satisfies readonly Dimension[];
+const ROLES = ["impl", "review", "simplify", "rebase"] as const satisfies readonly PromptRole[];
+
+export const defaultImplOptions: ImplOptions = {
+  maxIterations: 10,
+  maxReviews: 8,
+  onMaxReviews: "proceed",
+  yolo: false,
+  waitForCi: false,
+  heedReviews: true,
+  implModel: null,
+  reviewModel: null,
+  review: true,
+  simplify: false,
+  simplifyFiles: 3,
+  afterRebase: "review",
+  thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
+  tags: [
+    "feat",
+    "bugfix",
+    "docs",
+    "test",
+    "refactor",
+    "chore",
+    "agent.skill",
+    "agent.command",
+    "agent.settings",
+    "agent.workflow",
+    "review",
+    "sdk",
+    "cli",
+  ],
+  gate: null,
+  baseBranch: null,
+  draft: false,
+  prompts: { impl: null, review: null, simplify: null, rebase: null },
+  agentTimeoutMs: null,
+  ci: { pollMs: 5_000, timeoutMs: 3_600_000, rebaseWhenBehind: false },
+  limits: { prAttempts: 6, rebases: 3, parseStreak: 3, reviewStreak: 4, stuck: 3, simplifications: 3 },
+};
+
+/** USAGE for a name that nobody reads and for a value that does not fit. Old spellings are read, and told in `warnings`. */
+export function parseImplOptions(given: JsonObject): {
+  readonly options: ImplOptions;
+  readonly warnings: readonly string[];
+} {
+  const { current, warnings } = deprecatedSpellings(given);
+  const base = defaultImplOptions;
+  checkOptions("impl", current, Object.keys(base));
+  const options: ImplOptions = {
+    maxIterations: count(current, "maxIterations", base.maxIterations, 1),
+    maxReviews: count(current, "maxReviews", base.maxReviews, 1),
+    onMaxReviews: word(current, "onMaxReviews", base.onMaxReviews, ["proceed", "fatal"]),
+    yolo: flag(current, "yolo", base.yolo),
+    waitForCi: flag(current, "waitForCi", base.waitForCi),
+    heedReviews: flag(current, "heedReviews", base.heedReviews),
+    implModel: model(current, "implModel"),
+    reviewModel: model(current, "reviewModel"),
+    review: flag(current, "review", base.review),
+    simplify: flag(current, "simplify", base.simplify),
+    simplifyFiles: count(current, "simplifyFiles", base.simplifyFiles, 1),
+    afterRebase: word(current, "afterRebase", base.afterRebase, ["review", "impl"]),
+    thresholds: parseThresholds(record(current, "thresholds")),
+    tags: parseTags(current),
+    gate: parseGate(current),
+    baseBranch: nullableText(current, "baseBranch"),
+    draft: flag(current, "draft", base.draft),
+    prompts: parsePrompts(record(current, "prompts")),
+    agentTimeoutMs: current["agentTimeoutMs"] == null ? null : count(current, "agentTimeoutMs", 0, 1),
+    ci: parseCi(record(current, "ci")),
+    limits: parseLimits(record(current, "limits")),
+  };
+  return { options, warnings };
+}
+
+/** What is persisted: parsed once more it gives the same options. */
+export function implOptionsJson(options: ImplOptions): JsonObject {
+  const { thresholds, gate, prompts, ci, limits, ...rest } = options;
+  return {
+    ...rest,
+    thresholds: { ...thresholds },
+    gate: gate === null ? null : { ...gate },
+    prompts: Object.fromEntries(ROLES.map((role) => [role, prompts[role] === null ? null : { ...prompts[role] }])),
+    ci: { ...ci },
+    limits: { ...limits },
+  };
+}
+
+function model(given: JsonObject, name: string): string | null {
+  const value = nullableText(given, name);
+  if (value === null || /^[^:\s]+:\S/.test(value)) return value;
+  throw optionError(name, value, "`provider:model`, such as `scripted:demo.yaml`");
+}
+
+function parseThresholds(given: JsonObject): ImplOptions["thresholds"] {
+  checkOptions("impl thresholds", given, DIMENSIONS);
+  const base = defaultImplOptions.thresholds;
+  return {
+    faithful: score(given, "faithful", base.faithful),
+    style: score(given, "style", base.style),
+    docs: score(given, "docs", base.docs),
+    cornerCases: score(given, "cornerCases", base.cornerCases),
+  };
+}
+
+function parseTags(given: JsonObject): readonly string[] {
+  const tags = texts(given, "tags", defaultImplOptions.tags);
+  const bad = tags.find((tag) => !/^[^\s[\]]+$/.test(tag));
+  if (bad !== undefined || tags.length === 0) throw optionError("tags", bad ?? [], "words without spaces and brackets");
+  return tags;
+}
+
+/** A bare text is the command; the timeout is ten minutes unless told. */
+function parseGate(given: JsonObject): ImplOptions["gate"] {
+  const value = given["gate"];
+  if (value === undefined || value === null) return null;
+  const gate = typeof value === "string" ? { command: value } : record(given, "gate");
+  checkOptions("impl gate", gate, ["command", "timeoutMs"]);
+  return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
+}
+
+function parsePrompts(given: JsonObject): ImplOptions["prompts"] {
+  checkOptions("impl prompts", given, ROLES);
+  const source = (role: PromptRole): PromptSource | null => {
+    if (given[role] === undefined || given[role] === null) return null;
+    const one = record(given, role);
+    checkOptions(`impl prompts.${role}`, one, ["text", "path"]);
+    if (Object.keys(one).length !== 1) throw optionError(`prompts.${role}`, one, 'either "text" or "path"');
+    return one["path"] === undefined ? { text: text(one, "text") } : { path: text(one, "path") };
+  };
+  return { impl: source("impl"), review: source("review"), simplify: source("simplify"), rebase: source("rebase") };
+}
+
+function parseCi(given: JsonObject): CiOptions {
+  const base = defaultImplOptions.ci;
+  checkOptions("impl ci", given, Object.keys(base));
+  return {
+    pollMs: count(given, "pollMs", base.pollMs, 1),
+    timeoutMs: count(given, "timeoutMs", base.timeoutMs, 1),
+    rebaseWhenBehind: flag(given, "rebaseWhenBehind", base.rebaseWhenBehind),
+  };
+}
+
+function parseLimits(given: JsonObject): ImplLimits {
+  const base = defaultImplOptions.limits;
+  checkOptions("impl limits", given, Object.keys(base));
+  return {
+    prAttempts: count(given, "prAttempts", base.prAttempts, 1),
+    rebases: count(given, "rebases", base.rebases, 0),
+    parseStreak: count(given, "parseStreak", base.parseStreak, 1),
+    reviewStreak: count(given, "reviewStreak", base.reviewStreak, 1),
+    stuck: count(given, "stuck", base.stuck, 1),
+    simplifications: count(given, "simplifications", base.simplifications, 0),
+  };
+}
+
+/** Old spelling → ours. */
+const RENAMED: Readonly<Record<string, string>> = {
+  backend: "implModel",
+  maxIter: "maxIterations",
+  enableReview: "review",
+  enableSimp: "simplify",
+};
+
+/** USAGE when both spellings of one option are given: which of them counts would be a guess. */
+function deprecatedSpellings(given: JsonObject): {
+  readonly current: JsonObject;
+  readonly warnings: readonly string[];
+} {
+  const warnings: string[] = [];
+  const entries = Object.entries(given).map(([name, value]) => {
+    const current = Object.hasOwn(RENAMED, name) ? RENAMED[name] : undefined;
+    if (current === undefined) return [name, value] as const;
+    if (Object.hasOwn(given, current)) {
+      throw new HoldfastError({
+        code: "USAGE",
+        message: `The impl workflow was given both ${name} and ${current}`,
+        hint: `Leave ${name} out: it is the old spelling of ${current}.`,
+      });
+    }
+    warnings.push(`${name} is the old spelling of ${current}`);
+    return [current, value] as const;
+  });
+  return { current: Object.fromEntries(entries), warnings };
+}

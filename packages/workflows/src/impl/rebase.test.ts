@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { judgeTip } from "./rebase.ts";
+
+/** Commits are letters; what a commit builds on stands behind it. */
+const history: Readonly<Record<string, string>> = {
+  ours: "ours pushed base",
+  pushed: "pushed base",
+  added: "added pushed base",
+  other: "other base",
+};
+const branch = {
+  isAncestor: ({ ancestor, of }: { readonly ancestor: string; readonly of: string }) =>
+    Promise.resolve(history[of]?.split(" ").includes(ancestor) === true),
+};
+
+test.each([
+  [null, "pushed", "known"],
+  ["pushed", "pushed", "known"],
+  ["base", "pushed", "known"],
+  ["added", "pushed", "added"],
+  ["other", "pushed", "other"],
+  ["other", null, "other"],
+])("the remote at %s after we pushed %s: %s", async (tip, pushed, kind) => {
+  expect(await judgeTip({ branch, tip, head: "ours", pushed })).toEqual({ kind, commit: tip });
+});
+
+test("what we pushed before a rebase of our own is still ours", async () => {
+  const tip = await judgeTip({ branch, tip: "added", head: "other", pushed: "added" });
+  expect(tip.kind).toBe("known");
+});

@@ -1,0 +1,212 @@
+import { isAcceptedTip } from "@holdfast/core/findings";
+import type { StageResult } from "@holdfast/core/transitions";
+import type { Branch } from "@holdfast/core/workspace";
+import { HoldfastError } from "@holdfast/platform/error";
+import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
+import { askForge, publishable } from "../forge.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import { runGates } from "./gates.ts";
+import { outputFiles } from "./layout.ts";
+import { expandTemplate } from "./prompts.ts";
+import { type Conclusion, type ImplContext, type ImplState, type ImplWork, conclude, requireSetup } from "./state.ts";
+
+/** Puts the branch on top of what is on the remote now. It ends whole or not at all: a conflict that nobody mends leaves everything as it was. */
+export async function rebaseStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const worktree = await openWorktree(work, context);
+  const conclusion = await rebase(work, context, worktree);
+  const { event, reason, state } = conclusion;
+  const report = {
+    event,
+    pass: event === "rebase_ok",
+    reason,
+    details: context.position.reason ?? "",
+    push_remote: (await worktree.branch.pushRemote())?.name ?? null,
+    base_branch: state.base?.branch ?? null,
+  };
+  await worktree.outputs.write(outputFiles.rebase(context.position.iteration), prettyJson(report));
+  const result = conclude(context, conclusion);
+  return state.base === null ? result : { ...result, inputs: { base: state.base.commit } };
+}
+
+async function rebase(work: ImplWork, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
+  const { state } = context;
+  const { branch } = worktree;
+  const { base } = requireSetup(state);
+  const at = await stageTime(context);
+  const before = await context.step("head", () => branch.head());
+  // A person may have edited meanwhile, and a branch with changes in its files cannot be moved.
+  await commitWork(context, worktree, { step: "commit", message: "Changes found before a rebase\n", before, at });
+  const tips = await askForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
+  if (tips.base === null) return { event: "fatal", reason: `The remote has no branch ${base.branch} any more`, state };
+
+  const own = await settleOwn(context, worktree, { tip: tips.own });
+  if (own.kind === "stop") return { event: "fatal", reason: own.reason, state };
+  const onto = [
+    ...(own.build === null ? [] : [{ step: "rebase-own", commit: own.build, name: `${branch.name} on the remote` }]),
+    { step: "rebase", commit: tips.base, name: base.branch },
+  ];
+  let mended = false;
+  for (const { step, commit, name } of onto) {
+    const result = await rebaseOnto(context, worktree, { step, onto: commit, at });
+    if (result.kind !== "conflict") continue;
+    const conflict = `${branch.name} conflicts with ${name} in ${result.files.join(", ")}`;
+    if (mended) return conflictEnd(state, `${conflict}; the agent had its one try already`);
+    const outcome = await mendConflict(work, context, worktree, { onto: commit, at });
+    if (outcome.kind === "given_up") return conflictEnd(state, `${conflict}; ${outcome.why}`);
+    mended = true;
+  }
+  return {
+    event: "rebase_ok",
+    reason: `${branch.name} is on top of ${base.branch}${mended ? ", with its conflicts mended" : ""}`,
+    state: { ...state, base: { branch: base.branch, commit: tips.base }, pushed: tips.own, failing: null },
+    feedback: null,
+  };
+}
+
+function conflictEnd(state: ImplState, reason: string): Conclusion {
+  const detail = `${reason}. The branch is as it was before`;
+  return { event: "rebase_conflict", reason: detail, state: { ...state, failing: { gate: "rebase", detail } } };
+}
+
+async function fetchTips(
+  { branch }: Worktree,
+  base: string,
+): Promise<{ readonly base: string | null; readonly own: string | null }> {
+  const fetched = await branch.fetch();
+  if (fetched.kind === "failed")
+    throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+  return { base: await branch.remoteBranch(base), own: await branch.remoteBranch(branch.name) };
+}
+
+type Own = { readonly kind: "go"; readonly build: string | null } | { readonly kind: "stop"; readonly reason: string };
+
+/** Commits that this run did not push are never built upon, and never replaced, unless the user says so; both tips are in the question. */
+async function settleOwn(
+  context: ImplContext,
+  { branch }: Worktree,
+  { tip }: { readonly tip: string | null },
+): Promise<Own> {
+  const { pushed } = context.state;
+  const judged = await context.step("own-tip", async () => {
+    const found = await judgeTip({ branch, tip, head: await branch.head(), pushed });
+    return { ...found };
+  });
+  switch (judged.kind) {
+    case "known":
+      return { kind: "go", build: null };
+    case "added":
+    case "other":
+      break;
+  }
+  if (isAcceptedTip(context.extensions, judged.commit)) return { kind: "go", build: null };
+  const where = judged.kind === "added" ? " on top of what this run pushed" : "";
+  const answer = await context.decide({
+    name: "foreign-commits",
+    question: `${branch.name} on the remote is at ${judged.commit}, which this run did not push${where} (it pushed ${pushed ?? "nothing"}). Build on theirs, replace it with ours, or stop?`,
+    options: ["theirs", "ours", "stop"],
+  });
+  if (answer === "theirs") return { kind: "go", build: judged.commit };
+  if (answer === "ours") return { kind: "go", build: null };
+  return {
+    kind: "stop",
+    reason: `Stopped by a person: ${branch.name} on the remote has commits of others (${judged.commit})`,
+  };
+}
+
+type Mended =
+  | { readonly kind: "mended"; readonly commit: string }
+  | { readonly kind: "given_up"; readonly why: string };
+
+/**
+ * Offers a conflict to the agent, once. The branch moves only when the marks are gone and the gates are green; otherwise the files go back to
+ * what they were, and nothing of the attempt is left but its checkpoint.
+ */
+async function mendConflict(
+  work: ImplWork,
+  context: ImplContext,
+  worktree: Worktree,
+  params: { readonly onto: string; readonly at: string },
+): Promise<Mended> {
+  const { onto, at } = params;
+  const { issue } = requireSetup(context.state);
+  const { branch } = worktree;
+  const sequence = await context.step("before-mending", () => newestSequence(work, context));
+  const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
+  const giveUp = async (why: string): Promise<Mended> => {
+    await context.restoreFiles("undo-mending", { sequence });
+    return { kind: "given_up", why };
+  };
+
+  const report = await context.agent({
+    name: "mender",
+    role: "rebase",
+    prompt: mendPrompt(context, { files, onto }),
+    model: work.options.implModel,
+    yolo: work.options.yolo,
+    ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
+  });
+  if (report.outcome === "failed")
+    return await giveUp(
+      `the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`,
+    );
+  const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
+  if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
+  const words = `Issue #${issue.number}: ${issue.title.trim()}\n`;
+  const message = await publishable(context, { what: "The commit message", text: words, kind: "plain" });
+  const committed = await context.step(
+    "commit-mended",
+    async () => {
+      const done = await branch.commitResolved({ onto, files, message, at, exclude: [OUTPUT_DIRECTORY] });
+      return { ...done };
+    },
+    { changesFiles: true },
+  );
+  if (committed.kind === "unresolved") return await giveUp(`conflict marks are left in ${committed.files.join(", ")}`);
+  return { kind: "mended", commit: committed.commit };
+}
+
+function mendPrompt(
+  context: ImplContext,
+  params: { readonly files: readonly string[]; readonly onto: string },
+): string {
+  const { issue, base, templates } = requireSetup(context.state);
+  const fence = context.fence("mender");
+  const text = expandTemplate(templates.rebase, {
+    issue_no: String(issue.number),
+    issue_title: fence.data("issue title", issue.title),
+    issue_file: outputFiles.issue(issue.number),
+    base_branch: base.branch,
+    onto: params.onto,
+    files: fence.data("file names", params.files.map((file) => `- ${file}`).join("\n")),
+  });
+  return fence.prompt(text);
+}
+
+async function newestSequence({ parts }: ImplWork, { run }: ImplContext): Promise<number> {
+  const [newest] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+  if (newest !== undefined) return newest.sequence;
+  throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
+}
+
+/** What the remote has of the run's branch, compared with what we pushed and what we have. */
+type Tip =
+  /** Nothing that we lack. */
+  | { readonly kind: "known"; readonly commit: string | null }
+  /** Somebody added commits to what we pushed. */
+  | { readonly kind: "added"; readonly commit: string }
+  /** Somebody put other commits there: theirs and ours do not follow from each other. */
+  | { readonly kind: "other"; readonly commit: string };
+
+export async function judgeTip(params: {
+  readonly branch: Pick<Branch, "isAncestor">;
+  readonly tip: string | null;
+  readonly head: string;
+  readonly pushed: string | null;
+}): Promise<Tip> {
+  const { branch, tip, head, pushed } = params;
+  // What we pushed ourselves is known, also when a rebase has rewritten our side since: that is what a pinned push goes over.
+  if (tip === null || tip === pushed) return { kind: "known", commit: tip };
+  if (await branch.isAncestor({ ancestor: tip, of: head })) return { kind: "known", commit: tip };
+  const follows = pushed !== null && (await branch.isAncestor({ ancestor: pushed, of: tip }));
+  return { kind: follows ? "added" : "other", commit: tip };
+}

@@ -1,0 +1,190 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createFence } from "@holdfast/core/workflow";
+import { defaultImplOptions } from "./options.ts";
+import { DEFAULT_TEMPLATES } from "./prompts.ts";
+import {
+  coerceScore,
+  judgeReview,
+  parseReviewReply,
+  reviewFeedback,
+  reviewPrompt,
+  reviewReason,
+  reviewReport,
+} from "./review.ts";
+import type { Scores } from "./state.ts";
+
+describe("review reply", () => {
+  const scores = { faithful: 95, style: 90, docs: 88, corner_cases: 86 };
+  const read = { faithful: 95, style: 90, docs: 88, cornerCases: 86 };
+
+  describe("score misread", () => {
+    test.each([
+      [85.5, 86],
+      ["85.5/100", 86],
+      ["92", 92],
+      ["9/10", 90],
+      ["90 %", 90],
+      [{ score: 77 }, 77],
+      [140, 100],
+      [-3, 0],
+    ])("%j is %i", (value, score) => {
+      expect(coerceScore(value)).toBe(score);
+    });
+
+    test.each([[true], [null], [undefined], ["good"], ["quality 90 percent of tests"], [Number.NaN], [[90]], ["1/0"]])(
+      "%j is no score, and none is made up",
+      (value) => {
+        expect(coerceScore(value)).toBeNull();
+      },
+    );
+
+    test.each([
+      ["Looks fine to me.\nScore: 85/100", "no JSON"],
+      ["", "no JSON"],
+      ["[90, 90, 90, 90]", "no JSON"],
+      [JSON.stringify({ scores: { faithful: 95, style: 90, docs: "fine" } }), "docs, cornerCases"],
+      [JSON.stringify({ overall_score: 93 }), "faithful, style, docs, cornerCases"],
+      ['{"scores": {"faithful": 95', "no JSON"],
+    ])("%j cannot be read, and is not a score of 50", (text, why) => {
+      expect(parseReviewReply(text)).toEqual({ kind: "unreadable", why: expect.stringContaining(why) });
+    });
+  });
+
+  describe("a reply is read", () => {
+    const body = JSON.stringify({ scores, overall_score: 91, findings: ["f"], suggestions: "- one\n* two\n\n" });
+    test.each([
+      ["as it is", body],
+      ["in a fence", `Here it is:\n\`\`\`json\n${body}\n\`\`\`\nBye {now}.`],
+      ["in a fence without a name", `\`\`\`\n${body}\n\`\`\``],
+      ["inside prose", `My verdict is ${body} and that is all.`],
+      ["after a fence of something else", `\`\`\`js\nlet a = {};\n\`\`\`\n\`\`\`json\n${body}\n\`\`\``],
+    ])("%s", (_, text) => {
+      expect(parseReviewReply(text)).toEqual({
+        kind: "read",
+        scores: read,
+        score: 91,
+        findings: ["f"],
+        suggestions: ["one", "two"],
+      });
+    });
+
+    test.each([
+      [
+        "the form that it was given, then its own",
+        '```json\n{"scores":{"faithful":99,"style":99,"docs":99,"corner_cases":99}}\n```\nMine:\n```json\n%\n```',
+      ],
+      [
+        "a fence inside its own",
+        '{"scores":{"faithful":99,"style":99,"docs":99,"corner_cases":99}}\n```json\n%\n```\n{now}',
+      ],
+      ["braces of prose before and after", 'I looked at {a, b} and {"x": 1}.\n% {so it is}'],
+    ])("%s: the last one counts", (_, form) => {
+      const own = { scores, overall_score: 91, findings: ["use ```js\nf({\n```, not }"], suggestions: [] };
+      expect(parseReviewReply(form.replace("%", () => JSON.stringify(own)))).toMatchObject({
+        kind: "read",
+        scores: read,
+        score: 91,
+        findings: own.findings,
+      });
+    });
+
+    test("a reply of braces alone is unreadable, soon", () => {
+      expect(parseReviewReply("{".repeat(1_000_000))).toMatchObject({ kind: "unreadable" });
+    });
+
+    test("scores at the top, other spellings of the names, the mean when there is no overall", () => {
+      const text = JSON.stringify({ Faithful: "80", style: 80, docs: 80, "Corner cases": 81 });
+      expect(parseReviewReply(text)).toMatchObject({ kind: "read", score: 80, scores: { cornerCases: 81 } });
+    });
+
+    test("whatever is said around it", () => {
+      fc.assert(
+        fc.property(fc.string(), fc.string(), fc.integer({ min: 0, max: 100 }), (before, after, score) => {
+          const plain = (text: string) => text.replaceAll(/[{}`]/g, "");
+          const text = `${plain(before)}${JSON.stringify({ scores: { ...scores, docs: score } })}${plain(after)}`;
+          expect(parseReviewReply(text)).toMatchObject({ kind: "read", scores: { ...read, docs: score } });
+        }),
+      );
+    });
+
+    test("no text makes it throw", () => {
+      fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (text) => void parseReviewReply(text)));
+    });
+  });
+});
+
+describe("review verdict", () => {
+  const { thresholds } = defaultImplOptions;
+  const judge = (scores: Scores, suggestions: readonly string[] = [], score = 93) =>
+    judgeReview({ reply: { kind: "read", scores, score, findings: ["f"], suggestions }, thresholds, iteration: 2 });
+
+  describe("the verdict of a review", () => {
+    test("at the thresholds it passes", () => {
+      expect(judge({ faithful: 90, style: 85, docs: 85, cornerCases: 85 }).pass).toBe(true);
+    });
+
+    test.each([
+      [{ faithful: 89, style: 85, docs: 85, cornerCases: 85 }, "faithful=89<90"],
+      [{ faithful: 90, style: 84, docs: 85, cornerCases: 85 }, "style=84<85"],
+      [{ faithful: 90, style: 85, docs: 0, cornerCases: 84 }, "docs=0<85, corner_cases=84<85"],
+    ])("%j fails, whatever the overall score, and gets a suggestion made from it", (scores, text) => {
+      const review = judge(scores);
+      expect(review).toMatchObject({ pass: false, score: 93 });
+      expect(review.suggestions).toEqual([expect.stringContaining(text)]);
+      expect(reviewReason(review, thresholds)).toContain(text);
+    });
+
+    test("the reviewer's own suggestions are kept and reach the next prompt", () => {
+      const review = judge({ faithful: 10, style: 85, docs: 85, cornerCases: 85 }, ["Do z"]);
+      expect(review.suggestions).toEqual(["Do z"]);
+      expect(reviewFeedback(review, thresholds)).toMatch(/faithful=10<90[^]*- Do z[^]*- f/);
+    });
+
+    test("a reply that cannot be read fails with that reason and without a score", () => {
+      const review = judgeReview({ reply: { kind: "unreadable", why: "gibberish" }, thresholds, iteration: 1 });
+      expect(review).toMatchObject({ pass: false, score: null, scores: null });
+      expect(reviewReason(review, thresholds)).toContain("gibberish");
+      expect(reviewReport(review)).toMatchObject({ pass: false, scores: null, overall_score: null });
+    });
+
+    test("the report spells what its readers know", () => {
+      expect(reviewReport(judge({ faithful: 90, style: 85, docs: 85, cornerCases: 86 }))).toEqual({
+        scores: { faithful: 90, style: 85, docs: 85, corner_cases: 86 },
+        overall_score: 93,
+        pass: true,
+        findings: ["f"],
+        suggestions: [],
+        raw_output_path: ".tmp/review-output-2.txt",
+      });
+    });
+  });
+
+  describe("chat output reviewed instead of the diff", () => {
+    const params = {
+      template: DEFAULT_TEMPLATES.review,
+      issue: { number: 42, title: "T", body: "The order", labels: [], state: "open" as const, updatedAt: "" },
+      thresholds,
+      diff: { text: "+the change {{issue_text}}", cut: false },
+      base: "abc",
+      unreadable: null,
+      fence: createFence("nonce"),
+    };
+    test("the reviewer gets issue and diff", () => {
+      const prompt = reviewPrompt(params);
+      expect(prompt).toContain("The order");
+      expect(prompt).toContain("+the change {{issue_text}}");
+      expect(prompt).toContain("faithful 90, style 85, docs 85, corner_cases 85");
+      expect(prompt).not.toContain("could not be read");
+    });
+    test("asked again it hears why, and a cut diff says so", () => {
+      const prompt = reviewPrompt({
+        ...params,
+        diff: { text: "d", cut: true },
+        unreadable: { reply: "LGTM", why: "there is no JSON object in it" },
+      });
+      expect(prompt).toMatch(/could not be read: <data-nonce source="error">there is no JSON[^]*LGTM/);
+      expect(prompt).toContain("git diff abc");
+    });
+  });
+});

@@ -1,0 +1,285 @@
+import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
+import { counterOf } from "@holdfast/core/position";
+import type { StageResult } from "@holdfast/core/transitions";
+import type { Fence } from "@holdfast/core/workflow";
+import { issueText } from "../forge.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, prettyJson } from "../worktree.ts";
+import { outputFiles } from "./layout.ts";
+import { DIMENSIONS, type Dimension, type ImplOptions } from "./options.ts";
+import { expandTemplate } from "./prompts.ts";
+import {
+  type ImplContext,
+  type ImplState,
+  type ImplWork,
+  type Issue,
+  type Review,
+  type Scores,
+  conclude,
+  requireSetup,
+} from "./state.ts";
+
+const DIFF_BYTES = 200_000;
+
+/** Scores the whole change since the base. What fails goes back into the next implementation prompt. */
+export async function reviewStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const { position, state } = context;
+  const { maxReviews, onMaxReviews, thresholds } = work.options;
+  if (counterOf(position.attempts, "review") >= maxReviews) {
+    const event = onMaxReviews === "proceed" ? "review_pass" : "fatal";
+    const reason = `${maxReviews} reviews have failed, which is the limit${event === "fatal" ? "" : "; going on without a review that passed"}`;
+    return conclude(context, { event, reason, state, ...(event === "fatal" ? {} : { feedback: null }) });
+  }
+  const worktree = await openWorktree(work, context);
+  const { iteration } = position;
+  const { reply, text } = await askReviewer(work, context, worktree);
+  const review = judgeReview({ reply, thresholds, iteration });
+  await worktree.outputs.write(outputFiles.reviewOutput(iteration), text);
+  await worktree.outputs.write(outputFiles.review(iteration), prettyJson(reviewReport(review)));
+  const failing = { gate: "review", detail: reviewFeedback(review, thresholds) };
+  return conclude(context, {
+    event: review.pass ? "review_pass" : "review_fail",
+    reason: reviewReason(review, thresholds),
+    state: { ...state, reviews: [...state.reviews, review], failing: review.pass ? null : failing },
+    feedback: review.pass ? null : failing.detail,
+    score: review.score,
+  });
+}
+
+/** A reply that cannot be read is asked for once more; a second one counts as a failed review, with that reason and no score. */
+async function askReviewer(
+  work: ImplWork,
+  context: ImplContext,
+  worktree: Worktree,
+): Promise<{ readonly reply: ReviewReply; readonly text: string }> {
+  const first = await ask(work, context, worktree, { name: "reviewer", unreadable: null });
+  if (first.reply.kind === "read") return first;
+  const unreadable = { reply: first.text, why: first.reply.why };
+  return await ask(work, context, worktree, { name: "reviewer-again", unreadable });
+}
+
+async function ask(
+  { options }: ImplWork,
+  context: ImplContext,
+  { branch }: Worktree,
+  params: { readonly name: string; readonly unreadable: { readonly reply: string; readonly why: string } | null },
+): Promise<{ readonly reply: ReviewReply; readonly text: string }> {
+  const { issue, base, templates } = requireSetup(context.state);
+  const diff = await branch.diffSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY], maxBytes: DIFF_BYTES });
+  const report = await context.agent({
+    name: params.name,
+    role: "review",
+    prompt: reviewPrompt({
+      template: templates.review,
+      issue,
+      thresholds: options.thresholds,
+      diff,
+      base: base.commit,
+      unreadable: params.unreadable,
+      fence: context.fence(params.name),
+    }),
+    model: options.reviewModel ?? options.implModel,
+    yolo: options.yolo,
+    ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
+    changesFiles: false,
+    // A reviewer that failed has judged nothing: the implementer has no reason to work again.
+    mustAnswer: true,
+  });
+  if (report.outcome === "completed") return { reply: parseReviewReply(report.text), text: report.text };
+  const why = `the reviewer failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
+  return { reply: { kind: "unreadable", why }, text: report.text };
+}
+
+/** What is reviewed is the change itself and the issue, never what the agent says about its work. */
+export function reviewPrompt(params: {
+  readonly template: string;
+  readonly issue: Issue;
+  readonly thresholds: ImplOptions["thresholds"];
+  readonly diff: { readonly text: string; readonly cut: boolean };
+  readonly base: string;
+  /** A reply that could not be read, when this is the second try. */
+  readonly unreadable: { readonly reply: string; readonly why: string } | null;
+  readonly fence: Fence;
+}): string {
+  const { issue, diff, unreadable, fence } = params;
+  const text = expandTemplate(params.template, {
+    issue_no: String(issue.number),
+    issue_title: fence.data("issue title", issue.title),
+    issue_text: fence.data("issue", issueText(issue).trimEnd()),
+    thresholds: thresholdsText(params.thresholds),
+    diff: fence.data("diff", diff.text),
+    diff_note: diff.cut ? ` (its beginning; \`git diff ${params.base}\` shows all of it)` : "",
+    retry_section:
+      unreadable === null
+        ? ""
+        : `\nYour last reply could not be read: ${fence.data("error", unreadable.why)}. Reply with the JSON object alone this time. It was:\n${fence.data("your last reply", unreadable.reply.slice(0, REPLY_CHARACTERS).toWellFormed())}\n`,
+  });
+  return fence.prompt(text);
+}
+
+const REPLY_CHARACTERS = 4_000;
+
+type ReviewReply =
+  | {
+      readonly kind: "read";
+      readonly scores: Scores;
+      readonly score: number;
+      readonly findings: readonly string[];
+      readonly suggestions: readonly string[];
+    }
+  /** Not a score of 50 and not a zero: the reviewer is asked again. */
+  | { readonly kind: "unreadable"; readonly why: string };
+
+/**
+ * Reads what a reviewer wrote: every JSON object in it, alone, fenced or inside prose. The last one with all four scores counts: a
+ * reviewer that first repeats the form it was given, or thinks aloud, concludes at the end.
+ */
+export function parseReviewReply(text: string): ReviewReply {
+  let why = "there is no JSON object in it";
+  for (const object of objectsIn(text).toReversed()) {
+    const scores = readScores(object);
+    if (scores.kind === "read") {
+      return {
+        kind: "read",
+        scores: scores.scores,
+        score: overall(object, scores.scores),
+        findings: readLines(object["findings"]),
+        suggestions: readLines(object["suggestions"]),
+      };
+    }
+    why = `it has no usable score for ${scores.missing.join(", ")}`;
+  }
+  return { kind: "unreadable", why };
+}
+
+function readScores(
+  object: JsonObject,
+):
+  | { readonly kind: "read"; readonly scores: Scores }
+  | { readonly kind: "missing"; readonly missing: readonly Dimension[] } {
+  const source = isJsonObject(object["scores"]) ? object["scores"] : object;
+  const byName = new Map(Object.entries(source).map(([name, value]) => [bareName(name), value]));
+  const found = new Map<Dimension, number>();
+  for (const dimension of DIMENSIONS) {
+    const score = coerceScore(byName.get(bareName(dimension)));
+    if (score !== null) found.set(dimension, score);
+  }
+  const [faithful, style, docs, cornerCases] = DIMENSIONS.map((dimension) => found.get(dimension));
+  if (faithful === undefined || style === undefined || docs === undefined || cornerCases === undefined)
+    return { kind: "missing", missing: DIMENSIONS.filter((dimension) => !found.has(dimension)) };
+  return { kind: "read", scores: { faithful, style, docs, cornerCases } };
+}
+
+/** "corner_cases", "cornerCases" and "Corner cases" are one name. */
+function bareName(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z]/g, "");
+}
+
+function overall(object: JsonObject, scores: Scores): number {
+  for (const name of ["overall_score", "overall", "score"]) {
+    const score = coerceScore(object[name]);
+    if (score !== null) return score;
+  }
+  const all = DIMENSIONS.map((dimension) => scores[dimension]);
+  return Math.round(all.reduce((sum, one) => sum + one, 0) / all.length);
+}
+
+/** A list, or a text with one remark a line. */
+function readLines(value: Json | undefined): readonly string[] {
+  const items = typeof value === "string" ? value.split(/\r?\n/) : isJsonArray(value) ? value : [];
+  return items
+    .map((item) => (typeof item === "string" ? item : JSON.stringify(item)))
+    .map((item) => item.replace(/^\s*[-*]\s+/, "").trim())
+    .filter((item) => item !== "");
+}
+
+/**
+ * A score from 0 to 100, or null when the value is none: nothing is guessed. Numbers are rounded and clamped; texts may carry
+ * their scale ("92", "85.5/100", "9/10", "90 %"); an object may hold it as `score`.
+ */
+export function coerceScore(value: Json | undefined): number | null {
+  if (typeof value === "number") return Number.isFinite(value) ? clamp(value) : null;
+  if (typeof value === "string") return scoreOfText(value);
+  return isJsonObject(value) ? coerceScore(value["score"]) : null;
+}
+
+const SCALED = /^\s*(-?\d+(?:\.\d+)?)\s*(?:%|\/\s*(\d+(?:\.\d+)?))?\s*$/;
+
+function scoreOfText(text: string): number | null {
+  const match = SCALED.exec(text);
+  if (match === null) return null;
+  const scale = match[2] === undefined ? 100 : Number(match[2]);
+  return scale > 0 ? clamp((Number(match[1]) / scale) * 100) : null;
+}
+
+function clamp(value: number): number {
+  return Math.min(100, Math.max(0, Math.round(value)));
+}
+
+/** Every dimension must reach its threshold; the overall score decides nothing here. */
+export function judgeReview(params: {
+  readonly reply: ReviewReply;
+  readonly thresholds: ImplOptions["thresholds"];
+  readonly iteration: number;
+}): Review {
+  const { reply, iteration, thresholds } = params;
+  if (reply.kind === "unreadable") {
+    const finding = `The reviewer's reply could not be read: ${reply.why}`;
+    return { iteration, pass: false, score: null, scores: null, findings: [finding], suggestions: [] };
+  }
+  const short = shortOf(reply.scores, thresholds);
+  const suggestions =
+    short.length > 0 && reply.suggestions.length === 0
+      ? [`Raise the review scores to their thresholds: ${shortText(reply.scores, thresholds)}`]
+      : reply.suggestions;
+  const { score, scores, findings } = reply;
+  return { iteration, pass: short.length === 0, score, scores, findings, suggestions };
+}
+
+export function reviewReason(review: Review, thresholds: ImplOptions["thresholds"]): string {
+  if (review.scores === null) return review.findings[0] ?? "The reviewer's reply could not be read";
+  if (review.pass) return `The review passed with ${review.score ?? 0}`;
+  return `The review failed with ${review.score ?? 0}: ${shortText(review.scores, thresholds)}`;
+}
+
+/** What the next implementation prompt is told. */
+export function reviewFeedback(review: Review, thresholds: ImplOptions["thresholds"]): string {
+  const list = (title: string, items: readonly string[]): readonly string[] =>
+    items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
+  return [
+    `${reviewReason(review, thresholds)}.`,
+    ...list("Suggestions:", review.suggestions),
+    ...list("Findings:", review.findings),
+  ].join("\n");
+}
+
+function thresholdsText(thresholds: ImplOptions["thresholds"]): string {
+  return DIMENSIONS.map((dimension) => `${spelled(dimension)} ${thresholds[dimension]}`).join(", ");
+}
+
+/** As the report file and the reviewer's JSON spell it. */
+function spelled(dimension: Dimension): string {
+  return dimension === "cornerCases" ? "corner_cases" : dimension;
+}
+
+function shortOf(scores: Scores, thresholds: ImplOptions["thresholds"]): readonly Dimension[] {
+  return DIMENSIONS.filter((dimension) => scores[dimension] < thresholds[dimension]);
+}
+
+function shortText(scores: Scores, thresholds: ImplOptions["thresholds"]): string {
+  return shortOf(scores, thresholds)
+    .map((dimension) => `${spelled(dimension)}=${scores[dimension]}<${thresholds[dimension]}`)
+    .join(", ");
+}
+
+/** As `.tmp/review-iter-N.json` holds it; the names are those that readers of that file know. */
+export function reviewReport(review: Review): JsonObject {
+  const { scores, score, pass, findings, suggestions, iteration } = review;
+  return {
+    scores: scores === null ? null : Object.fromEntries(DIMENSIONS.map((one) => [spelled(one), scores[one]])),
+    overall_score: score,
+    pass,
+    findings,
+    suggestions,
+    raw_output_path: outputFiles.reviewOutput(iteration),
+  };
+}

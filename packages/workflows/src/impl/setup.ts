@@ -1,0 +1,103 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { JsonObject } from "@holdfast/core/json";
+import type { StageResult } from "@holdfast/core/transitions";
+import { HoldfastError } from "@holdfast/platform/error";
+import { findBase, syncBranch } from "../branch.ts";
+import { askForge, importedIssue, issueText } from "../forge.ts";
+import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { outputFiles } from "./layout.ts";
+import type { ImplOptions } from "./options.ts";
+import { loadTemplates } from "./prompts.ts";
+import { type ImplContext, type ImplState, type ImplWork, type Issue, conclude, parseImplState } from "./state.ts";
+
+/** The issue, a worktree and branch for it, the base it builds on, and the prompts: all fixed from here on. */
+export async function setupStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+  const forge = await requireForge(work, context);
+  const issue = await readIssue(work, context);
+  const stop = (reason: string) => conclude(context, { event: "fatal", reason, state: { ...context.state, issue } });
+  if (issue === null) return stop(`Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})`);
+
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const named = work.options.baseBranch;
+  const found = await askForge(context, () =>
+    context.step("base", () => findBase({ branch: worktree.branch, forge, named })),
+  );
+  if (found.kind !== "found") return stop(found.reason);
+  const synced = await syncBranch(context, worktree, { base: found.base, at });
+  if (synced.kind !== "synced") return stop(synced.reason);
+
+  await worktree.outputs.hide(OUTPUT_DIRECTORY);
+  await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  const templates = await context.step("templates", async () => ({
+    ...(await loadTemplates(work.options.prompts, worktree.outputs)),
+  }));
+  const state: ImplState = { ...context.state, issue, base: found.base, templates, pushed: synced.pushed };
+  const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
+  const { commit } = found.base;
+  return { ...conclude(context, { event: "setup_done", reason, state }), inputs: { issue, base: commit } };
+}
+
+function issueNumber({ run }: ImplContext): number {
+  if (run.work.kind === "issue") return run.work.number;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Run ${run.id} has no issue, and the impl workflow carries an issue to a pull request`,
+    hint: "Start it with an issue number: `holdfast run 42`.",
+  });
+}
+
+/** The text the run began with. Fetched once: a change at the forge is for a person to decide on, never silently taken. */
+async function readIssue(work: ImplWork, context: ImplContext): Promise<Issue | null> {
+  const number = issueNumber(context);
+  const known = context.inputs.issue;
+  if (known !== null && known.number === number) return { ...known };
+  const forge = await requireForge(work, context);
+  return await askForge(context, () =>
+    context.step("issue", async () => {
+      const issue = await forge.getIssue(number);
+      return issue === null || issue.number !== number ? null : { ...issue };
+    }),
+  );
+}
+
+/**
+ * What setup finds, for a run that comes from elsewhere and stands behind setup already: its history and pull request stay, the issue, the
+ * base and the prompts are found as they are now. Nothing is rebased: where the files stand was the other tool's decision.
+ */
+export async function adoptImplState(params: {
+  readonly parts: WorkParts;
+  readonly options: ImplOptions;
+  readonly values: JsonObject;
+  readonly issue: number;
+  /** Of the worktree that the run goes on in. */
+  readonly root: string;
+}): Promise<ImplState> {
+  const { parts, options, root } = params;
+  const { forge, issue: found } = await importedIssue(parts, params.issue);
+  const issue: Issue = { ...found };
+  const branch = await parts.branches.of(root);
+  const answer = await findBase({ branch, forge, named: options.baseBranch });
+  if (answer.kind === "missing")
+    throw new HoldfastError({
+      code: "USAGE",
+      message: answer.reason,
+      hint: "Set impl.base to a branch that is there.",
+    });
+  const outputs = parts.outputs(root);
+  await outputs.hide(OUTPUT_DIRECTORY);
+  await outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  const templates = await loadTemplates(options.prompts, outputs);
+  // Only over what our own commits contain may be pushed: anything else is somebody else's and is met as such.
+  const remote = await branch.remoteBranch(branch.name);
+  const head = await branch.head();
+  const contained = remote !== null && (await branch.isAncestor({ ancestor: remote, of: head }));
+  const from = await branch.mergeBase({ a: answer.base.commit, b: head });
+  return {
+    ...parseImplState(params.values),
+    issue,
+    base: { branch: answer.base.branch, commit: from ?? answer.base.commit },
+    templates: { ...templates },
+    pushed: contained ? remote : null,
+  };
+}

@@ -1,0 +1,164 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import { type Position, bump, counterOf, reset } from "@holdfast/core/position";
+import type { StageResult } from "@holdfast/core/transitions";
+import { type Guard, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import { ciStage } from "./ci.ts";
+import { fatalStage } from "./fatal.ts";
+import { implStage, simplifyStage } from "./implement.ts";
+import { writeMirror } from "./layout.ts";
+import type { ImplOptions } from "./options.ts";
+import { prStage } from "./pull-request.ts";
+import { rebaseStage } from "./rebase.ts";
+import { reviewStage } from "./review.ts";
+import { setupStage } from "./setup.ts";
+import {
+  type ImplContext,
+  type ImplState,
+  type ImplWork,
+  endHistory,
+  implShape,
+  initialImplState,
+  parseImplState,
+} from "./state.ts";
+
+type Stage = (work: ImplWork, context: ImplContext) => ReturnType<StageFunction<ImplState>>;
+
+const STAGES: Readonly<Record<string, Stage>> = {
+  setup: setupStage,
+  impl: implStage,
+  review: reviewStage,
+  simplify: simplifyStage,
+  pr: prStage,
+  ci: ciStage,
+  rebase: rebaseStage,
+  fatal: fatalStage,
+  done: async (_, { position }) => ({ event: "done", reason: position.reason ?? "Done" }),
+};
+
+/** The workflow that carries an issue to a pull request, in the shape that its options give it. */
+export function implWorkflow(options: ImplOptions, parts: WorkParts): Workflow<ImplState> {
+  const shape = implShape(options);
+  const work: ImplWork = { options, parts };
+  const used = Object.entries(STAGES).filter(([name]) => shape.stages.includes(name));
+  return defineWorkflow<ImplState>({
+    ...shape,
+    stages: Object.fromEntries(used.map(([name, stage]) => [name, mirrored(work, stage)])),
+    initialState: () => initialImplState,
+    parseState: parseImplState,
+    guard: implGuard(options),
+    // Far beyond what the limits allow: whoever comes here goes in circles that no guard counts.
+    maxVisits: 100 + 20 * options.maxIterations,
+  });
+}
+
+/** The mirror is written when a stage is entered: that is when the one before has been saved. */
+function mirrored(work: ImplWork, stage: Stage): StageFunction<ImplState> {
+  return async (context) => {
+    await writeMirror(work, context);
+    return await stage(work, context);
+  };
+}
+
+type Counted = { readonly position: Position; readonly result: StageResult<ImplState> };
+
+/**
+ * Counts what a stage concluded and stops what does not converge. Attempts and streaks live in the position, so neither a
+ * finished implementation nor a resume sets them back:
+ * - `attempts.pr` and `attempts.rebase` only grow, `attempts.review` and `attempts.simplify` count failures;
+ * - `streaks.parse` ends with a gate that passes, `streaks.review` with a better score than any before or a pass,
+ *   `streaks.stuck` with an iteration that changed something.
+ */
+export function implGuard(options: ImplOptions): Guard<ImplState> {
+  const { transitions } = implShape(options);
+  return ({ position, result }) => {
+    if (result.event === "fatal") return fatal({ position, result }, result.reason);
+    const counted: Counted = { position: countEvent(position, result), result };
+    const reason = limitReached(counted, options) ?? entryRefused(counted, transitions[position.stage], options);
+    if (reason !== null) return fatal(counted, reason);
+    const next = transitions[position.stage]?.[result.event];
+    return next === "impl" ? nextIteration(counted, options) : counted;
+  };
+}
+
+function countEvent(position: Position, result: StageResult<ImplState>): Position {
+  const { attempts, streaks } = position;
+  switch (result.event) {
+    case "impl_done":
+      return { ...position, streaks: reset(streaks, "parse", "stuck") };
+    case "impl_not_done":
+      return {
+        ...position,
+        streaks: result.state?.progress === "none" ? bump(streaks, "stuck") : reset(streaks, "stuck"),
+      };
+    case "parse_fail":
+      return { ...position, streaks: bump(reset(streaks, "stuck"), "parse") };
+    case "review_pass":
+      return { ...position, streaks: reset(streaks, "review") };
+    case "review_fail":
+      return {
+        ...position,
+        attempts: bump(attempts, "review"),
+        // The first failure, and each that is better than all before, begins the count anew at one.
+        streaks: bump(improves(position, result) ? reset(streaks, "review") : streaks, "review"),
+      };
+    case "simp_fail":
+      return { ...position, attempts: bump(attempts, "simplify") };
+    case "pr_fail_fixable":
+    case "pr_fail_need_rebase":
+      return { ...position, attempts: bump(attempts, "pr") };
+    case "rebase_ok":
+      return { ...position, attempts: bump(attempts, "rebase") };
+    default:
+      return position;
+  }
+}
+
+function improves(position: Position, result: StageResult<ImplState>): boolean {
+  if (result.score === undefined) return false;
+  return position.best === null || result.score > position.best.score;
+}
+
+function limitReached({ position, result }: Counted, options: ImplOptions): string | null {
+  const { limits } = options;
+  const streak = (name: string): number => counterOf(position.streaks, name);
+  if (result.event === "parse_fail" && streak("parse") >= limits.parseStreak)
+    return `Reached parse gate retry limit (${limits.parseStreak} consecutive parse failures): ${result.reason}`;
+  if (result.event === "review_fail" && streak("review") >= limits.reviewStreak)
+    return `Review scores showed no improvement for ${limits.reviewStreak} consecutive failures: ${result.reason}`;
+  if (result.event === "impl_not_done" && streak("stuck") >= limits.stuck)
+    return `Stuck: no change and no completion marker for ${limits.stuck} iterations`;
+  return null;
+}
+
+/** Of pull request and rebase the seventh and the fourth are not begun. A pull request that passed is no attempt, so CI fixes are free. */
+function entryRefused(
+  { position, result }: Counted,
+  row: Readonly<Record<string, string>> | undefined,
+  { limits }: ImplOptions,
+): string | null {
+  const next = row?.[result.event];
+  if (next === "pr" && counterOf(position.attempts, "pr") >= limits.prAttempts)
+    return `Reached PR retry limit (${limits.prAttempts} attempts)${lastRefusal(result.state)}`;
+  if (next === "rebase" && counterOf(position.attempts, "rebase") >= limits.rebases)
+    return `Reached rebase retry limit (${limits.rebases} attempts): ${result.reason}`;
+  return null;
+}
+
+/** The stage that is left now succeeded; what said no to the pull request is further back. */
+function lastRefusal(state: ImplState | undefined): string {
+  const refused = state?.history.findLast(({ stage, result }) => stage === "pr" && result === "retry");
+  return refused === undefined ? "" : `: ${refused.reason}`;
+}
+
+function nextIteration(counted: Counted, { maxIterations }: ImplOptions): Counted {
+  const { position, result } = counted;
+  const iteration = position.iteration + 1;
+  if (iteration > maxIterations)
+    return fatal(counted, `Max iteration limit (${maxIterations}) reached: ${result.reason}`);
+  return { ...counted, position: { ...position, iteration } };
+}
+
+function fatal({ position, result }: Counted, reason: string): Counted {
+  const state = result.state === undefined ? {} : { state: endHistory(result.state, reason) };
+  return { position, result: { ...result, ...state, event: "fatal", reason } };
+}

@@ -1,0 +1,123 @@
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import { pureSha256 } from "@holdfast/core/json";
+import type { StageResult } from "@holdfast/core/transitions";
+import { findBase, syncBranch } from "../branch.ts";
+import { askForge, issueText } from "../forge.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { LOOP_ID, makeLoopId } from "./options.ts";
+import { type LoopContext, type LoopState, type LoopWork, type Place, outputFiles, tell } from "./state.ts";
+import { type RanCheck, checkText, commitChecked, hasPassed, readVerification, runChecks } from "./verify.ts";
+
+/** What is worked on and where, all fixed from here on; and whether there is anything to do at all. */
+export async function beginStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const issue = await readIssue(work, context);
+  if (issue === "absent") return { event: "fatal", reason: "The issue is not at the forge" };
+  const found = await findPlace(work, context, { worktree, at });
+  if (found.kind === "impossible") return { event: "fatal", reason: found.reason };
+  await worktree.outputs.hide(OUTPUT_DIRECTORY);
+  if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  await tell(context, { kind: "begun", loopId: loopIdOf(work, context) });
+
+  const checked = await firstCheck(work, context, { worktree, at });
+  const inputs = { ...(issue === null ? {} : { issue }), base: found.place.base?.commit ?? null };
+  return { ...checked, state: { ...context.state, ...found.place }, inputs, trigger: "stage" };
+}
+
+/** The text the run began with. A change at the forge is for a person to decide on, never silently taken. */
+async function readIssue(work: LoopWork, context: LoopContext): Promise<IssueSnapshot | "absent" | null> {
+  const { run, inputs } = context;
+  if (run.work.kind !== "issue") return null;
+  const { number } = run.work;
+  if (inputs.issue?.number === number) return inputs.issue;
+  const forge = await requireForge(work, context);
+  const found = await askForge(context, () =>
+    context.step("issue", async () => {
+      const issue = await forge.getIssue(number);
+      return issue === null || issue.number !== number ? null : { ...issue };
+    }),
+  );
+  return found ?? "absent";
+}
+
+type Found =
+  | { readonly kind: "found"; readonly place: Place }
+  | { readonly kind: "impossible"; readonly reason: string };
+
+/** Without a pull request nothing outside this repository matters, and nothing outside is asked. */
+async function findPlace(
+  work: LoopWork,
+  context: LoopContext,
+  params: { readonly worktree: Worktree; readonly at: string },
+): Promise<Found> {
+  const { worktree, at } = params;
+  const { branch } = worktree;
+  const place: Place = { began: null, base: null, pushed: null, pullRequest: context.state.pullRequest };
+  const began = () => context.step("began", () => branch.head());
+  if (!work.options.pullRequest) return { kind: "found", place: { ...place, began: await began() } };
+  const forge = await requireForge(work, context);
+  const named = work.options.baseBranch;
+  const base = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  if (base.kind !== "found") return { kind: "impossible", reason: base.reason };
+  const synced = await syncBranch(context, worktree, { base: base.base, at });
+  if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
+  return { kind: "found", place: { ...place, began: await began(), base: base.base, pushed: synced.pushed } };
+}
+
+/** A run whose id has the form of a loop's is the loop; any other gives it one that is told from the run. */
+function loopIdOf({ options }: LoopWork, { run }: LoopContext): string {
+  if (options.loopId !== null) return options.loopId;
+  return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: pureSha256(run.id).slice(0, 8) });
+}
+
+/** A criterion that holds before anybody worked is done, without a token spent. */
+async function firstCheck(
+  work: LoopWork,
+  context: LoopContext,
+  { worktree, at }: { readonly worktree: Worktree; readonly at: string },
+): Promise<StageResult<LoopState>> {
+  const { options } = work;
+  const begun: StageResult<LoopState> = { event: "begun", reason: "The loop begins" };
+  if (!options.firstCheck || options.until.length === 0) return begun;
+  const ran = await runChecks(work, context, worktree, options.until);
+  if (ran.every(hasPassed)) {
+    await commitChecked(context, worktree, { ran, at });
+    return { event: "criterion_pass", reason: `The criterion holds already: ${ran.map(checkText).join(", ")}` };
+  }
+  const missing = ran.find(cannotRun);
+  const stop = missing === undefined ? null : await askAboutMissing(context, missing);
+  if (stop !== null) return { event: "fatal", reason: stop };
+  const said = ran
+    .filter((one) => !hasPassed(one))
+    .map(checkText)
+    .join(", ");
+  return { ...begun, reason: `The loop begins: ${said}`, feedback: feedbackOf(ran) };
+}
+
+/** The first turn has no iteration before it that would tell what the commands say. */
+function feedbackOf(ran: readonly RanCheck[]): string {
+  const { checks } = readVerification({ number: 0, planned: ran.length, ended: ran });
+  const told = checks
+    .filter((check) => !hasPassed(check))
+    .map((check) => `${checkText(check)}:\n\n${check.excerpt.replaceAll(/^/gm, "    ")}`);
+  return ["Before anybody worked on it, this is what the commands said.", ...told].join("\n\n");
+}
+
+/** What shells say of a program that is not there, or may not be run: as a rule a slip of the pen, and no agent mends that. */
+function cannotRun({ kind, code }: RanCheck): boolean {
+  return kind === "not_started" || code === 126 || code === 127;
+}
+
+async function askAboutMissing(context: LoopContext, missing: RanCheck): Promise<string | null> {
+  const answer = await context.decide({
+    name: "criterion-cannot-run",
+    question: `The criterion cannot be run as it is: ${checkText(missing)} (${lastLine(missing.output)}). Go on all the same, because the work is to bring it, or stop?`,
+    options: ["go-on", "stop"],
+  });
+  return answer === "go-on" ? null : `Stopped by a person: ${checkText(missing)}`;
+}
+
+function lastLine(text: string): string {
+  return text.trim().split("\n").at(-1)?.slice(0, 200) ?? "";
+}

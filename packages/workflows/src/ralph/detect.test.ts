@@ -1,0 +1,218 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { sampleIteration, unlimitedBudget } from "@holdfast/test-support/workflows/ralph-sample";
+import { detect } from "./detect.ts";
+import { type BestIteration, FINDING_SHAPE, type Iteration } from "./iteration.ts";
+import { defaultRalphOptions } from "./options.ts";
+
+const row = (...each: readonly Partial<Iteration>[]) =>
+  each.map((one, place) => sampleIteration({ ...one, number: place + 1 }));
+const look = (iterations: readonly Iteration[], given: Partial<Parameters<typeof detect>[0]> = {}) =>
+  detect({
+    iterations,
+    failing: { names: [], more: 0 },
+    best: null,
+    interventions: [],
+    detection: defaultRalphOptions.detection,
+    budget: unlimitedBudget,
+    ...given,
+  });
+const kinds = (...args: Parameters<typeof look>) => look(...args).map((finding) => finding.kind);
+
+describe("stuck", () => {
+  const same = { signature: "s" };
+  test("the same failure three times, with which iterations and what they have in common", () => {
+    expect(look(row({ signature: "r" }, same, same, same))).toEqual([
+      {
+        kind: "stuck",
+        iteration: 4,
+        sentence: "Stuck: iterations 2 to 4 failed in the same way",
+        evidence: { because: "same_failure", iterations: [2, 3, 4], common: "s" },
+      },
+    ]);
+    expect(kinds(row(same, same))).toEqual([]);
+    expect(kinds(row(same, { signature: "r" }, same, same))).toEqual([]);
+    expect(kinds(row({}, {}, {}))).toEqual([]);
+  });
+
+  test("no file changed, by count or by tree", () => {
+    const [a, b, c, d] = [{ signature: "1" }, { signature: "2" }, { signature: "3" }, { signature: "4" }];
+    const none = { filesChanged: 0 };
+    expect(look(row({ ...a, ...none }, { ...b, ...none }, { ...c, ...none }))).toMatchObject([
+      { kind: "stuck", evidence: { because: "no_change", iterations: [1, 2, 3] } },
+    ]);
+    const tree = { tree: "t" };
+    expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }, { ...d, ...tree }))).toEqual(["stuck"]);
+    // The first of three cannot be said to have changed nothing.
+    expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }))).toEqual([]);
+    expect(kinds(row({ ...a, ...none }, { ...b, filesChanged: 1 }, { ...c, ...none }))).toEqual([]);
+  });
+
+  test("what happened before somebody intervened does not count, nor another unit's, nor when it passed", () => {
+    const iterations = row(same, same, same);
+    expect(kinds(iterations, { interventions: [{ kind: "answered", at: 1, answer: "go on" }] })).toEqual([]);
+    expect(kinds(row({ ...same, unit: 0 }, { ...same, unit: 1 }, { ...same, unit: 1 }))).toEqual([]);
+    expect(kinds(row(same, same, { ...same, verdict: "passed" }))).toEqual([]);
+    expect(kinds(iterations, { detection: { ...defaultRalphOptions.detection, stuck: null } })).toEqual([]);
+  });
+});
+
+describe("oscillation", () => {
+  const files = (...trees: readonly (string | null)[]) => row(...trees.map((tree, n) => ({ tree, signature: `${n}` })));
+  test("files that go back and forth", () => {
+    expect(look(files("c", "a", "b", "a", "b"))).toEqual([
+      {
+        kind: "oscillation",
+        iteration: 5,
+        sentence: "Back and forth between two states of the files: iterations 2, 3, 4, 5",
+        evidence: { between: "files", iterations: [2, 3, 4, 5], states: ["a", "b"] },
+      },
+    ]);
+    expect(kinds(files("a", "a", "b", "b", "a", "b"))).toEqual(["oscillation"]);
+  });
+
+  test.each([
+    ["three turns", ["a", "b", "a"]],
+    ["a third state", ["a", "b", "a", "c"]],
+    ["an unknown state", ["a", "b", null, "a", "b"]],
+    ["a circle of three", ["a", "b", "c", "a", "b", "c"]],
+    ["it has come to rest", ["a", "b", "a", "b", "b"]],
+  ])("%s is none", (_, trees) => {
+    expect(kinds(files(...trees))).toEqual([]);
+  });
+
+  test("failing tests that take turns", () => {
+    const iterations = row(...["x", "y", "x", "y"].map((failingDigest, n) => ({ failingDigest, tree: `${n}` })));
+    expect(look(iterations)).toMatchObject([
+      { kind: "oscillation", evidence: { between: "failing_tests", states: ["x", "y"] } },
+    ]);
+  });
+});
+
+describe("regression", () => {
+  const tests = { passed: 9, failed: 1, skipped: 0 };
+  const best: BestIteration = {
+    iteration: 1,
+    unit: 0,
+    verdict: "failed",
+    quality: 80,
+    tree: "t",
+    failing: { names: ["x"], more: 0 },
+  };
+  test("quality below the best by so many points", () => {
+    expect(look(row({ quality: 80 }, { quality: 70 }), { best })).toEqual([
+      {
+        kind: "regression",
+        iteration: 2,
+        sentence: "Worse than before: quality 70 after 80 in iteration 1",
+        evidence: { best: { iteration: 1, quality: 80 }, quality: 70, lost: { names: [], more: 0 } },
+      },
+    ]);
+    expect(kinds(row({ quality: 80 }, { quality: 70.1 }), { best })).toEqual([]);
+    expect(kinds(row({ quality: 80 }, { quality: null }), { best })).toEqual([]);
+    expect(kinds(row({ quality: 80 }, { quality: 0, unit: 1 }), { best })).toEqual([]);
+  });
+
+  test("what did not fail then and fails now, though the number of failures is the same", () => {
+    const failing = { names: ["y"], more: 0 };
+    const [finding] = look(row({ quality: 80, tests }, { quality: 80, tests }), { best, failing });
+    expect(finding).toMatchObject({ kind: "regression", evidence: { lost: { names: ["y"] } } });
+    expect(finding?.sentence).toBe("Worse than before: what did not fail in iteration 1 fails now: y");
+  });
+
+  test("a new test that fails loses nothing", () => {
+    const failing = { names: ["x", "y"], more: 0 };
+    const grown = { passed: 9, failed: 2, skipped: 0 };
+    expect(kinds(row({ quality: 80, tests }, { quality: 78, tests: grown }), { best, failing })).toEqual([]);
+    expect(
+      kinds(row({ quality: 80, tests }, { quality: 78, tests: { ...grown, passed: 8 } }), { best, failing }),
+    ).toEqual(["regression"]);
+  });
+
+  test("a list that is not whole says nothing of names", () => {
+    const cut = { ...best, failing: { names: ["x"], more: 3 } };
+    expect(
+      kinds(row({ quality: 80, tests }, { quality: 80, tests }), { best: cut, failing: { names: ["y"], more: 0 } }),
+    ).toEqual([]);
+  });
+});
+
+describe("burn rate", () => {
+  const spend = (tokens: number | null, quality: number | null) => ({
+    spent: { tokens, microUsd: null },
+    quality,
+    signature: `${quality}`,
+  });
+  const budget = (limit: number, spent: number) => ({
+    ...unlimitedBudget,
+    spent: { ...unlimitedBudget.spent, tokens: spent },
+    limit: { ...unlimitedBudget.limit, tokens: limit },
+  });
+  const rising = row(...[10, 20, 30, 40, 50].map((quality) => spend(100, quality)));
+  test("the budget ends before the work does", () => {
+    expect(look(rising, { budget: budget(900, 500) })).toEqual([
+      {
+        kind: "burn_rate",
+        iteration: 5,
+        sentence: "At 100 tokens an iteration the budget is enough for 4 more, and at this pace it takes 5",
+        evidence: {
+          measure: "tokens",
+          perIteration: 100,
+          iterations: [1, 2, 3, 4, 5],
+          left: 400,
+          affordable: 4,
+          gained: 40,
+          perPoint: 12.5,
+          needed: 5,
+        },
+      },
+    ]);
+    expect(kinds(rising, { budget: budget(1_000, 500) })).toEqual([]);
+    expect(kinds(rising)).toEqual([]);
+  });
+
+  test("nothing gained: only when the end is near", () => {
+    const flat = row(...[1, 2, 3, 4, 5].map((n) => ({ ...spend(100, 50), signature: `${n}` })));
+    expect(look(flat, { budget: budget(999, 500) })).toMatchObject([
+      { evidence: { needed: null, gained: 0, perPoint: null } },
+    ]);
+    expect(kinds(flat, { budget: budget(1_000, 500) })).toEqual([]);
+  });
+
+  test("what an agent did not say is not made up", () => {
+    const silent = row(spend(100, 1), spend(null, 2), spend(100, 3), spend(100, 4), spend(100, 5));
+    expect(kinds(silent, { budget: budget(501, 500) })).toEqual([]);
+    expect(kinds(rising.slice(1), { budget: budget(501, 500) })).toEqual([]);
+  });
+
+  test("of several budgets, the one that ends first", () => {
+    const both = { ...budget(900, 500), limit: { tokens: 900, microUsd: null, milliseconds: 2_000 } };
+    expect(look(rising, { budget: both })).toMatchObject([{ evidence: { measure: "milliseconds", affordable: 2 } }]);
+  });
+});
+
+const VERDICTS: readonly Iteration["verdict"][] = ["passed", "failed", "unchecked", "not_run"];
+const any = fc.record({
+  unit: fc.nat({ max: 1 }),
+  verdict: fc.constantFrom(...VERDICTS),
+  quality: fc.option(fc.nat({ max: 100 })),
+  signature: fc.constantFrom(null, "a", "b"),
+  tree: fc.constantFrom(null, "t", "u"),
+  failingDigest: fc.constantFrom(null, "f", "g"),
+  filesChanged: fc.constantFrom(null, 0, 1),
+});
+
+test("every finding is of the newest iteration, names only iterations there are, and can be stored", () => {
+  fc.assert(
+    fc.property(fc.array(any, { maxLength: 12 }), (story) => {
+      const iterations = row(...story);
+      const budget = { ...unlimitedBudget, limit: { tokens: null, microUsd: null, milliseconds: 1_500 } };
+      for (const finding of look(iterations, { budget })) {
+        expect(FINDING_SHAPE(JSON.parse(JSON.stringify(finding)))).toBeNull();
+        expect(finding.iteration).toBe(iterations.length);
+        if (finding.kind === "regression") continue;
+        for (const number of finding.evidence.iterations) expect(iterations.map((one) => one.number)).toContain(number);
+      }
+    }),
+  );
+});

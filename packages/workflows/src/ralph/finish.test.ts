@@ -1,0 +1,56 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { bestToReturnTo, handOverText } from "./finish.ts";
+import type { Iteration } from "./iteration.ts";
+import { bestOf } from "./reflection.ts";
+import type { LoopState } from "./state.ts";
+
+function iteration(number: number, quality: number | null, unit = 0): Iteration {
+  return {
+    number,
+    unit,
+    unitName: "loop",
+    outcome: "completed",
+    verdict: "failed",
+    quality,
+    tests: null,
+    errors: null,
+    warnings: null,
+    spent: { tokens: null, microUsd: null },
+    milliseconds: 0,
+    filesChanged: 1,
+    signature: null,
+    failingDigest: null,
+    tree: `t${number}`,
+  };
+}
+
+function stateOf(iterations: readonly Iteration[]): Pick<LoopState, "best" | "iterations"> {
+  const best = iterations.reduce<LoopState["best"]>(
+    (found, { number, unit, verdict, quality, tree }) =>
+      bestOf(found, { iteration: number, unit, verdict, quality, tree, failing: { names: [], more: 0 } }),
+    null,
+  );
+  return { best, iterations };
+}
+
+test("files go back only to an iteration that was better than the last one", () => {
+  const quality = fc.option(fc.integer({ min: 0, max: 100 }));
+  fc.assert(
+    fc.property(fc.array(quality, { minLength: 1, maxLength: 8 }), (qualities) => {
+      const state = stateOf(qualities.map((one, index) => iteration(index + 1, one)));
+      const best = bestToReturnTo(state);
+      const last = qualities.at(-1) ?? null;
+      const top = Math.max(...qualities.map((one) => one ?? -1));
+      expect(best !== null).toBe(top > (last ?? -1));
+      if (best !== null) expect(best.iteration).toBe(qualities.indexOf(top) + 1);
+    }),
+  );
+});
+
+test("a step that is done is not gone back to for what the next one left", () => {
+  expect(bestToReturnTo(stateOf([iteration(1, 100, 0), iteration(2, 0, 1)]))).toBeNull();
+  expect(handOverText(stateOf([iteration(1, 60), iteration(2, 20)]))).toBe(
+    "The files are those of iteration 1, the best (quality 60)",
+  );
+});

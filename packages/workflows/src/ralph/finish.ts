@@ -1,0 +1,234 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import type { Checkpoint, IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { CheckpointRef, Store } from "@holdfast/core/store";
+import type { StageResult } from "@holdfast/core/transitions";
+import { HoldfastError } from "@holdfast/platform/error";
+import { ANSWER_TO, commitWork, pushBranch, settleRemote } from "../branch.ts";
+import { askForge, closingBody, withoutKeys } from "../forge.ts";
+import { openPullRequest } from "../pull-request.ts";
+import { type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import type { Iteration } from "./iteration.ts";
+import type { LoopOptions } from "./options.ts";
+import { type LoopContext, type LoopState, type LoopWork, outputFiles, parseLoopState, tell } from "./state.ts";
+
+/** What a loop that is done leaves: commits on its branch, and where that is asked for a pull request. */
+export async function publishStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const worktree = await openWorktree(work, context);
+  const { state, position } = context;
+  const done = position.reason ?? "The criterion holds";
+  const head = await context.step("head", () => worktree.branch.head());
+  await worktree.outputs.write(outputFiles.report, loopReport({ state, reason: done, options: work.options }));
+  if (head === state.began) return { event: "published", reason: `${done}; no file had to be changed` };
+  if (!work.options.pullRequest)
+    return { event: "published", reason: `${done}; the commits are on ${worktree.branch.name}` };
+  return await publish(work, context, { worktree, head, done });
+}
+
+async function publish(
+  work: LoopWork,
+  context: LoopContext,
+  params: { readonly worktree: Worktree; readonly head: string; readonly done: string },
+): Promise<StageResult<LoopState>> {
+  const { worktree, head } = params;
+  const { state, inputs } = context;
+  const forge = await requireForge(work, context);
+  const remote = await settleRemote(context, worktree, { head });
+  if (remote.kind === "stop") return { event: "fatal", reason: remote.reason };
+  const pushed = await pushBranch(context, worktree, { head, expected: remote.expected });
+  if (pushed.kind === "refused") {
+    const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
+    if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
+    // All of its work was done; now the last piece of it is at hand once more.
+    const again: LoopState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
+    return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
+  }
+  const after: LoopState = { ...state, pushed: pushed.commit };
+  const opened = await openPullRequest(context, forge, {
+    purpose: "pull-request",
+    ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
+    head: worktree.branch.name,
+    base: state.base?.branch ?? (await askForge(context, () => forge.defaultBranch())),
+    draft: work.options.draft,
+  });
+  if (opened.kind === "nothing_new")
+    return { event: "fatal", reason: `No pull request could be opened: ${opened.reason}`, state: after };
+  const { request } = opened;
+  const reason = `${params.done}. Pull request #${request.number} is open: ${request.url}`;
+  return { event: "published", reason, state: { ...after, pullRequest: request } };
+}
+
+/** Hands over the best there was, and a report of the whole course. */
+export async function giveUpStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { position, state } = context;
+  const reason = position.reason ?? "The loop gave up without a reason";
+  const event = position.stage === "limit" ? "limit_reached" : "fatal";
+  if (context.workspace === undefined) return { event, reason };
+  const worktree = await openWorktree(work, context);
+  const best = bestToReturnTo(state);
+  if (best !== null && !(await returnToBest(work.parts, context, worktree, best)))
+    await context.note(
+      `The checkpoint of iteration ${best.iteration} is gone: the files stay those of the last iteration`,
+    );
+  await worktree.outputs.write(outputFiles.report, loopReport({ state, reason, options: work.options }));
+  return { event, reason };
+}
+
+/** Back to the files of the best iteration, with a prompt that says what did not work since. */
+export async function rollbackStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { state, position } = context;
+  const { best } = state;
+  const why = position.reason ?? "The loop is stuck";
+  if (best === null) return { event: "fatal", reason: `${why}, and there is no iteration to go back to` };
+  const worktree = await openWorktree(work, context);
+  if (!(await returnToBest(work.parts, context, worktree, best)))
+    return { event: "fatal", reason: `${why}, and the checkpoint of iteration ${best.iteration} is gone` };
+  const intervention = { kind: "rolled_back", at: position.iteration, to: best.iteration } as const;
+  await tell(context, { kind: "intervened", intervention });
+  return {
+    event: "went_back",
+    reason: `The files are those of iteration ${best.iteration} again`,
+    feedback: `${why}. The files were put back to those of iteration ${best.iteration}; what iterations ${best.iteration + 1} to ${position.iteration} tried is gone. It did not work: take another way, not the same one again.`,
+  };
+}
+
+/** The iteration whose files a loop that gives up hands over; null: the newest are the best there is. */
+export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): LoopState["best"] {
+  const { best, iterations } = state;
+  const last = iterations.at(-1);
+  if (best === null || last === undefined || best.iteration === last.number) return null;
+  // Of a flow, what an earlier step left is behind, not beside, what a later one made of it.
+  if (best.unit !== last.unit || best.tree === last.tree) return null;
+  // No better by any measure: then what was worked out since is worth more.
+  return last.quality !== null && last.quality >= best.quality ? null : best;
+}
+
+/** Said where the run gives up, before the files are moved: the reason of an end is written when it is entered. */
+export function handOverText(state: Pick<LoopState, "best" | "iterations">): string {
+  const best = bestToReturnTo(state);
+  if (best !== null)
+    return `The files are those of iteration ${best.iteration}, the best (quality ${Math.round(best.quality)})`;
+  return "The files are those of the last iteration";
+}
+
+/** Puts the files of the best iteration back, as a commit on top of what was tried since: nothing of that is lost. false: its checkpoint is gone. */
+async function returnToBest(
+  parts: WorkParts,
+  context: LoopContext,
+  worktree: Worktree,
+  best: NonNullable<LoopState["best"]>,
+): Promise<boolean> {
+  const at = await stageTime(context);
+  const sequence = await context.step("best-checkpoint", () => findCheckpoint(parts, context, best));
+  if (sequence === null) return false;
+  const before = await context.step("head", () => worktree.branch.head());
+  await context.restoreFiles("best", { sequence });
+  const message = `Back to iteration ${best.iteration}, the best so far (quality ${Math.round(best.quality)})\n`;
+  await commitWork(context, worktree, { step: "commit", message, before, at });
+  return true;
+}
+
+/** The position keeps the best-scored checkpoint from being dropped, and that is the one as a rule; any other with the same files does as well. */
+async function findCheckpoint(
+  { store }: WorkParts,
+  { run, position }: LoopContext,
+  best: NonNullable<LoopState["best"]>,
+): Promise<number | null> {
+  const kept =
+    position.best === null ? null : await readWhole(store, { run: run.id, sequence: position.best.sequence });
+  if (kept !== null && parseLoopState(kept.planes.context.values).iterations.at(-1)?.number === best.iteration)
+    return kept.sequence;
+  const all = await store.listCheckpoints({ run: run.id });
+  return all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree)?.sequence ?? null;
+}
+
+/** null: dropped, or damaged. */
+async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
+  try {
+    const checkpoint = await store.getCheckpoint(ref);
+    return checkpoint.quarantined ? null : checkpoint;
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
+}
+
+/** The course of a loop for people, as it ended. */
+function loopReport(params: {
+  readonly state: LoopState;
+  readonly reason: string;
+  readonly options: Pick<LoopOptions, "task" | "until">;
+}): string {
+  const { state, reason, options } = params;
+  return [
+    `# ${state.loopId ?? "A loop"}`,
+    "",
+    `${reason}.`,
+    "",
+    `Task: ${options.task}`,
+    ...options.until.map(({ command }) => `Until: \`${command}\``),
+    ...section(
+      "Iterations",
+      state.iterations.map((one) => `- ${iterationText(one)}`),
+    ),
+    ...section(
+      "What was found",
+      state.findings.map(({ sentence }) => `- ${sentence}`),
+    ),
+    ...section(
+      "What was learnt",
+      state.learnings.map(({ iteration, text }) => `- ${text} (iteration ${iteration})`),
+    ),
+    "",
+  ].join("\n");
+}
+
+function section(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines];
+}
+
+const MAX_TITLE = 200;
+const SHOWN = 20;
+
+/** What was asked for, what says that it is done, and how it came to that. */
+function pullRequestText(params: {
+  readonly state: LoopState;
+  readonly issue: Pick<IssueSnapshot, "number" | "title"> | null;
+  readonly options: Pick<LoopOptions, "task" | "until">;
+}): { readonly title: string; readonly body: string } {
+  const { state, issue, options } = params;
+  const [first = ""] = options.task.trim().split("\n");
+  const words = (issue?.title ?? first).replaceAll(/\p{Cc}+/gu, " ").trim();
+  const left = state.totals.iterations - SHOWN;
+  const text = [
+    ...(issue === null ? [options.task.trim(), ""] : []),
+    ...options.until.map(({ command }) => `- \`${command.replaceAll("`", "'")}\` passes`),
+    ...(options.until.length === 0 ? [] : [""]),
+    ...(left > 0 ? [`… ${left} iterations before these`, ""] : []),
+    ...state.iterations.slice(-SHOWN).map((one) => `- ${iterationText(one)}`),
+  ].join("\n");
+  const body = issue === null ? withoutKeys(text) : closingBody(text, issue.number);
+  return { title: (words || "The work of a loop").slice(0, MAX_TITLE).toWellFormed(), body };
+}
+
+/** "Iteration 3 failed: 2 of 10 tests fail, 1 error, quality 72". */
+export function iterationText(iteration: Iteration): string {
+  const { number, verdict, tests, errors, quality } = iteration;
+  const facts = [
+    ...(tests === null ? [] : [testsText(tests)]),
+    ...(errors === null || errors === 0 ? [] : [errors === 1 ? "1 error" : `${errors} errors`]),
+    ...(quality === null ? [] : [`quality ${Math.round(quality)}`]),
+  ];
+  return `Iteration ${number} ${VERDICT[verdict]}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`;
+}
+
+const VERDICT: Readonly<Record<Iteration["verdict"], string>> = {
+  passed: "passed",
+  failed: "failed",
+  unchecked: "was not checked",
+  not_run: "could not be checked",
+};
+
+function testsText({ passed, failed }: NonNullable<Iteration["tests"]>): string {
+  const all = passed + failed;
+  return failed === 0 ? `${all} of ${all} tests pass` : `${failed} of ${all} tests fail`;
+}

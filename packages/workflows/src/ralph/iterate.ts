@@ -1,0 +1,372 @@
+import { maskSecrets } from "@holdfast/core/mask";
+import type { StageResult } from "@holdfast/core/transitions";
+import type { AgentReport, Fence } from "@holdfast/core/workflow";
+import { commitWork } from "../branch.ts";
+import { issueText } from "../forge.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import {
+  type Answer,
+  type LoopFinding,
+  type Reflection,
+  type Spent,
+  type Verification,
+  clip,
+  oneLine,
+} from "./iteration.ts";
+import { type LoopOptions, type RalphOptions, type Unit, planUnits } from "./options.ts";
+import { ended } from "./reflection.ts";
+import {
+  type LoopContext,
+  type LoopState,
+  type LoopWork,
+  type RalphState,
+  outputFiles,
+  tell,
+  unitAtHand,
+} from "./state.ts";
+
+/** One turn of the agent, in a conversation of its own: what it must know of the turns before is in its prompt. What it did is committed. */
+export async function iterateStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { options } = work;
+  const { iteration } = context.position;
+  const unit = unitAtHand(work, context);
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const before = await context.step("head", () => worktree.branch.head());
+  const { issue } = context.inputs;
+  const prompt = iteratePrompt(options, context);
+  // The agent may have removed it, and it is where the prompt points to.
+  if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  // Once it has answered, what it was asked cannot be told from the state any more.
+  if (context.state.answer?.number !== iteration) await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
+
+  const report = await context.agent({
+    name: "agent",
+    role: "iterate",
+    prompt,
+    model: options.model,
+    yolo: options.yolo,
+    ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
+    env: {
+      HOLDFAST_UNIT: unit.name,
+      HOLDFAST_UNTIL: unit.checks.map(({ command }) => command).join(" && "),
+      HOLDFAST_MAX_ITERATIONS: String(options.maxIterations),
+      ...(issue === null ? {} : { HOLDFAST_ISSUE: String(issue.number) }),
+    },
+  });
+  const { head } = await commitWork(context, worktree, {
+    step: "commit",
+    message: messageOf({ iteration, task: issue === null ? options.task : `#${issue.number} ${issue.title}`, report }),
+    before,
+    at,
+  });
+  const changed = await filesChanged(context, worktree, { before, head });
+  const answer = readAnswer({
+    number: iteration,
+    unit: context.state.unit,
+    units: planUnits(options),
+    report,
+    filesChanged: changed.files,
+    tree: changed.tree,
+  });
+  await tell(context, { kind: "answered", answer });
+  return { event: "iterated", reason: reasonOf(iteration, report, changed.files), feedback: null };
+}
+
+async function filesChanged(
+  context: LoopContext,
+  { branch }: Worktree,
+  { before, head }: { readonly before: string; readonly head: string },
+): Promise<{ readonly files: number; readonly tree: string }> {
+  return await context.step("changed", async () => {
+    const files = await branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
+    return { files: files.length, tree: await branch.treeOf(head) };
+  });
+}
+
+const SUBJECT = 72;
+
+function messageOf(params: {
+  readonly iteration: number;
+  readonly task: string;
+  readonly report: AgentReport;
+}): string {
+  // A NUL ends a commit message early for every reader of it.
+  const clean = (text: string): string => text.replaceAll("\0", "").toWellFormed().trim();
+  const subject = clean(params.task).replaceAll(/\s+/g, " ");
+  const cut = subject.length > SUBJECT ? `${subject.slice(0, SUBJECT).toWellFormed()}…` : subject;
+  const said = clean(params.report.text).slice(0, 2000).toWellFormed();
+  return `Iteration ${params.iteration}: ${cut}\n${said === "" ? "" : `\n${said}\n`}`;
+}
+
+function reasonOf(iteration: number, report: AgentReport, files: number): string {
+  const changed = files === 0 ? "no file changed" : files === 1 ? "1 file changed" : `${files} files changed`;
+  if (report.outcome === "completed") return `Iteration ${iteration}: ${changed}`;
+  return `Iteration ${iteration}: the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}; ${changed}`;
+}
+
+/** All that one turn is told. What led to it and was no iteration (the first check, a refused push, a rollback) comes last: nothing else in it says so. */
+function iteratePrompt(
+  options: LoopOptions,
+  { position, state, inputs, fence: fenceOf }: Pick<LoopContext, "position" | "state" | "inputs" | "fence">,
+): string {
+  const { issue } = inputs;
+  const fence = fenceOf("agent");
+  const whole =
+    issue === null
+      ? ""
+      : `\n\n${fence.data("issue", issueText(issue).trimEnd())}\n(Also in ${outputFiles.issue(issue.number)}.)`;
+  const told = { ...options, task: `${options.task}${whole}` };
+  const prompt = ralphPrompt({ options: told, state, iteration: position.iteration, fence });
+  const before =
+    position.feedback === null ? "" : `\n\n## What came before\n\n${fence.data("checks", position.feedback)}`;
+  return fence.prompt(`${prompt}${before}\n`);
+}
+
+/**
+ * What the agent of an iteration is told. It begins with nothing but the files, so everything it must know is here, each part bounded: the
+ * task, the criterion, what the last check said, what is remembered, the best so far, and what goes wrong with the loop as a whole.
+ */
+export function ralphPrompt(params: {
+  readonly options: RalphOptions;
+  readonly state: RalphState;
+  /** From 1: the position's own. */
+  readonly iteration: number;
+  readonly fence: Fence;
+}): string {
+  const { options, state, iteration, fence } = params;
+  const units = planUnits(options);
+  const unit = units[state.unit];
+  if (unit === undefined) return options.task;
+  const sections = [
+    taskSection(options, unit, { place: state.unit, units: units.length }),
+    criterionSection(unit),
+    `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. ${filesNow(state)}`,
+    lastSection(state, fence),
+    memorySection(state.memory, fence),
+    learningsSection(state, fence),
+    bestSection(state),
+    warningSection(state, fence),
+    ANSWER,
+  ];
+  return sections.filter((section) => section !== null).join("\n\n");
+}
+
+const MOST_LAST = 8_000;
+const MOST_REFLECTION = 1_500;
+
+const ANSWER = [
+  "## When you stop",
+  "",
+  "Say in a few sentences what you changed and why. What you found out that the next iteration must know goes, one line each, under a heading",
+  "`## Learnings`. The checks are run by somebody else: do not report them as passed, and do not weaken them.",
+].join("\n");
+
+function taskSection(
+  { task, workflowType }: RalphOptions,
+  unit: Unit,
+  { place, units }: { readonly place: number; readonly units: number },
+): string {
+  switch (workflowType) {
+    case "ralph_loop":
+    case "agent_task":
+      return `# Task\n\n${unit.instructions}`;
+    case "skill_execution":
+      return `# Task\n\n${task}\n\n## Skill: ${unit.name}\n\n${unit.instructions}`;
+    case "flow_command":
+      return `# Task\n\n${task}\n\n## Step ${place + 1} of ${units}: ${unit.name}\n\n${unit.instructions}\n\nDo this step only.`;
+  }
+}
+
+function criterionSection({ checks }: Unit): string | null {
+  if (checks.length === 0) return null;
+  const commands = checks.map((check) => `- ${inCode(check.command)}`);
+  return ["## It is done when", "", "each of these commands exits with 0:", ...commands].join("\n");
+}
+
+function filesNow({ iterations, interventions }: RalphState): string {
+  const last = iterations.at(-1);
+  const done = interventions.at(-1);
+  if (last === undefined) return "Nothing was tried yet.";
+  if (done?.kind === "rolled_back" && done.at === last.number)
+    return `The files were put back to those of iteration ${done.to}: what came after it is not in them.`;
+  return "The files hold what earlier iterations left.";
+}
+
+/** What failed in the last iteration. Where a unit begins there is none: the one before it passed. */
+function lastSection({ verification, iterations }: RalphState, fence: Fence): string | null {
+  const last = iterations.at(-1);
+  if (last === undefined || verification?.number !== last.number) return null;
+  const failed = verification.checks.filter((check) => !(check.kind === "exited" && check.code === 0));
+  if (failed.length === 0) return null;
+  const each = Math.floor(MOST_LAST / failed.length);
+  const told = failed.map((check) =>
+    check.excerpt === ""
+      ? ended(check)
+      : `${ended(check)}\n\n${fence.data("output of the check", clip(check.excerpt, each))}`,
+  );
+  return [`## What the check said after iteration ${last.number}`, countsOf(verification), ...told]
+    .filter((part) => part !== null)
+    .join("\n\n");
+}
+
+function countsOf({ metrics }: Verification): string | null {
+  const { tests, errors } = metrics;
+  const parts = [
+    tests === null ? null : `${tests.passed} tests pass, ${tests.failed} fail, ${tests.skipped} were not run`,
+    errors === null ? null : `${errors} errors of compilers and linters`,
+  ].filter((part) => part !== null);
+  return parts.length === 0 ? null : `${parts.join("; ")}.`;
+}
+
+function memorySection(memory: readonly Reflection[], fence: Fence): string | null {
+  if (memory.length === 0) return null;
+  const told = memory.map(
+    (one) => `### Iteration ${one.iteration}\n\n${fence.data("an earlier iteration", clip(one.text, MOST_REFLECTION))}`,
+  );
+  return ["## What was tried before", ...told].join("\n\n");
+}
+
+/** Those of the reflections above are among them, so they stand here alone. */
+function learningsSection({ learnings }: RalphState, fence: Fence): string | null {
+  if (learnings.length === 0) return null;
+  const told = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
+  return `## What was learnt\n\n${fence.data("earlier iterations", told)}`;
+}
+
+function bestSection({ best, iterations, unit }: RalphState): string | null {
+  const last = iterations.at(-1);
+  if (best === null || last === undefined || best.unit !== unit || best.iteration === last.number) return null;
+  const quality = Math.round(best.quality * 10) / 10;
+  return `## The best so far\n\nIteration ${best.iteration}, quality ${quality} of 100. The last one was no better.`;
+}
+
+function warningSection({ findings, iterations }: RalphState, fence: Fence): string | null {
+  const last = iterations.at(-1)?.number;
+  const now = findings.filter((one) => one.iteration === last);
+  if (now.length === 0) return null;
+  return ["## Take care", "", ...now.map((one) => `- ${fence.data("checks", one.sentence)}. ${ADVICE[one.kind]}`)].join(
+    "\n",
+  );
+}
+
+const ADVICE: Readonly<Record<LoopFinding["kind"], string>> = {
+  stuck: "What was tried does not work: find out why before you change anything, and try another way.",
+  oscillation: "Each change undoes the one before: find what satisfies both.",
+  regression: "Look first at what you broke.",
+  burn_rate: "Do the one thing that brings it nearest to the criterion.",
+};
+
+function inCode(command: string): string {
+  const line = oneLine(command, 300);
+  return line.includes("`") ? `\`\` ${line} \`\`` : `\`${line}\``;
+}
+
+const MOST_SAID = 2_000;
+
+/** What is kept of an agent's turn. `report` is what the engine tells of the call; the rest is what it does not know. */
+export function readAnswer(params: {
+  readonly number: number;
+  readonly unit: number;
+  readonly units: readonly Unit[];
+  readonly report: {
+    readonly outcome: Answer["outcome"];
+    readonly cause: string | null;
+    readonly text: string;
+    readonly milliseconds: number;
+    readonly usage: {
+      readonly inputTokens: number | null;
+      readonly outputTokens: number | null;
+      readonly microUsd: number | null;
+    };
+  };
+  readonly filesChanged: number | null;
+  readonly tree: string | null;
+}): Answer {
+  const { number, unit, units, report, filesChanged, tree } = params;
+  const { learnings, rest } = readLearnings(report.text);
+  return {
+    number,
+    unit,
+    unitName: units[unit]?.name ?? "",
+    outcome: report.outcome,
+    cause: report.cause,
+    said: clip(maskSecrets(rest), MOST_SAID),
+    learnings: learnings.map((one) => maskSecrets(one)),
+    spent: spentOf(report.usage),
+    milliseconds: Math.max(0, Math.round(report.milliseconds)),
+    filesChanged,
+    tree,
+  };
+}
+
+function spentOf(usage: Parameters<typeof readAnswer>[0]["report"]["usage"]): Spent {
+  const { inputTokens, outputTokens, microUsd } = usage;
+  const silent = inputTokens === null && outputTokens === null;
+  return { tokens: silent ? null : (inputTokens ?? 0) + (outputTokens ?? 0), microUsd };
+}
+
+const MOST_LEARNINGS = 10;
+const MOST_LEARNING = 300;
+const MOST_TEXT = 200_000;
+
+/**
+ * What an agent says it has learnt, and the rest of what it says. Learnings are the lines of a fenced block named "learnings", or of the section
+ * under a heading "Learnings" (or "Lessons learned"), one each; a line that only goes on with the bullet above belongs to it. Nothing else in
+ * an answer is taken for one, least of all a heading in a block of code.
+ */
+export function readLearnings(answer: string): { readonly learnings: readonly string[]; readonly rest: string } {
+  const found: string[] = [];
+  const rest: string[] = [];
+  let place: Place = OUTSIDE;
+  for (const line of answer.slice(-MOST_TEXT).split("\n")) {
+    const { next, mark } = step(place, line);
+    if (isLearning(place) && !mark) take(found, line);
+    // The heading that ends a section belongs to what follows; the line that closes a block to nothing.
+    if (!isLearning(next) && place.fence?.learnings !== true) rest.push(line);
+    place = next;
+  }
+  const learnings = found.map((text) => oneLine(text, MOST_LEARNING)).filter((text) => text !== "");
+  return { learnings: [...new Set(learnings)].slice(0, MOST_LEARNINGS), rest: rest.join("\n").trim() };
+}
+
+interface Place {
+  /** Level of the heading under which learnings stand. */
+  readonly section: number | null;
+  readonly fence: { readonly ticks: number; readonly learnings: boolean } | null;
+}
+
+const OUTSIDE: Place = { section: null, fence: null };
+
+function isLearning({ section, fence }: Place): boolean {
+  return section !== null || fence?.learnings === true;
+}
+
+/** Where the next line stands, and whether this one only says so. */
+function step(place: Place, line: string): { readonly next: Place; readonly mark: boolean } {
+  const [, ticks = "", name = ""] = /^\s{0,3}(`{3,40})\s{0,3}([^`]{0,40})$/.exec(line) ?? [];
+  if (place.fence !== null) {
+    const closed = ticks.length >= place.fence.ticks && name.trim() === "";
+    return closed ? { next: { ...place, fence: null }, mark: true } : { next: place, mark: false };
+  }
+  if (ticks !== "") {
+    const learnings = /^learnings?$/i.test(name.trim());
+    return { next: { ...place, fence: { ticks: ticks.length, learnings } }, mark: true };
+  }
+  const [, marks, title = ""] = /^(#{1,6})\s{1,10}(.{1,200})$/.exec(line) ?? [];
+  if (marks === undefined) return { next: place, mark: false };
+  if (TITLE.test(title)) return { next: { section: marks.length, fence: null }, mark: true };
+  const below = place.section !== null && marks.length > place.section;
+  return { next: below ? place : OUTSIDE, mark: true };
+}
+
+const TITLE = /^(?:learnings?|lessons? learn(?:ed|t))\s{0,5}:?\s{0,10}$/i;
+
+function take(found: string[], line: string): void {
+  const text = line.slice(0, 2_000);
+  const [, bullet] = /^\s{0,20}(?:[-*+•]|\d{1,3}[.)])\s{1,10}(.{1,2000})$/.exec(text) ?? [];
+  // The words of a bullet that was wrapped.
+  const goesOn = bullet === undefined && (found.at(-1) ?? "") !== "" && /^\s{2,20}\S/.test(text);
+  if (goesOn) found.push(`${found.pop() ?? ""} ${text.trim()}`);
+  else found.push(bullet ?? text.trim());
+}

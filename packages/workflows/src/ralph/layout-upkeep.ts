@@ -1,0 +1,183 @@
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import type { Parts } from "@holdfast/core/adapters";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import type { ProgressListener } from "@holdfast/core/progress";
+import { planRetention } from "@holdfast/core/retention";
+import { isHeld } from "@holdfast/core/status";
+import { allCheckpoints } from "@holdfast/core/store";
+import { standAll } from "../../../holdfast/src/run-status.ts";
+import { type FollowedRun, LayoutFiles, followRun } from "../layout-files.ts";
+import {
+  LoopLayout,
+  type LoopPlace,
+  filesOf,
+  readDropped,
+  standingLoop,
+  standingLoops,
+  writeDropped,
+  writeRegistry,
+} from "./layout.ts";
+import { REGISTRY_PATH, statePath } from "./loop-documents.ts";
+import { type LoopLayoutSettings, layoutRetention } from "./options.ts";
+
+/** As often as the published registry wants to see a sign of life. */
+const PULSE_MS = 60_000;
+
+/** Keeps the files below `.aiwg` up to date with a run of the ralph workflow, and cleans up there when a day has passed. */
+export async function followLoop(params: {
+  readonly parts: Parts;
+  readonly run: string;
+  readonly cwd: string;
+  readonly settings: LoopLayoutSettings;
+  readonly limit: number | null;
+  readonly listen: ProgressListener | undefined;
+}): Promise<FollowedRun> {
+  const { parts, run, settings, listen } = params;
+  const root = settings.directory ?? (await mainWorktreeRoot(parts.workspaces, params.cwd));
+  const place = { parts, root, settings, limit: params.limit };
+  const layout = new LoopLayout({ ...place, run });
+  let begun = false;
+  const catchUp = async (): Promise<void> => {
+    await layout.catchUp();
+    if (begun) return;
+    begun = true;
+    // Nobody is there to tell of a loop whose process died.
+    for (const { run: other, standing } of await standingLoops(parts)) {
+      if (standing.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
+    }
+    await cleanUpDaily(place);
+  };
+  const files = new LayoutFiles(root);
+  const beat = async (): Promise<void> => void (await writeRegistry(place, files, { pulse: true }));
+  const pulse = { everyMs: PULSE_MS, beat };
+  return followRun({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
+}
+
+export interface LoopCleanupPlan {
+  readonly run: string;
+  /** Newest first. */
+  readonly files: readonly {
+    readonly path: string;
+    readonly sequence: number;
+    readonly action: "keep" | "drop";
+    readonly why: string;
+    readonly bytes: number;
+  }[];
+  /** All that will be out then, also what is out already. */
+  readonly dropped: readonly number[];
+}
+
+/**
+ * What the layout's own retention leaves of each run's files: the rules are the store's, on what has a file. Nothing that is not there is
+ * planned for: a directory that somebody removed is not made again to be cleaned up.
+ */
+export async function planLoopCleanup(
+  params: LoopPlace & { readonly run?: string },
+): Promise<readonly LoopCleanupPlan[]> {
+  const { parts, settings } = params;
+  if (!settings.mirror) return [];
+  const files = new LayoutFiles(params.root);
+  const policy = layoutRetention(settings);
+  const plans: LoopCleanupPlan[] = [];
+  for (const run of await parts.store.listRuns({ workflow: "ralph" })) {
+    if (params.run !== undefined && run.id !== params.run) continue;
+    const loop = await standingLoop(parts, run);
+    if (loop === null) continue;
+    const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run.id));
+    const before = await readDropped(parts.store, run.id);
+    const there = filesOf(loop, checkpoints, before).filter(({ path }) => files.identity(path) !== null);
+    if (there.length === 0) continue;
+    const filed = there.map(({ checkpoint }) => checkpoint);
+    const subject = { run: run.id, state: run.state, checkpoints: filed, pinned: new Map<number, string>() };
+    const resumable = new Set(filed.map(({ sequence }) => sequence));
+    const [plan] = planRetention({ subjects: [{ ...subject, resumable }], policy, now: parts.clock.now() });
+    const decided = (plan?.decisions ?? []).map(({ sequence, action, why }) => {
+      const path = there.find(({ checkpoint }) => checkpoint.sequence === sequence)?.path ?? "";
+      return { path, sequence, action, why, bytes: files.size(path) };
+    });
+    // What the store itself has dropped since needs no note any more.
+    const known = checkpoints.map(({ sequence }) => sequence).filter((sequence) => before.has(sequence));
+    const drops = decided.filter(({ action }) => action === "drop").map(({ sequence }) => sequence);
+    plans.push({ run: run.id, files: decided, dropped: [...known, ...drops].toSorted((a, b) => a - b) });
+  }
+  return plans;
+}
+
+/** Noted first: killed after that, the next writing of the run takes the files out. */
+export async function applyLoopCleanup(
+  params: LoopPlace & { readonly plans: readonly LoopCleanupPlan[] },
+): Promise<void> {
+  const { parts } = params;
+  for (const { run, files, dropped } of params.plans) {
+    if (!files.some(({ action }) => action === "drop")) continue;
+    await writeDropped(parts.store, run, dropped);
+    await new LoopLayout({ ...params, run }).catchUp();
+  }
+  await parts.store.setMeta(LAST_CLEANUP, String(parts.clock.now()));
+}
+
+const LAST_CLEANUP = "aiwg.cleaned";
+const DAY = 86_400_000;
+
+/** At most once a day, by the store's own note. A clock that jumped back makes it due later, never twice a day. */
+export async function cleanUpDaily(place: LoopPlace): Promise<readonly LoopCleanupPlan[]> {
+  const { store, clock } = place.parts;
+  const last = Number((await store.getMeta(LAST_CLEANUP)) ?? "0");
+  const now = clock.now();
+  if (Number.isFinite(last) && now - last < DAY && now >= last - DAY) return [];
+  const plans = await planLoopCleanup(place);
+  await applyLoopCleanup({ ...place, plans });
+  return plans;
+}
+
+/**
+ * Nobody is there to write that a process was killed: whoever looks and finds it gone corrects what the files below `.aiwg` say of its loop. Only
+ * what this store's own mirror wrote is corrected, and only of processes of this host. It serves others: what hinders it is nobody's business here.
+ */
+export async function tellGone(place: LoopPlace, only: string | null): Promise<void> {
+  try {
+    const said = saidToRun(place, only);
+    const gone = said.length === 0 ? [] : await goneOf(place, said);
+    for (const run of gone) await new LoopLayout({ ...place, run }).restate();
+  } catch {
+    // The next one who looks tries again.
+  }
+}
+
+/** Runs of this store that the files say are at work. */
+function saidToRun({ parts, root }: LoopPlace, only: string | null): readonly string[] {
+  const files = new LayoutFiles(root);
+  const { id } = parts.store;
+  const registry = files.readJson(REGISTRY_PATH)?.["active_loops"];
+  const listed = (isJsonArray(registry) ? registry : []).flatMap((entry) => {
+    const run = isJsonObject(entry) ? runIn(id, entry) : null;
+    return isJsonObject(entry) && run !== null ? [{ run, entry }] : [];
+  });
+  // A loop has the id of its run, as a rule; any other is found by its entry.
+  const places = new Map(listed.map(({ run, entry }) => [run, entry["loop_id"]]));
+  if (only !== null && !places.has(only)) places.set(only, only);
+  return [...places].flatMap(([run, loop]) => {
+    if (only !== null && run !== only) return [];
+    const state = typeof loop === "string" && /^[\w.-]+$/.test(loop) ? files.readJson(statePath(loop)) : null;
+    const words = [...listed.filter((one) => one.run === run).map(({ entry }) => entry), ...(state ? [state] : [])];
+    return words.some((one) => runIn(id, one) === run && AT_WORK.has(one["status"])) ? [run] : [];
+  });
+}
+
+const AT_WORK: ReadonlySet<Json | undefined> = new Set<Json>(["running", "completing"]);
+
+function runIn(store: string, document: JsonObject): string | null {
+  const mark = document["holdfast"];
+  if (!isJsonObject(mark) || mark["store"] !== store) return null;
+  return typeof mark["run"] === "string" ? mark["run"] : null;
+}
+
+async function goneOf({ parts }: LoopPlace, runs: readonly string[]): Promise<readonly string[]> {
+  const stood = await standAll(parts, async () => {
+    const found = await Promise.all(runs.map((run) => parts.store.getRun(run)));
+    return found.filter((run) => run !== undefined);
+  });
+  return stood
+    .filter(({ standing }) => !isHeld(standing) && !(standing.kind === "crashed" && standing.known === "presumed"))
+    .map(({ run }) => run.id);
+}

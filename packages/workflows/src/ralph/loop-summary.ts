@@ -1,0 +1,67 @@
+import type { Planes } from "@holdfast/core/checkpoint";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Iteration, LoopFinding } from "./iteration.ts";
+import { type LoopOptions, type MemoryPolicy, type WorkflowType, parseLoopOptions, planUnits } from "./options.ts";
+import { type LoopState, parseLoopState } from "./state.ts";
+
+/** A loop for those who look at it: how far, how good, what was noticed. Told from a checkpoint alone. */
+export interface LoopPicture {
+  readonly loop: string | null;
+  readonly type: WorkflowType;
+  readonly maxIterations: number;
+  /** Commands that say when the piece of work at hand is done, or the last one was. */
+  readonly until: readonly string[];
+  /** The piece of work at hand, by its place from 1; null: all are done. */
+  readonly unit: { readonly name: string; readonly place: number; readonly of: number } | null;
+  /** Oldest first, as many as are kept. */
+  readonly iterations: readonly Pick<
+    Iteration,
+    "number" | "unitName" | "verdict" | "quality" | "tests" | "errors" | "filesChanged"
+  >[];
+  readonly totals: LoopState["totals"];
+  readonly best: { readonly iteration: number; readonly quality: number } | null;
+  /** With their evidence, oldest first. */
+  readonly findings: readonly LoopFinding[];
+  readonly learnings: readonly string[];
+  readonly memory: { readonly size: number; readonly capacity: number; readonly policy: MemoryPolicy };
+  readonly onStuck: LoopOptions["onStuck"];
+}
+
+/** null: the checkpoint is of no loop, or of one that this Holdfast cannot read; looking must not fail. */
+export function loopPicture({ position, context, config }: Planes): LoopPicture | null {
+  if (position.workflow !== "ralph") return null;
+  try {
+    return picture(parseLoopOptions(config.inputs), parseLoopState(context.values));
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
+}
+
+function picture(options: LoopOptions, state: LoopState): LoopPicture {
+  const units = planUnits(options);
+  const unit = units[state.unit];
+  const { best, memory } = state;
+  return {
+    loop: state.loopId,
+    type: options.workflowType,
+    maxIterations: options.maxIterations,
+    until: (unit ?? units.at(-1))?.checks.map(({ command }) => command) ?? [],
+    unit: unit === undefined ? null : { name: unit.name, place: state.unit + 1, of: units.length },
+    iterations: state.iterations.map(({ number, unitName, verdict, quality, tests, errors, filesChanged }) => ({
+      number,
+      unitName,
+      verdict,
+      quality,
+      tests,
+      errors,
+      filesChanged,
+    })),
+    totals: state.totals,
+    best: best === null ? null : { iteration: best.iteration, quality: best.quality },
+    findings: state.findings,
+    learnings: state.learnings.map(({ text }) => text),
+    memory: { size: memory.length, capacity: options.memory.capacity, policy: options.memory.policy },
+    onStuck: options.onStuck,
+  };
+}

@@ -1,0 +1,162 @@
+import type { StageResult } from "@holdfast/core/transitions";
+import { handOverText, iterationText } from "./finish.ts";
+import type { LoopFinding } from "./iteration.ts";
+import { type RalphOptions, planUnits } from "./options.ts";
+import { planReflection } from "./reflection.ts";
+import { type LoopContext, type LoopState, type LoopWork, type RalphState, reduceRalph, tell } from "./state.ts";
+
+/** What the iteration taught, and what follows from it. The checkpoint at its end is the iteration's. */
+export async function reflectStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { options } = work;
+  // Through a step, the decision too: run again (it was killed, or asked a person), both stand, whatever was recorded or raised meanwhile.
+  const { reflected, move } = await context.step("reflection", () => {
+    const { state, position } = context;
+    const event = planReflection({ options, state, budget: position.budget });
+    const { milliseconds } = position.budget.spent;
+    return { reflected: event, move: decideNext({ options, state: reduceRalph(state, event), milliseconds }) };
+  });
+  await tell(context, reflected);
+  const { quality } = reflected.iteration;
+  const result = await follow(context, move);
+  return { ...result, trigger: "iteration", ...(quality === null ? {} : { score: quality }) };
+}
+
+async function follow(context: LoopContext, move: NextMove): Promise<StageResult<LoopState>> {
+  const { state } = context;
+  const last = state.iterations.at(-1);
+  const came = last === undefined ? "" : iterationText(last);
+  switch (move.kind) {
+    case "iterate":
+      return { event: "again", reason: `${move.reason}. ${came}` };
+    case "done":
+      return { event: "criterion_met", reason: move.reason };
+    case "limit":
+      return { event: "limit_reached", reason: `${move.reason}. ${handOverText(state)}` };
+    case "exhausted":
+      return { event: "stuck", reason: `${move.reason}. ${handOverText(state)}` };
+    case "stuck":
+      return { event: "stuck", reason: `${move.reason}. ${handOverText(state)}` };
+    case "rollback":
+      return { event: "goes_back", reason: move.reason };
+    case "ask":
+      return await ask(context, move);
+  }
+}
+
+/** Parks until a person answers; what they say counts as an intervention, so that the same iterations are not held against the loop again. */
+async function ask(
+  context: LoopContext,
+  move: Extract<NextMove, { readonly kind: "ask" }>,
+): Promise<StageResult<LoopState>> {
+  const { state, position } = context;
+  const back = state.best !== null && state.best.iteration !== state.iterations.at(-1)?.number ? ["rollback"] : [];
+  const best = back.length === 0 ? "" : ` The best so far is iteration ${state.best?.iteration}.`;
+  const answer = await context.decide({
+    name: "stuck",
+    question: `${move.reason}.${best} Go on, ${back.length === 0 ? "" : "go back to the best and on from there, "}or stop?`,
+    options: ["go-on", ...back, "stop"],
+  });
+  if (answer === "stop")
+    return { event: "stuck", reason: `Stopped by a person: ${move.reason}. ${handOverText(state)}` };
+  if (answer === "rollback")
+    return { event: "goes_back", reason: `${move.reason}; a person sends it back to the best iteration` };
+  await tell(context, { kind: "intervened", intervention: { kind: "answered", at: position.iteration, answer } });
+  return { event: "again", reason: `A person lets it go on: ${move.reason}` };
+}
+
+/**
+ * What follows a reflection. "limit": a bound of the options is reached, which a resume may raise. "exhausted": the unit's tries are used up.
+ * "ask": a person decides whether it goes on. "rollback": the files go back to those of `to`, then it iterates.
+ */
+export type NextMove =
+  | { readonly kind: "iterate"; readonly reason: string }
+  | { readonly kind: "done"; readonly reason: string }
+  | { readonly kind: "limit"; readonly reason: string }
+  | { readonly kind: "exhausted"; readonly reason: string }
+  | { readonly kind: "stuck"; readonly reason: string; readonly finding: LoopFinding }
+  | { readonly kind: "ask"; readonly reason: string; readonly finding: LoopFinding }
+  | {
+      readonly kind: "rollback";
+      readonly reason: string;
+      readonly finding: LoopFinding;
+      readonly to: { readonly iteration: number; readonly tree: string };
+    };
+
+/**
+ * Pure. To be asked after `reflected` was folded, and again when a run is taken up with other options: a limit that still holds still stops.
+ * Done comes first, so that a criterion that holds at the last allowed iteration is done and no limit.
+ */
+export function decideNext(params: {
+  readonly options: RalphOptions;
+  readonly state: RalphState;
+  /** Working time so far. */
+  readonly milliseconds: number;
+}): NextMove {
+  const { options, state, milliseconds } = params;
+  const units = planUnits(options);
+  const unit = units[state.unit];
+  if (unit === undefined) return { kind: "done", reason: doneReason(state, units.length) };
+  const last = state.iterations.at(-1)?.number ?? 0;
+  if (last >= options.maxIterations)
+    return {
+      kind: "limit",
+      reason: `${count(last, "iteration", "iterations")}, which is the limit, and the criterion does not hold`,
+    };
+  if (options.maxMinutes !== null && milliseconds >= options.maxMinutes * 60_000)
+    return { kind: "limit", reason: `${options.maxMinutes} minutes of work, which is the limit` };
+  const halt = haltOf(params);
+  if (halt !== null) return halt;
+  if (unit.attempts !== null && state.tries >= unit.attempts)
+    return { kind: "exhausted", reason: `${unit.name} did not succeed in ${count(state.tries, "try", "tries")}` };
+  return { kind: "iterate", reason: iterateReason(state, unit.name) };
+}
+
+/** Stuck and oscillation stop a loop; regression and burn rate only warn. */
+function haltOf({ options, state }: Parameters<typeof decideNext>[0]): NextMove | null {
+  const last = state.iterations.at(-1)?.number ?? 0;
+  if (state.interventions.some((one) => one.at >= last)) return null;
+  const finding = state.findings.find(
+    (one) => one.iteration === last && (one.kind === "stuck" || one.kind === "oscillation"),
+  );
+  if (finding === undefined) return null;
+  const reason = finding.sentence;
+  switch (options.onStuck) {
+    case "stop":
+      return { kind: "stuck", reason, finding };
+    case "ask":
+      return { kind: "ask", reason, finding };
+    case "rollback":
+      return rollback(state, finding) ?? { kind: "stuck", reason, finding };
+  }
+}
+
+/** Once for each best iteration, and never to where the files are already: that would only begin the loop again. */
+function rollback(state: RalphState, finding: LoopFinding): NextMove | null {
+  const { best } = state;
+  const tree = best?.tree ?? null;
+  if (best === null || tree === null || tree === state.iterations.at(-1)?.tree) return null;
+  if (state.interventions.some((one) => one.kind === "rolled_back" && one.to === best.iteration)) return null;
+  const reason = `${finding.sentence}; back to iteration ${best.iteration}, the best so far`;
+  return { kind: "rollback", reason, finding, to: { iteration: best.iteration, tree } };
+}
+
+function doneReason(state: RalphState, units: number): string {
+  const { iterations } = state.totals;
+  const after = `after ${count(iterations, "iteration", "iterations")}`;
+  const unchecked = state.iterations.at(-1)?.verdict === "unchecked";
+  if (units > 1) return `All ${units} steps are done ${after}${unchecked ? "; nothing checked the last" : ""}`;
+  return unchecked ? `The agent says that it is done, ${after}; nothing checked it` : `The criterion holds ${after}`;
+}
+
+function iterateReason(state: RalphState, unit: string): string {
+  const last = state.iterations.at(-1);
+  if (last === undefined) return "The first iteration";
+  if (last.unit !== state.unit) return `On to ${unit}`;
+  return last.verdict === "not_run"
+    ? `The check could not be carried out after iteration ${last.number}`
+    : `The criterion does not hold yet after iteration ${last.number}`;
+}
+
+function count(n: number, one: string, many: string): string {
+  return `${n} ${n === 1 ? one : many}`;
+}

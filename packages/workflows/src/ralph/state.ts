@@ -1,0 +1,370 @@
+import type { WorkParts } from "@holdfast/core/adapters";
+import {
+  type Json,
+  type JsonObject,
+  type Shape,
+  count,
+  flag,
+  list,
+  nullable,
+  object,
+  oneOf,
+  parseShape,
+  tagged,
+  text,
+} from "@holdfast/core/json";
+import type { StageContext } from "@holdfast/core/workflow";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Base } from "../branch.ts";
+import type { OpenedRequest } from "../pull-request.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
+import {
+  ANSWER_SHAPE,
+  type Answer,
+  BEST_SHAPE,
+  type BestIteration,
+  FAILING_SHAPE,
+  FINDING_SHAPE,
+  type Failing,
+  ITERATION_SHAPE,
+  type Iteration,
+  type LoopFinding,
+  REFLECTION_SHAPE,
+  type Reflection,
+  VERIFICATION_SHAPE,
+  type Verification,
+} from "./iteration.ts";
+import { type LoopOptions, type Unit, planUnits } from "./options.ts";
+
+/** Something the agent found out, kept once: said again, it only becomes younger. */
+export type Learning = { readonly iteration: number; readonly text: string };
+
+/** What was done about a loop that was stuck. Detection looks only at what came after `at`. */
+export type Intervention =
+  | { readonly kind: "answered"; readonly at: number; readonly answer: string }
+  | { readonly kind: "rolled_back"; readonly at: number; readonly to: number };
+
+/** An event that did not fit the state it met. It changed nothing, and it is not hidden. */
+type RefusedEvent = { readonly event: string; readonly why: string };
+
+/** Of all iterations, also of those that are no longer listed. What the agent did not say is not in the sums. */
+type Totals = {
+  readonly iterations: number;
+  /** Iterations whose verdict was passed, or failed. */
+  readonly passed: number;
+  readonly failed: number;
+  readonly tokens: number;
+  readonly microUsd: number;
+  readonly milliseconds: number;
+};
+
+/** The values of a ralph run: all that is not in its position (stage, iteration, attempts, budget). */
+export type RalphState = {
+  /** null before `begun`. */
+  readonly loopId: string | null;
+  /** Index into planUnits(options) of the unit to work on; their number when all are done. */
+  readonly unit: number;
+  /** Reflected iterations of that unit. */
+  readonly tries: number;
+  /** The newest, oldest first, at most MAX_ITERATIONS. */
+  readonly iterations: readonly Iteration[];
+  readonly totals: Totals;
+  /** Most tests that any verification ran: fewer of them is no progress. */
+  readonly mostTests: number;
+  /** What failed in the last reflected iteration of this unit; null: there is none, or its checks gave no answer. */
+  readonly lastFailing: Failing | null;
+  /** Of the iteration in hand, and until the next one answers, of the last. */
+  readonly answer: Answer | null;
+  readonly verification: Verification | null;
+  /** Never more than the capacity of the options, oldest iteration first. */
+  readonly memory: readonly Reflection[];
+  readonly learnings: readonly Learning[];
+  readonly best: BestIteration | null;
+  /** The newest, oldest first, at most MAX_FINDINGS. Those of the last iteration are the warnings of the next prompt. */
+  readonly findings: readonly LoopFinding[];
+  readonly interventions: readonly Intervention[];
+  readonly refused: readonly RefusedEvent[];
+};
+
+export const MAX_ITERATIONS = 500;
+export const MAX_FINDINGS = 50;
+export const MAX_LEARNINGS = 30;
+const MAX_INTERVENTIONS = 50;
+export const MAX_REFUSED = 20;
+
+export const initialRalphState: RalphState = {
+  loopId: null,
+  unit: 0,
+  tries: 0,
+  iterations: [],
+  totals: { iterations: 0, passed: 0, failed: 0, tokens: 0, microUsd: 0, milliseconds: 0 },
+  mostTests: 0,
+  lastFailing: null,
+  answer: null,
+  verification: null,
+  memory: [],
+  learnings: [],
+  best: null,
+  findings: [],
+  interventions: [],
+  refused: [],
+};
+
+/** STORE_CORRUPT with the path of what is wrong. */
+export function parseRalphState(values: JsonObject): RalphState {
+  return parseShape({ shape: STATE, value: values, what: "The state of a ralph run" });
+}
+
+const LEARNING_SHAPE: Shape<Learning> = object<Learning>({ iteration: count, text });
+
+type Intervened<K extends Intervention["kind"]> = Extract<Intervention, { readonly kind: K }>;
+
+const INTERVENTION_SHAPE: Shape<Intervention> = tagged<Intervention, "kind">("kind", {
+  answered: object<Intervened<"answered">>({ kind: oneOf<"answered">({ answered: true }), at: count, answer: text }),
+  rolled_back: object<Intervened<"rolled_back">>({
+    kind: oneOf<"rolled_back">({ rolled_back: true }),
+    at: count,
+    to: count,
+  }),
+});
+
+const STATE: Shape<RalphState> = object<RalphState>({
+  loopId: nullable(text),
+  unit: count,
+  tries: count,
+  iterations: list(ITERATION_SHAPE),
+  totals: object<Totals>({
+    iterations: count,
+    passed: count,
+    failed: count,
+    tokens: count,
+    microUsd: count,
+    milliseconds: count,
+  }),
+  mostTests: count,
+  lastFailing: nullable(FAILING_SHAPE),
+  answer: nullable(ANSWER_SHAPE),
+  verification: nullable(VERIFICATION_SHAPE),
+  memory: list(REFLECTION_SHAPE),
+  learnings: list(LEARNING_SHAPE),
+  best: nullable(BEST_SHAPE),
+  findings: list(FINDING_SHAPE),
+  interventions: list(INTERVENTION_SHAPE),
+  refused: list(object<RefusedEvent>({ event: text, why: text })),
+});
+
+/** Where the loop's work begins and ends up. What it relies on outside goes by the names that every workflow uses. */
+export type Place = {
+  /** The commit that the loop began on; its own commits are those after it. null before it has begun. */
+  readonly began: string | null;
+  /** Of a run that ends in a pull request. */
+  readonly base: Base | null;
+  readonly pushed: string | null;
+  readonly pullRequest: OpenedRequest | null;
+};
+
+/** The values of a ralph run: the loop's own, which events change, and its place, which stages set. */
+export type LoopState = RalphState & Place;
+
+export const initialLoopState: LoopState = {
+  ...initialRalphState,
+  began: null,
+  base: null,
+  pushed: null,
+  pullRequest: null,
+};
+
+export function parseLoopState(values: JsonObject): LoopState {
+  const place = parseShape({ shape: PLACE, value: values, what: "The state of a ralph run" });
+  return { ...parseRalphState(values), ...place };
+}
+
+export function reduceLoop(state: LoopState, event: Json): LoopState {
+  return { ...state, ...reduceRalph(state, parseRalphEvent(event)) };
+}
+
+const PLACE: Shape<Place> = object<Place>({
+  began: nullable(text),
+  base: nullable(object<Base>({ branch: text, commit: text })),
+  pushed: nullable(text),
+  pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
+});
+
+/**
+ * All that changes a ralph run's values. Each is JSON and goes into the journal as it is, complete: folding needs no options, so a limit that was raised
+ * between two processes changes nothing of what had happened.
+ */
+export type RalphEvent =
+  | { readonly kind: "begun"; readonly loopId: string }
+  /** In `iterate`, when the agent's turn is over. */
+  | { readonly kind: "answered"; readonly answer: Answer }
+  /** In `verify`, after the last check (see readVerification). */
+  | { readonly kind: "verified"; readonly verification: Verification }
+  /** In `reflect`: what planReflection made of the two. Memory, learnings and best are what they are from now on. */
+  | {
+      readonly kind: "reflected";
+      readonly iteration: Iteration;
+      /** Is the unit done? Then the next one is at hand. */
+      readonly unitDone: boolean;
+      readonly memory: readonly Reflection[];
+      readonly learnings: readonly Learning[];
+      readonly best: BestIteration | null;
+      readonly findings: readonly LoopFinding[];
+    }
+  /** When a person answered, or files went back to an earlier iteration. */
+  | { readonly kind: "intervened"; readonly intervention: Intervention };
+
+/** STORE_CORRUPT with the path of what is wrong. */
+export function parseRalphEvent(event: Json): RalphEvent {
+  return parseShape({ shape: EVENT, value: event, what: "An event of a ralph run" });
+}
+
+type Of<K extends RalphEvent["kind"]> = Extract<RalphEvent, { readonly kind: K }>;
+
+const EVENT: Shape<RalphEvent> = tagged<RalphEvent, "kind">("kind", {
+  begun: object<Of<"begun">>({ kind: oneOf<"begun">({ begun: true }), loopId: text }),
+  answered: object<Of<"answered">>({ kind: oneOf<"answered">({ answered: true }), answer: ANSWER_SHAPE }),
+  verified: object<Of<"verified">>({
+    kind: oneOf<"verified">({ verified: true }),
+    verification: VERIFICATION_SHAPE,
+  }),
+  reflected: object<Of<"reflected">>({
+    kind: oneOf<"reflected">({ reflected: true }),
+    iteration: ITERATION_SHAPE,
+    unitDone: flag,
+    memory: list(REFLECTION_SHAPE),
+    learnings: list(LEARNING_SHAPE),
+    best: nullable(BEST_SHAPE),
+    findings: list(FINDING_SHAPE),
+  }),
+  intervened: object<Of<"intervened">>({
+    kind: oneOf<"intervened">({ intervened: true }),
+    intervention: INTERVENTION_SHAPE,
+  }),
+});
+
+/**
+ * One event further; pure and total. What does not fit changes nothing but `refused`, where it can be seen. What says again what is so already
+ * changes nothing at all. Every list stays bounded, however long the run.
+ */
+export function reduceRalph(state: RalphState, event: RalphEvent): RalphState {
+  switch (event.kind) {
+    case "begun":
+      return begin(state, event.loopId);
+    case "answered":
+      return answer(state, event);
+    case "verified":
+      return verify(state, event);
+    case "reflected":
+      return reflect(state, event);
+    case "intervened":
+      return intervene(state, event);
+  }
+}
+
+type Event<K extends RalphEvent["kind"]> = Extract<RalphEvent, { readonly kind: K }>;
+
+/** A loop keeps the id that it was first given. */
+function begin(state: RalphState, loopId: string): RalphState {
+  if (state.loopId === loopId) return state;
+  if (state.loopId !== null) return refuse(state, "begun", `the loop is ${state.loopId} already`);
+  return { ...state, loopId };
+}
+
+/** The same iteration may answer again (it was cut off, or files went back): the newest stands, and what was verified of the old is void. */
+function answer(state: RalphState, event: Event<"answered">): RalphState {
+  const last = lastNumber(state);
+  if (event.answer.number <= last) return refuse(state, event.kind, `iteration ${last} is reflected already`);
+  return { ...state, answer: event.answer, verification: null };
+}
+
+function verify(state: RalphState, event: Event<"verified">): RalphState {
+  const { number, metrics } = event.verification;
+  if (state.answer?.number !== number || number <= lastNumber(state))
+    return refuse(state, event.kind, `iteration ${number} is not the one at hand`);
+  const { tests } = metrics;
+  const seen = tests === null ? 0 : tests.passed + tests.failed;
+  return { ...state, verification: event.verification, mostTests: Math.max(state.mostTests, seen) };
+}
+
+function reflect(state: RalphState, event: Event<"reflected">): RalphState {
+  const { iteration, unitDone, memory, learnings, best, findings } = event;
+  if (iteration.number <= lastNumber(state)) return state;
+  if (state.verification?.number !== iteration.number)
+    return refuse(state, event.kind, `iteration ${iteration.number} is not verified`);
+  return {
+    ...state,
+    unit: unitDone ? state.unit + 1 : state.unit,
+    tries: unitDone ? 0 : state.tries + 1,
+    iterations: [...state.iterations, iteration].slice(-MAX_ITERATIONS),
+    totals: addTo(state.totals, iteration),
+    lastFailing: unitDone ? null : failingAfter(state, iteration),
+    memory,
+    learnings,
+    best,
+    findings: [...state.findings, ...findings].slice(-MAX_FINDINGS),
+  };
+}
+
+/** A check that could not be carried out says nothing: what failed before is still the last that is known. */
+function failingAfter({ verification, lastFailing }: RalphState, { verdict }: Iteration): RalphState["lastFailing"] {
+  return verdict === "not_run" || verification === null ? lastFailing : verification.metrics.failing;
+}
+
+function intervene(state: RalphState, event: Event<"intervened">): RalphState {
+  const { intervention } = event;
+  if (state.interventions.some((one) => one.at === intervention.at && one.kind === intervention.kind)) return state;
+  return {
+    ...state,
+    tries: 0,
+    interventions: [...state.interventions, intervention].slice(-MAX_INTERVENTIONS),
+  };
+}
+
+function addTo(totals: Totals, { verdict, spent, milliseconds }: Iteration): Totals {
+  return {
+    iterations: totals.iterations + 1,
+    passed: totals.passed + (verdict === "passed" ? 1 : 0),
+    failed: totals.failed + (verdict === "failed" ? 1 : 0),
+    tokens: totals.tokens + (spent.tokens ?? 0),
+    microUsd: totals.microUsd + (spent.microUsd ?? 0),
+    milliseconds: totals.milliseconds + milliseconds,
+  };
+}
+
+function lastNumber(state: RalphState): number {
+  return state.iterations.at(-1)?.number ?? 0;
+}
+
+function refuse(state: RalphState, event: string, why: string): RalphState {
+  return { ...state, refused: [...state.refused, { event, why }].slice(-MAX_REFUSED) };
+}
+
+/** What every stage of ralph works with. */
+export interface LoopWork {
+  readonly options: LoopOptions;
+  readonly parts: WorkParts;
+}
+
+export type LoopContext = StageContext<LoopState>;
+
+/** One event, once in this visit whatever happens. */
+export async function tell(context: LoopContext, event: RalphEvent): Promise<void> {
+  await context.record(event.kind, event);
+}
+
+/** The piece of work at hand. INTERNAL when all are done: no stage that works comes after that. */
+export function unitAtHand({ options }: LoopWork, { state }: LoopContext): Unit {
+  const unit = planUnits(options)[state.unit];
+  if (unit !== undefined) return unit;
+  throw new HoldfastError({ code: "INTERNAL", message: "A loop went on although all of its work is done" });
+}
+
+/** For people and agents to read; the run's state never depends on them. */
+export const outputFiles = {
+  issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
+  prompt: (iteration: number) => `${OUTPUT_DIRECTORY}/ralph-prompt-${iteration}.md`,
+  /** `check` from 1. */
+  check: (iteration: number, check: number) => `${OUTPUT_DIRECTORY}/ralph-check-${iteration}-${check}.txt`,
+  report: `${OUTPUT_DIRECTORY}/ralph-report.md`,
+} as const;

@@ -1,0 +1,232 @@
+import type { CommandResult } from "@holdfast/core/commands";
+import { type Digest, pureSha256 } from "@holdfast/core/json";
+import { maskSecrets } from "@holdfast/core/mask";
+import type { StageResult } from "@holdfast/core/transitions";
+import { commitWork } from "../branch.ts";
+import { type Worktree, keepEnd, openWorktree, stageTime } from "../worktree.ts";
+import { joinMetrics, outputLines, readMetrics } from "./check-output.ts";
+import {
+  type CheckResult,
+  type Failing,
+  type IterationVerdict,
+  type Metrics,
+  type Verification,
+  clip,
+  noMetrics,
+} from "./iteration.ts";
+import type { Check } from "./options.ts";
+import { type LoopContext, type LoopState, type LoopWork, outputFiles, tell, unitAtHand } from "./state.ts";
+
+/** Does the criterion hold? Only its commands say so, whatever the agent thinks of its work. */
+export async function verifyStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { checks } = unitAtHand(work, context);
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  const ran = await runChecks(work, context, worktree, checks);
+  if (ran.length > 0 && ran.every(hasPassed)) await commitChecked(context, worktree, { ran, at });
+  const { iteration } = context.position;
+  const verification = readVerification({ number: iteration, planned: checks.length, ended: ran });
+  await tell(context, { kind: "verified", verification });
+  const completed = context.state.answer?.outcome === "completed";
+  switch (verification.verdict) {
+    case "passed":
+      return { event: "verify_pass", reason: ran.map(checkText).join(", ") };
+    case "unchecked":
+      return completed
+        ? { event: "verify_pass", reason: "The agent says that it is done; there is nothing to check it with" }
+        : { event: "verify_fail", reason: "The agent failed, and there is nothing to check its work with" };
+    case "failed":
+    case "not_run":
+      return {
+        event: "verify_fail",
+        reason: ran
+          .filter((one) => !hasPassed(one))
+          .map(checkText)
+          .join(", "),
+      };
+  }
+}
+
+/** How one command of the criterion ended, with the last part of what it printed. A type and no interface: it is a step's result. */
+export type RanCheck = {
+  readonly command: string;
+  readonly kind: CommandResult["kind"];
+  readonly code: number | null;
+  readonly milliseconds: number;
+  readonly output: string;
+};
+
+/** What stands in the journal of each: enough for the summary that test runners print last. */
+const OUTPUT_CHARACTERS = 20_000;
+
+/** Every command on the files as they are, one after the other, each once in this visit: one that says no does not hide what the next would say. */
+export async function runChecks(
+  { parts }: LoopWork,
+  context: LoopContext,
+  { root, outputs }: Worktree,
+  checks: readonly Check[],
+): Promise<readonly RanCheck[]> {
+  const ran: RanCheck[] = [];
+  for (const [index, { command, timeoutMs }] of checks.entries()) {
+    const result = await context.step(
+      `check-${index + 1}`,
+      async ({ mark, signal }) => {
+        const { kind, code, milliseconds, output } = await parts.commands.run({
+          command,
+          cwd: root,
+          mark,
+          timeoutMs,
+          signal,
+          env: { HOLDFAST_ITERATION: String(context.position.iteration) },
+        });
+        // Interrupted is no verdict: the step must run again.
+        signal.throwIfAborted();
+        return { command, kind, code, milliseconds, output: keepEnd(output, OUTPUT_CHARACTERS) };
+      },
+      { changesFiles: true },
+    );
+    await outputs.write(outputFiles.check(context.position.iteration, index + 1), result.output);
+    ran.push(result);
+  }
+  return ran;
+}
+
+export function hasPassed({ kind, code }: Pick<RanCheck, "kind" | "code">): boolean {
+  return kind === "exited" && code === 0;
+}
+
+/** What a command that said yes has changed (a formatter, a snapshot) is part of the work. */
+export async function commitChecked(
+  context: LoopContext,
+  worktree: Worktree,
+  params: { readonly ran: readonly RanCheck[]; readonly at: string },
+): Promise<void> {
+  const before = await context.step("head", () => worktree.branch.head());
+  const message = `Changes made by ${params.ran.map(({ command }) => command).join("; ")}\n`;
+  await commitWork(context, worktree, { step: "commit", message: message.replaceAll("\0", ""), before, at: params.at });
+}
+
+/** "npm test failed with exit 1". */
+export function checkText({ command, kind, code }: Pick<RanCheck, "command" | "kind" | "code">): string {
+  switch (kind) {
+    case "exited":
+      if (code === 0) return `${command} passed`;
+      return code === null ? `${command} was killed` : `${command} failed with exit ${code}`;
+    case "timed_out":
+      return `${command} took too long`;
+    case "interrupted":
+      return `${command} was interrupted`;
+    case "not_started":
+      return `${command} could not be started`;
+  }
+}
+
+/** A command of the criterion as the commands' port tells of it. */
+export interface EndedCheck {
+  readonly command: string;
+  readonly kind: CheckResult["kind"];
+  readonly code: number | null;
+  readonly output: string;
+  readonly milliseconds: number;
+}
+
+/**
+ * What the checks of an iteration say, all of it bounded. `planned`: how many checks the unit has; `ended` may hold fewer, when the first that fails
+ * ends the matter. The exit code alone decides: numbers read from the output never turn a no into a yes.
+ */
+export function readVerification(params: {
+  readonly number: number;
+  readonly planned: number;
+  readonly ended: readonly EndedCheck[];
+}): Verification {
+  const checks = params.ended.map(readCheck);
+  const signatures = checks.flatMap((check) => check.signature ?? []);
+  return {
+    number: params.number,
+    verdict: verdictOf(params.planned, checks),
+    checks,
+    metrics: joinMetrics(checks.map((check) => check.metrics)),
+    signature: signatures.length <= 1 ? (signatures[0] ?? null) : pureSha256(signatures.join(" ")),
+  };
+}
+
+function readCheck(check: EndedCheck): CheckResult {
+  const { kind, code } = check;
+  const lines = outputLines(check.output);
+  const judged = kind === "exited" || kind === "timed_out";
+  const metrics = judged ? readMetrics(lines) : noMetrics;
+  const passed = kind === "exited" && code === 0;
+  return {
+    command: clip(check.command, MOST_COMMAND),
+    kind,
+    code,
+    milliseconds: Math.max(0, Math.round(check.milliseconds)),
+    metrics,
+    excerpt: passed ? "" : excerptOf(lines),
+    signature: passed || !judged ? null : signatureOf({ kind, code, metrics, lines }),
+  };
+}
+
+function verdictOf(planned: number, checks: readonly CheckResult[]): IterationVerdict {
+  if (planned === 0) return "unchecked";
+  if (checks.some((check) => check.signature !== null)) return "failed";
+  const passed = checks.filter((check) => check.kind === "exited" && check.code === 0).length;
+  return passed >= planned ? "passed" : "not_run";
+}
+
+const MOST_COMMAND = 500;
+const MOST_EXCERPT = 6_000;
+const MOST_HEAD = 2_000;
+const MOST_LOOKED_AT = 200_000;
+
+/** Where the trouble begins, and the end, where tools add up. Masked before it is cut: half a secret is not recognised as one. */
+function excerptOf(lines: readonly string[]): string {
+  const text = maskSecrets(lines.join("\n").slice(-MOST_LOOKED_AT)).trim();
+  if (text.length <= MOST_EXCERPT) return text;
+  const first = text.search(BEGINS);
+  const head = first < 0 ? "" : `${text.slice(first, first + MOST_HEAD).toWellFormed()}\n…\n`;
+  return `${head}${text.slice(head.length - MOST_EXCERPT).toWellFormed()}`;
+}
+
+const BEGINS = /^[ \t]{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/m;
+
+/**
+ * The same for the same failure, however long it took and wherever it ran: how the command ended, what fails and how much, and the lines that tell of it, in
+ * whatever order they came, without times, addresses, places in files and paths of temporary files. Other numbers stay: 12 problems and then 10
+ * are not the same failure, and a loop that gets on must not be taken for one that does not.
+ */
+function signatureOf(params: {
+  readonly kind: string;
+  readonly code: number | null;
+  readonly metrics: Metrics;
+  readonly lines: readonly string[];
+}): Digest {
+  const { kind, code, metrics } = params;
+  const lines = params.lines.map(timeless).filter((line) => line !== "");
+  const telling = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
+  const said = telling.length > 0 ? telling : lines.slice(-MOST_LINES);
+  const { failing, tests, errors } = metrics;
+  return pureSha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, said]));
+}
+
+/** null: no names are known. */
+export function failingDigest({ names, more }: Failing): Digest | null {
+  return names.length === 0 ? null : pureSha256(JSON.stringify([names, more]));
+}
+
+const MOST_LINES = 40;
+const MOST_LINE = 200;
+const TELLING = /error|expected|assert|panic|exception|fail|cannot|undefined|unexpected|not found/i;
+
+function timeless(line: string): string {
+  return line
+    .slice(0, MOST_LINE)
+    .replace(/\/(?:tmp|var\/folders|private\/tmp)\/\S{0,200}/g, "<temporary>")
+    .replace(/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?\S{0,12})?|\b\d\d?:\d\d:\d\d(?:\.\d{1,9})?\b/g, "<time>")
+    .replace(/\b\d{1,12}(?:\.\d{1,12})? ?(?:ms|µs|us|ns|s|sec|secs|seconds?|m|min|minutes?)\b/g, "<time>")
+    .replace(/\b0x[0-9a-f]{1,40}\b/gi, "<id>")
+    .replace(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]{0,40}\d)[0-9a-f]{7,64}\b/gi, "<id>")
+    .replace(/(\.[A-Za-z]{1,6}):\d{1,9}(?::\d{1,9})?\b|\(\d{1,9},\d{1,9}\)|\bline \d{1,9}\b/g, "$1<place>")
+    .replace(/\(\d{3,12}\)|\b\d{5,}\b|duration_ms:? \d[\d.]{0,20}/g, "<number>")
+    .trim();
+}
