@@ -37,7 +37,7 @@ beforeAll(async () => {
   await store.close();
 });
 
-test("whichever page is wiped out: ours errors alone, a verdict to the end, and nothing damaged shown as whole", async () => {
+test("with any page wiped out: only errors of ours, verify runs to its end, and nothing damaged is shown as whole", async () => {
   const pages = readFileSync(layoutOf(whole).database).length / PAGE;
   // The first ones are the roots of the tables, one each; behind them every tenth of the leaves will do.
   const chosen = Array.from({ length: pages }, (_, page) => page).filter((page) => page < 18 || page % 10 === 0);
@@ -56,7 +56,7 @@ test("whichever page is wiped out: ours errors alone, a verdict to the end, and 
   expect(examined).toBeGreaterThan(chosen.length / 2);
 });
 
-test("a state that differs from the journal is told", async () => {
+test("a state that differs from the journal is reported", async () => {
   const problems = await problemsAfter(
     "UPDATE runs SET state = ?",
     '{"state":{"kind":"done","at":"x"},"unfinishedRestore":null}',
@@ -115,7 +115,7 @@ async function examine(store: Store, where: string): Promise<void> {
     () => firstOf(store, {}),
   ];
   for (const one of reads) await ours(one(), where);
-  // Of a damaged table beside the journal nobody can tell what it hides, so nothing of the run is shown.
+  // What a damaged table hides is not known, so nothing of the run is shown.
   if (read.size === 0) return;
   for (const { run, newestIntact } of problems)
     if (run === "sample" && newestIntact !== null) expect([...read], where).toContain(newestIntact);

@@ -26,7 +26,7 @@ export interface Driver {
   readonly location: string;
   /**
    * One transaction: durable when the promise resolves, rolled back when `work` throws. Write transactions of one database do not overlap within
-   * a process. `undisturbed`: nobody else has committed since the last transaction of this driver, so what was read then still holds.
+   * a process. `undisturbed`: no other connection has committed since the last transaction of this driver, so what was read then still holds.
    */
   write<T>(work: (tx: WriteTransaction, undisturbed: boolean) => Promise<T>): Promise<T>;
   /** One snapshot. `work` reads only, and is repeated when the snapshot turns out not to be one. */
@@ -47,7 +47,7 @@ export interface Driver {
   makeRoom(): number;
   /** Turns what the database throws into our one kind of error. */
   toError(error: unknown): HoldfastError;
-  /** After this error nobody knows what is on disk: nothing more may be written. */
+  /** After this error the state on disk is unknown: nothing more may be written. */
   losesTrust(error: unknown): boolean;
   close(): Promise<void>;
 }

@@ -118,7 +118,7 @@ export async function getCheckpoint(tx: ReadTransaction, run: RunRef, sequence: 
     : checkpointDropped({ id, droppedAt: isoTime(stone, "dropped"), why: text(stone, "why") });
 }
 
-/** Skips the quarantined checkpoints, about which a user has decided; never a damaged one, about which nobody has. */
+/** Skips checkpoints that a user has quarantined; never one that is damaged and not quarantined. */
 export async function latestCheckpoint(tx: ReadTransaction, run: RunRef): Promise<Checkpoint | undefined> {
   const [row] = await tx.all(
     `${CHECKPOINT_ROWS} WHERE c.run = ? AND c.quarantined IS NULL ORDER BY c.sequence DESC LIMIT 1`,

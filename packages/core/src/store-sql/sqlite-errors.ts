@@ -22,7 +22,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 /**
- * After a failed write or sync nobody knows which pages the kernel still holds, and the next sync may report success for pages that are gone.
+ * After a failed write or sync it is unknown which pages the kernel still holds, and the next sync may report success for pages that are gone.
  * So the handle must not be written through again. Shared memory holds nothing that must last.
  */
 export function losesTrust(error: unknown): boolean {

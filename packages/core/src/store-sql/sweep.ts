@@ -10,8 +10,8 @@ import type { Group } from "./write.ts";
  * Frees chunks that no checkpoint and no journal entry needs, while others write.
  *
  * First the number of sweeps is raised, in a transaction of its own. A save that commits later marks every chunk it relies on with the new
- * number; a save that committed earlier is found when the roots are read. So a chunk that no root needs and that has an older number is needed
- * by nobody. Only such chunks are deleted, in small transactions that check the number again.
+ * number; a save that committed earlier is found when the roots are read. So a chunk that no root needs and that has an older number is not
+ * needed. Only such chunks are deleted, in small transactions that check the number again.
  */
 
 const PAGE = 64;

@@ -167,7 +167,7 @@ export function createGroup(params: {
   readonly onDistrust: () => void;
 }): Group {
   const { driver, storeId } = params.handle;
-  /** As of the last transaction; used again while nobody else commits. */
+  /** As of the last transaction; used again while no other connection commits. */
   const heads = new Map<string, Head>();
   let sweeps = -1;
   let queue: Pending[] = [];
@@ -238,7 +238,11 @@ export function createGroup(params: {
   ): Promise<readonly Answer[]> {
     let writes = 0;
     const counted: WriteTransaction = {
-      all: (sql, values) => tx.all(sql, values),
+      all(sql, values) {
+        // INSERT and DELETE with RETURNING.
+        if (!sql.startsWith("SELECT")) writes += 1;
+        return tx.all(sql, values);
+      },
       run(sql, values) {
         writes += 1;
         tx.run(sql, values);
